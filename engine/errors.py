@@ -1,0 +1,43 @@
+"""The errors that the engine's callers are meant to handle. Pure values, any thread."""
+
+
+class EngineError(Exception):
+    """Something the engine could not do, said in words a person can act on."""
+
+
+class InvalidRequest(EngineError):
+    """A request that can never succeed as it is.
+
+    Attributes:
+        field: The name of the offending field, as the caller knows it; may be empty.
+        reason: What is wrong and what would be right.
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}" if field else reason)
+        self.field = field
+        self.reason = reason
+
+
+class NoModel(EngineError):
+    """A generation was asked for and no model is loaded."""
+
+
+class ModelLoadFailed(EngineError):
+    """A model could not be loaded; the message names the cause and the remedy."""
+
+
+class QueueFull(EngineError):
+    """Too many requests are waiting; try again later.
+
+    Attributes:
+        retry_after_s: A guess, in seconds, of when a place may be free.
+    """
+
+    def __init__(self, waiting: int, retry_after_s: float = 1.0) -> None:
+        super().__init__(f"{waiting} requests are already waiting; try again later")
+        self.retry_after_s = retry_after_s
+
+
+class EngineClosed(EngineError):
+    """The engine has been shut down."""

@@ -1,0 +1,169 @@
+"""One running answer as its reader sees it: iterate its events, or cancel it.
+
+Made on the reader's event loop, fed by the engine thread. Events cross in batches with one
+wake-up; a reader that lags is woken once and finds its text deltas merged.
+"""
+
+import asyncio
+import itertools
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+
+from engine.chat import ToolCall
+from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
+from engine.request import GenerationRequest
+
+_numbers = itertools.count(1)
+
+# Beyond this many unread events the backlog is merged in place, so that a reader who is slow
+# costs the memory of its text and not of its events.
+_MERGE_ABOVE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, as collected from the events of one generation."""
+
+    text: str
+    thinking: str
+    tool_calls: tuple[ToolCall, ...]
+    finished: Finished
+
+
+class Generation:
+    """Handle of one answer that is being generated.
+
+    Attributes:
+        number: Unique in this process, rising.
+        request: What was asked.
+        prompt_tokens: Length of the rendered prompt, known from the moment of acceptance.
+    """
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        loop: asyncio.AbstractEventLoop,
+        on_cancel: Callable[["Generation"], None],
+    ) -> None:
+        self.number = next(_numbers)
+        self.request = request
+        self.prompt_tokens = 0
+        self._loop = loop
+        self._on_cancel = on_cancel
+        self._lock = threading.Lock()
+        self._pending: list[Event] = []
+        self._wake_is_due = False
+        self._arrived = asyncio.Event()
+        self._is_finished = False
+        self._accepted: asyncio.Future[None] = loop.create_future()
+
+    # -- reader's side ---------------------------------------------------------------------
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether ``Finished`` has been read."""
+        return self._is_finished
+
+    def cancel(self) -> None:
+        """Ask the engine to end this answer within one step; the events still end in one
+        ``Finished``. Does nothing once it has ended. Any thread."""
+        if not self._is_finished:
+            self._on_cancel(self)
+
+    async def accepted(self) -> None:
+        """Wait until the engine has taken the request; raises its ``EngineError`` if it refused."""
+        await self._accepted
+
+    async def batches(self) -> AsyncIterator[list[Event]]:
+        """Yield events as they come, all that have arrived at once; ends after ``Finished``."""
+        while not self._is_finished:
+            batch = self._drain()
+            if not batch:
+                await self._arrived.wait()
+                continue
+            self._is_finished = isinstance(batch[-1], Finished)
+            yield batch
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Yield events one by one; ends after ``Finished``."""
+        async for batch in self.batches():
+            for event in batch:
+                yield event
+
+    async def collect(self) -> Answer:
+        """Read to the end and return the whole answer. Cancelling the caller cancels it."""
+        text: list[str] = []
+        thinking: list[str] = []
+        calls: list[ToolCall] = []
+        finished: Finished | None = None
+        try:
+            async for event in self.events():
+                match event:
+                    case TextDelta():
+                        text.append(event.text)
+                    case ThinkingDelta():
+                        thinking.append(event.text)
+                    case ToolCallDelta():
+                        calls.append(event.call)
+                    case Finished():
+                        finished = event
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        assert finished is not None, "every generation ends in Finished"
+        return Answer("".join(text), "".join(thinking), tuple(calls), finished)
+
+    def _drain(self) -> list[Event]:
+        with self._lock:
+            batch, self._pending = self._pending, []
+            self._wake_is_due = False
+        self._arrived.clear()
+        return merged(batch)
+
+    # -- engine's side ---------------------------------------------------------------------
+
+    def push(self, events: Iterable[Event]) -> bool:
+        """Append events (engine thread). Returns whether the reader now has to be woken."""
+        with self._lock:
+            self._pending.extend(events)
+            if self._wake_is_due:
+                if len(self._pending) > _MERGE_ABOVE:
+                    self._pending = merged(self._pending)
+                return False
+            self._wake_is_due = True
+            return True
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The reader's loop."""
+        return self._loop
+
+    def wake(self) -> None:
+        """Tell the reader that events have arrived (reader's loop)."""
+        self._arrived.set()
+
+    def settle(self, refusal: Exception | None) -> None:
+        """Report acceptance, or the reason of a refusal (reader's loop)."""
+        if self._accepted.done():
+            return
+        if refusal is None:
+            self._accepted.set_result(None)
+        else:
+            self._accepted.set_exception(refusal)
+
+
+def merged(events: list[Event]) -> list[Event]:
+    """Return the events with neighbouring text (or thinking) deltas joined into one."""
+    if len(events) < 2:
+        return events
+    out: list[Event] = []
+    for kind, group in itertools.groupby(events, type):
+        if kind is TextDelta:
+            out.append(TextDelta("".join(e.text for e in group if isinstance(e, TextDelta))))
+        elif kind is ThinkingDelta:
+            parts = (e.text for e in group if isinstance(e, ThinkingDelta))
+            out.append(ThinkingDelta("".join(parts)))
+        else:
+            out.extend(group)
+    return out

@@ -1,0 +1,165 @@
+"""What is known of a model: read from its folder before, and from its tokenizer after loading.
+
+Pure file reading, no MLX. Any thread.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelLoadFailed
+
+_DEFAULT_CONTEXT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class EosToken:
+    """An id that ends generation by itself, its text, and who says so."""
+
+    token_id: int
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingDefaults:
+    """The model's own sampling settings (``generation_config.json``); greedy where it is silent."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A loaded model as other parts of the program see it.
+
+    Attributes:
+        id: The name under which APIs list it.
+        path: Its folder.
+        architecture: ``model_type`` of its configuration.
+        context_length: Most tokens of prompt and answer together.
+        vocabulary_size: Ids are in [0, vocabulary_size).
+        eos: The ids that end generation.
+        can_think: Whether reasoning has tags in its vocabulary.
+        can_call_tools: Whether a parser for its tool calls is known.
+        size_bytes: Size of the weight files.
+        loaded_at: Unix time, in seconds.
+    """
+
+    id: str
+    path: Path
+    architecture: str
+    context_length: int
+    vocabulary_size: int
+    eos: tuple[EosToken, ...]
+    can_think: bool
+    can_call_tools: bool
+    size_bytes: int
+    loaded_at: int
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object from a file.
+
+    Raises:
+        ModelLoadFailed: The file is missing, unreadable, no JSON, or no object.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelLoadFailed(f"{path} is missing: is {path.parent} a model folder?") from None
+    except OSError as error:
+        raise ModelLoadFailed(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ModelLoadFailed(f"{path} is damaged: {error}") from error
+    if not isinstance(value, dict):
+        raise ModelLoadFailed(f"{path} is damaged: it holds no JSON object")
+    return value
+
+
+def context_length(config: dict[str, Any]) -> int:
+    """Return the context length that a model's configuration states, in tokens."""
+    for scope in (config, config.get("text_config") or {}):
+        for key in ("max_position_embeddings", "max_sequence_length", "n_positions", "seq_length"):
+            value = scope.get(key)
+            if isinstance(value, int) and value > 0:
+                return value
+    return _DEFAULT_CONTEXT
+
+
+def sampling_defaults(folder: Path) -> SamplingDefaults:
+    """Return the sampling settings of a model folder; greedy where it has none."""
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return SamplingDefaults()
+    values = read_json(path)
+    if values.get("do_sample") is False:
+        return SamplingDefaults()
+
+    def number(key: str, default: float) -> float:
+        value = values.get(key)
+        return float(value) if isinstance(value, (int, float)) else default
+
+    return SamplingDefaults(
+        temperature=number("temperature", 0.0),
+        top_p=number("top_p", 1.0),
+        top_k=int(number("top_k", 0)),
+        min_p=number("min_p", 0.0),
+        repetition_penalty=number("repetition_penalty", 1.0),
+    )
+
+
+def check_folder(folder: Path) -> dict[str, Any]:
+    """Return a model folder's configuration after checking that all its files are there.
+
+    Raises:
+        ModelLoadFailed: It is no folder, or a file is missing or damaged; the message names it.
+    """
+    if not folder.exists():
+        raise ModelLoadFailed(f"{folder} does not exist")
+    if not folder.is_dir():
+        raise ModelLoadFailed(f"{folder} is a file; give the folder that holds config.json")
+    config = read_json(folder / "config.json")
+    weights = sorted(folder.glob("*.safetensors"))
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        wanted = set((read_json(index).get("weight_map") or {}).values())
+        missing = sorted(wanted - {path.name for path in weights})
+        if missing:
+            raise ModelLoadFailed(f"{folder} is incomplete: {', '.join(missing)} missing")
+    if not weights:
+        raise ModelLoadFailed(f"{folder} holds no weights (*.safetensors)")
+    for path in weights:
+        _check_weights(path)
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+        raise ModelLoadFailed(f"{folder} holds no tokenizer (tokenizer.json)")
+    return config
+
+
+def _check_weights(path: Path) -> None:
+    """Compare a safetensors file's length with what its header promises."""
+    size = path.stat().st_size
+    try:
+        with path.open("rb") as file:
+            header_size = int.from_bytes(file.read(8), "little")
+            if header_size > size - 8:
+                raise ModelLoadFailed(
+                    f"{path} is damaged: its header needs {header_size + 8} bytes, "
+                    f"the file has {size}"
+                )
+            header = json.loads(file.read(header_size))
+        ends = [value["data_offsets"][1] for key, value in header.items() if key != "__metadata__"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelLoadFailed(f"{path} is damaged: {error}") from error
+    expected = 8 + header_size + max(ends, default=0)
+    if size != expected:
+        raise ModelLoadFailed(f"{path} is damaged: expected {expected} bytes, found {size}")
+
+
+def weights_size(folder: Path) -> int:
+    """Return the total size of a folder's weight files, in bytes."""
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))

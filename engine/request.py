@@ -1,0 +1,58 @@
+"""What a caller asks of the engine, in the domain's own words. Pure values; any thread."""
+
+from dataclasses import dataclass, field
+
+from engine.chat import Message, Tool
+from engine.stopping.rules import StopRules
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is drawn; None means the model's own default (generation_config).
+
+    Attributes:
+        temperature: 0 is greedy; otherwise the divisor of the logits, up to 2 in most APIs.
+        top_p: Nucleus mass in (0, 1].
+        top_k: Number of candidates; 0 switches it off.
+        min_p: Least probability relative to the most likely token, in [0, 1].
+        repetition_penalty: Multiplicative, 1 is off.
+        presence_penalty: Additive once a token has occurred, 0 is off.
+        frequency_penalty: Additive per occurrence, 0 is off.
+        logit_bias: Token id to additive bias, as pairs.
+        seed: Makes the draw repeatable; None draws anew each time.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One answer to be generated.
+
+    Attributes:
+        messages: The conversation; a trailing assistant message is continued, not answered.
+        sampling: How tokens are drawn.
+        stops: What ends the answer beside EOS and limits.
+        max_tokens: Most tokens to sample; None means until the context is full. Larger than
+            the context is no error.
+        tools: Tools the model may call.
+        thinking: True or False switches reasoning where the template knows how; None leaves
+            the template's own default.
+        prompt: Instead of messages, text or token ids to continue as they are, no template.
+    """
+
+    messages: tuple[Message, ...] = ()
+    sampling: Sampling = field(default_factory=Sampling)
+    stops: StopRules = field(default_factory=StopRules)
+    max_tokens: int | None = None
+    tools: tuple[Tool, ...] = ()
+    thinking: bool | None = None
+    prompt: str | tuple[int, ...] | None = None

@@ -1,0 +1,58 @@
+"""The record of why a generation ended; built once where it is decided, only rendered elsewhere.
+
+Pure values: must not know models, transports or toolkits. Used on every thread.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class StopKind(StrEnum):
+    """Every way in which a generation can end."""
+
+    EOS = "eos"
+    STOP_STRING = "stop_string"
+    STOP_TOKEN = "stop_token"
+    MAX_TOKENS = "max_tokens"
+    CONTEXT_FULL = "context_full"
+    TOOL_CALL = "tool_call"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+class Channel(StrEnum):
+    """The part of the model's output to which a piece of text belongs."""
+
+    TEXT = "text"
+    THINKING = "thinking"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class StopInfo:
+    """Why, where and on which token a generation ended.
+
+    Attributes:
+        kind: The reason.
+        value: The matched string (``STOP_STRING``), the token id (``STOP_TOKEN``), else None.
+        token_id: The token on which generation ended, where there was one.
+        token_text: That token's text, as far as it is valid UTF-8.
+        channel: The channel of the match, or the one that was open at the end.
+        text_offset: Code points of that channel's text before the match; for other kinds, the
+            length of that channel's text.
+        token_index: Index, from 0 over the generated tokens, of the token that completed it.
+        rule_index: Position in ``StopRules.strings`` of the string that matched, else None.
+        held: Text that was being held back when generation ended otherwise, and was released.
+        dropped: The matched stop and the text after it that was thrown away.
+    """
+
+    kind: StopKind
+    value: str | int | None = None
+    token_id: int | None = None
+    token_text: str | None = None
+    channel: Channel = Channel.TEXT
+    text_offset: int = 0
+    token_index: int | None = None
+    rule_index: int | None = None
+    held: str = ""
+    dropped: str = ""

@@ -1,0 +1,76 @@
+"""What a request asks to stop on, and the limits every surface enforces on it.
+
+Pure values and checks; knows no model. Used on every thread.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.errors import InvalidRequest
+
+MAX_STOPS = 64
+MAX_STOP_CHARS = 4096
+
+
+class StopScope(StrEnum):
+    """The channels in which stop strings are looked for."""
+
+    TEXT = "text"
+    TEXT_AND_THINKING = "text+thinking"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class StopRules:
+    """The stops of one request.
+
+    Attributes:
+        strings: Stop strings, matched code point by code point on decoded text.
+        token_ids: Token ids that end generation beside the model's own EOS ids.
+        scope: Where strings are looked for.
+        include_stop: Keep the matched stop in the answer (all after it is still cut).
+        ignore_eos: Go on after EOS; stops still count.
+        min_tokens: A stop that completes within the first ``min_tokens`` tokens is no match.
+    """
+
+    strings: tuple[str, ...] = ()
+    token_ids: tuple[int, ...] = ()
+    scope: StopScope = StopScope.TEXT
+    include_stop: bool = False
+    ignore_eos: bool = False
+    min_tokens: int = 0
+
+
+def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:
+    """Return the stop strings of a request, checked, without duplicates, in their order.
+
+    Args:
+        values: The items as they came.
+        field: The request's name for the list, for messages.
+
+    Raises:
+        InvalidRequest: An item is no string, empty, too long, holds a lone surrogate, or there
+            are too many. The message names the item.
+    """
+    if len(values) > MAX_STOPS:
+        raise InvalidRequest(
+            field, f"at most {MAX_STOPS} stop sequences are accepted, got {len(values)}"
+        )
+    kept: dict[str, None] = {}
+    for index, value in enumerate(values):
+        where = f"{field}[{index}]"
+        if not isinstance(value, str):
+            raise InvalidRequest(where, f"must be a string, not {type(value).__name__}")
+        if not value:
+            raise InvalidRequest(where, "each stop sequence must be non-empty")
+        if len(value) > MAX_STOP_CHARS:
+            raise InvalidRequest(
+                where,
+                f"a stop sequence may have at most {MAX_STOP_CHARS} characters, "
+                f"this one has {len(value)}",
+            )
+        if any("\ud800" <= char <= "\udfff" for char in value):
+            raise InvalidRequest(where, "contains a lone surrogate, which no text can match")
+        kept[value] = None
+    return tuple(kept)
