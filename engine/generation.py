@@ -67,7 +67,8 @@ class Generation:
 
     def cancel(self) -> None:
         """Ask the engine to end this answer within one step; the events still end in one
-        ``Finished``. Does nothing once it has ended. Any thread."""
+        ``Finished``. Does nothing once it has ended. Any thread.
+        """
         if not self._is_finished:
             self._on_cancel(self)
 

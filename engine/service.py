@@ -1,23 +1,153 @@
 """The façade of the engine: the only thing that windows and servers talk to.
 
-Every method may be called from any event loop; answers arrive on that loop. It owns the engine
-thread and starts a fresh one if it died. It never imports MLX itself.
+Every coroutine may be awaited on any event loop and answers there. It owns the engine thread,
+and starts a fresh one, with the same model, if it died. It never imports MLX itself.
 """
 
 import asyncio
-import concurrent.futures
 import threading
-from collections.abc import Callable
+import time
 from pathlib import Path
-from typing import TypeVar
 
-from engine.backend import Backend
+from engine.backend import Backend, Loader
+from engine.commands import (
+    Cancel,
+    Command,
+    CountTokens,
+    EngineStatus,
+    Load,
+    Reply,
+    Shutdown,
+    Submit,
+    Tokenize,
+    Unload,
+)
 from engine.errors import EngineClosed
 from engine.generation import Generation
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
-from engine.worker import Cancel, Command, CountTokens, EngineThread, Limits, Load, Shutdown
-from engine.worker import EngineStatus as EngineStatus
-from engine.worker import Submit, Tokenize, Unload
+from engine.worker import EngineThread, Limits
 
-_T = TypeVar("_T")
+
+def _load_mlx(folder: Path, *, prefill_chunk: int, cache_bytes: int, rows: int) -> Backend:
+    from engine import mlx_backend  # takes a second; only the engine thread ever waits for it
+
+    return mlx_backend.load(folder, prefill_chunk=prefill_chunk, cache_bytes=cache_bytes, rows=rows)
+
+
+class Engine:
+    """Generates answers with at most one model at a time.
+
+    Args:
+        limits: How much it takes on at once.
+        loader: Makes a backend of a model folder; the default is mlx-lm.
+    """
+
+    def __init__(self, limits: Limits | None = None, loader: Loader = _load_mlx) -> None:
+        self._limits = limits or Limits()
+        self._loader = loader
+        self._lock = threading.Lock()
+        self._thread: EngineThread | None = None
+        self._is_closed = False
+        self._status = EngineStatus()
+        self._folder: Path | None = None
+
+    @property
+    def status(self) -> EngineStatus:
+        """What the engine is doing now. Any thread."""
+        return self._status
+
+    @property
+    def model(self) -> ModelInfo | None:
+        """The loaded model, if there is one. Any thread."""
+        return self._status.model
+
+    async def load(self, folder: Path, *, cancels_running: bool = False) -> ModelInfo:
+        """Load a model in place of the present one.
+
+        Args:
+            folder: A model folder as mlx-lm reads it.
+            cancels_running: End running answers now; otherwise they are waited for.
+
+        Raises:
+            ModelLoadFailed: It cannot be loaded; the message says why.
+            EngineClosed: The engine has been shut down.
+        """
+        reply = Reply.here()
+        self._folder = folder
+        self._send(Load(folder, reply, cancels_running))
+        info: ModelInfo = await reply.future
+        return info
+
+    async def unload(self, *, cancels_running: bool = False) -> None:
+        """Free the model; running answers are waited for unless they are to be cancelled."""
+        reply = Reply.here()
+        self._folder = None
+        self._send(Unload(reply, cancels_running))
+        await reply.future
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Start an answer; returns once the request has been taken.
+
+        Raises:
+            InvalidRequest: The request can never succeed; the message names the field.
+            NoModel: No model is loaded.
+            QueueFull: Too many requests are waiting.
+            EngineClosed: The engine has been shut down.
+        """
+        generation = Generation(request, asyncio.get_running_loop(), self._cancel)
+        self._send(Submit(generation, time.perf_counter()))
+        try:
+            await generation.accepted()
+        except asyncio.CancelledError:
+            generation.cancel()
+            raise
+        return generation
+
+    async def count_tokens(self, request: GenerationRequest) -> int:
+        """Return the number of prompt tokens of a request; raises as ``generate`` does."""
+        reply = Reply.here()
+        self._send(CountTokens(request, reply))
+        count: int = await reply.future
+        return count
+
+    async def tokenize(self, text: str) -> tuple[tuple[int, str], ...]:
+        """Return the (id, text) pairs into which the model's tokenizer cuts plain text."""
+        reply = Reply.here()
+        self._send(Tokenize(text, reply))
+        pieces: tuple[tuple[int, str], ...] = await reply.future
+        return pieces
+
+    def close(self) -> None:
+        """Cancel what runs and end the thread; returns when it has ended. Any thread."""
+        with self._lock:
+            self._is_closed = True
+            thread = self._thread
+        if thread is not None:
+            thread.send(Shutdown())
+            thread.join()
+
+    async def aclose(self) -> None:
+        """As ``close``, without blocking the loop."""
+        await asyncio.to_thread(self.close)
+
+    def _cancel(self, generation: Generation) -> None:
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.send(Cancel(generation))
+
+    def _send(self, command: Command) -> None:
+        with self._lock:
+            if self._is_closed:
+                raise EngineClosed("the engine has been shut down")
+            if self._thread is not None and self._thread.send(command):
+                return
+            is_restart = self._thread is not None
+            self._thread = EngineThread(self._limits, self._loader, self._set_status)
+            if is_restart and self._folder is not None and not isinstance(command, Load):
+                self._thread.send(Load(self._folder, None, cancels_running=False))
+            self._thread.send(command)
+
+    def _set_status(self, status: EngineStatus) -> None:
+        self._status = status

@@ -1,0 +1,96 @@
+"""What the engine thread needs of a loaded model; the seam between scheduling and MLX.
+
+Types only. An implementation is made, used and dropped on the engine thread.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from engine.answer import CallParser
+from engine.channels import Splitter
+from engine.detokenizer import Detokenizer
+from engine.models import ModelInfo
+from engine.request import GenerationRequest
+from engine.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A request as the model reads it.
+
+    Attributes:
+        tokens: Its token ids, at least one.
+        thinks: Whether it leaves reasoning open, so that the answer starts inside it.
+    """
+
+    tokens: list[int]
+    thinks: bool
+
+
+@dataclass(slots=True)
+class Step:
+    """What one step of the batch did.
+
+    Attributes:
+        read: Per row that is still reading its prompt: (row, tokens read in this batch so far).
+        sampled: Per decoding row: (row, token id, log-probabilities or None).
+    """
+
+    read: list[tuple[int, int]] = field(default_factory=list)
+    sampled: list[tuple[int, int, Any]] = field(default_factory=list)
+
+
+class Backend(Protocol):
+    """One loaded model and its running batch."""
+
+    info: ModelInfo
+    vocabulary: Vocabulary
+
+    def render(self, request: GenerationRequest) -> Prompt:
+        """Template and tokenise; raises ``InvalidRequest`` where the model cannot take it."""
+        ...
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the ids of plain text, no special tokens added."""
+        ...
+
+    def detokenizer(self) -> Detokenizer:
+        """Return a fresh streaming detokenizer."""
+        ...
+
+    def splitter(self, prompt: Prompt) -> Splitter:
+        """Return a fresh channel splitter for the answer to a prompt."""
+        ...
+
+    def call_parser(self, request: GenerationRequest) -> CallParser:
+        """Return the parser of this model's tool calls."""
+        ...
+
+    def join(self, prompt: Prompt, request: GenerationRequest) -> tuple[int, int]:
+        """Add a row to the batch; return its number and how many tokens the cache spared."""
+        ...
+
+    def step(self) -> Step:
+        """Decode one token of each running row and read one chunk of the waiting prompts."""
+        ...
+
+    def leave(self, row: int) -> None:
+        """Take a row out of the batch, whatever it is doing, and keep its cache."""
+        ...
+
+    def reset(self) -> None:
+        """Drop all rows and the batch itself after a step that failed."""
+        ...
+
+    def close(self) -> None:
+        """Free the model's memory."""
+        ...
+
+
+class Loader(Protocol):
+    """Loads a model from its folder, on the engine thread."""
+
+    def __call__(self, folder: Path, *, prefill_chunk: int, cache_bytes: int, rows: int) -> Backend:
+        """Load, or raise ``ModelLoadFailed`` with the cause in words."""
+        ...

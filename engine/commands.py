@@ -1,0 +1,116 @@
+"""What other threads ask of the engine thread: small records put into its inbox."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.generation import Generation
+from engine.models import ModelInfo
+from engine.request import GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Carries one result back to the loop that waits for it."""
+
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+    @classmethod
+    def here(cls) -> "Reply":
+        """Make one for the running loop."""
+        loop = asyncio.get_running_loop()
+        return cls(loop, loop.create_future())
+
+    def send(self, value: Any) -> None:
+        """Answer (engine thread); an exception is raised at the waiting end."""
+        # A loop that is closed by now has nobody left who waits.
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._settle, value)
+
+    def _settle(self, value: Any) -> None:
+        if self.future.done():
+            return
+        if isinstance(value, BaseException):
+            self.future.set_exception(value)
+        else:
+            self.future.set_result(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Generate an answer. ``at`` is ``time.perf_counter()`` of the submission."""
+
+    generation: Generation
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End an answer within one step."""
+
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load a model in place of the present one, after or instead of the running work."""
+
+    folder: Path
+    reply: Reply | None
+    cancels_running: bool
+    on_phase: Callable[[str], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    """Free the model, after or instead of the running work."""
+
+    reply: Reply
+    cancels_running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CountTokens:
+    """Render a request and answer the number of its tokens."""
+
+    request: GenerationRequest
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenize:
+    """Answer the (id, text) pairs of plain text."""
+
+    text: str
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """Cancel everything and end the thread."""
+
+
+Command = Submit | Cancel | Load | Unload | CountTokens | Tokenize | Shutdown
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """What the engine is doing.
+
+    Attributes:
+        state: Whether there is a model.
+        model: The loaded model, if any.
+        running: Rows in the batch.
+        waiting: Requests behind them.
+        message: Why loading failed, else empty.
+    """
+
+    state: Literal["none", "loading", "ready", "failed"] = "none"
+    model: ModelInfo | None = None
+    running: int = 0
+    waiting: int = 0
+    message: str = ""

@@ -1,0 +1,257 @@
+"""A model loaded by mlx-lm and its running ``BatchGenerator``.
+
+Everything here happens on the engine thread, because MLX streams belong to the thread that made
+them. mlx-lm is given no stops and no limits: ending an answer is decided elsewhere.
+"""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.generate import BatchGenerator
+from mlx_lm.models.cache import LRUPromptCache, can_trim_prompt_cache, trim_prompt_cache
+from mlx_lm.utils import load as mlx_load
+
+from engine import prompts, sampling
+from engine.answer import CallParser
+from engine.backend import Prompt, Step
+from engine.channels import ChannelFormat, Splitter, TagSplitter
+from engine.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
+from engine.errors import ModelLoadFailed
+from engine.models import (
+    EosToken,
+    ModelInfo,
+    check_folder,
+    context_length,
+    sampling_defaults,
+    weights_size,
+)
+from engine.request import GenerationRequest
+from engine.stopping.record import Channel
+from engine.vocabulary import Vocabulary, read_vocabulary
+
+# The batch must never end a row by itself.
+_NO_LIMIT = 1 << 40
+_CACHED_PROMPTS = 64
+
+
+class MlxBackend:
+    """See ``engine.backend.Backend``.
+
+    Attributes:
+        info: What other parts of the program may know of the model.
+        vocabulary: Its token ids.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        info: ModelInfo,
+        vocabulary: Vocabulary,
+        *,
+        prefill_chunk: int,
+        cache_bytes: int,
+        rows: int,
+    ) -> None:
+        self.info = info
+        self.vocabulary = vocabulary
+        self._model = model
+        self._tokenizer = tokenizer
+        self._defaults = sampling_defaults(info.path)
+        self._tags = _channel_format(tokenizer)
+        self._chunk = prefill_chunk
+        self._rows = rows
+        self._prompt_cache = LRUPromptCache(max_size=_CACHED_PROMPTS, max_bytes=cache_bytes)
+        self._batch = self._new_batch()
+
+    def _new_batch(self) -> Any:
+        return BatchGenerator(
+            self._model,
+            completion_batch_size=self._rows,
+            prefill_batch_size=min(8, self._rows),
+            prefill_step_size=self._chunk,
+        )
+
+    # -- text and tokens -------------------------------------------------------------------
+
+    def render(self, request: GenerationRequest) -> Prompt:
+        """Template and tokenise."""
+        return prompts.render(self._tokenizer, request)
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the ids of plain text."""
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def detokenizer(self) -> Detokenizer:
+        """Return a fresh streaming detokenizer."""
+        if self.vocabulary.raw is not None:
+            return ByteDetokenizer(self.vocabulary)
+        return TokenizerDetokenizer(self._tokenizer.detokenizer, self.vocabulary.special)
+
+    def splitter(self, prompt: Prompt) -> Splitter:
+        """Return a fresh channel splitter."""
+        return TagSplitter(self._tags, Channel.THINKING if prompt.thinks else Channel.TEXT)
+
+    def call_parser(self, request: GenerationRequest) -> CallParser:
+        """Return the parser of this model's tool calls."""
+        parse = self._tokenizer.tool_parser
+        tools = [prompts.tool_dict(tool) for tool in request.tools]
+
+        def parse_calls(raw: str, name: str | None) -> list[tuple[str, str]]:
+            if parse is None:
+                raise ValueError("this model has no tool parser")
+            try:
+                found = parse(raw, tools)
+            except Exception as error:  # parsers raise whatever their formats suggest
+                raise ValueError(str(error)) from error
+            return [_call(item, name) for item in (found if isinstance(found, list) else [found])]
+
+        return parse_calls
+
+    # -- the batch -------------------------------------------------------------------------
+
+    def join(self, prompt: Prompt, request: GenerationRequest) -> tuple[int, int]:
+        """Add a row to the batch; return its number and the count of cached tokens."""
+        cache, rest = self._cached(prompt.tokens)
+        cached = len(prompt.tokens) - len(rest)
+        wanted = request.sampling
+        [row] = self._batch.insert(
+            [rest],
+            max_tokens=[_NO_LIMIT],
+            caches=None if cache is None else [cache],
+            all_tokens=[prompt.tokens[:cached]],
+            samplers=[sampling.sampler(wanted, self._defaults, self.info.vocabulary_size)],
+            logits_processors=[sampling.processors(wanted, self._defaults)],
+        )
+        return row, cached
+
+    def _cached(self, tokens: list[int]) -> tuple[Any, list[int]]:
+        """Return a copy of the longest usable cache and the tokens that it lacks (at least 1)."""
+        cache, rest = self._prompt_cache.fetch_nearest_cache(self.info.path, tokens)
+        if cache is None or rest:
+            return cache, list(rest) or tokens
+        # The whole prompt is cached, but the batch needs a token to start from.
+        if not can_trim_prompt_cache(cache):
+            return None, tokens
+        trim_prompt_cache(cache, 1)
+        return cache, tokens[-1:]
+
+    def step(self) -> Step:
+        """Decode one token of each running row and read one chunk of the waiting prompts."""
+        read, sampled = self._batch.next()
+        return Step(
+            [(part.uid, part.progress[0]) for part in read],
+            [(part.uid, part.token, part.logprobs) for part in sampled],
+        )
+
+    def leave(self, row: int) -> None:
+        """Take a row out of the batch and keep its cache for the next turn."""
+        with mx.stream(self._batch.stream):
+            left = self._batch.remove([row], return_prompt_caches=True)
+            cache, tokens = left.get(row, (None, None))
+            if cache and tokens:
+                # Evaluated now: a lazy slice would keep the whole batch's cache alive.
+                mx.eval([part.state for part in cache])
+                self._prompt_cache.insert_cache(self.info.path, list(tokens), cache)
+
+    def reset(self) -> None:
+        """Drop all rows and the batch itself after a step that failed."""
+        with contextlib.suppress(Exception):
+            self._batch.close()
+        self._batch = self._new_batch()
+
+    def close(self) -> None:
+        """Free the model's memory."""
+        self._batch.close()
+        self._prompt_cache.trim_to(n_sequences=0)
+        del self._batch, self._model
+        mx.clear_cache()
+
+
+def _call(item: Any, name: str | None) -> tuple[str, str]:
+    if not isinstance(item, dict):
+        raise ValueError("a tool call must be an object")
+    called = item.get("name", name)
+    if not isinstance(called, str) or not called:
+        raise ValueError("a tool call must name its tool")
+    arguments = item.get("arguments", {})
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return called, arguments
+
+
+def _channel_format(tokenizer: Any) -> ChannelFormat:
+    ids: dict[int, str] = {}
+    pairs = (
+        (tokenizer.think_start, tokenizer.think_start_tokens),
+        (tokenizer.think_end, tokenizer.think_end_tokens),
+        (tokenizer.tool_call_start, tokenizer.tool_call_start_tokens),
+        (tokenizer.tool_call_end, tokenizer.tool_call_end_tokens),
+    )
+    for tag, tokens in pairs:
+        if tag and tokens is not None and len(tokens) == 1:
+            ids[tokens[0]] = tag
+    return ChannelFormat(
+        think_start=tokenizer.think_start,
+        think_end=tokenizer.think_end,
+        tool_start=tokenizer.tool_call_start or None,
+        tool_end=tokenizer.tool_call_end,
+        ids=ids,
+    )
+
+
+def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:
+    own = tokenizer.eos_token_id
+    return tuple(
+        EosToken(
+            token_id,
+            str(tokenizer.convert_ids_to_tokens(token_id)),
+            "tokenizer" if token_id == own else "generation_config",
+        )
+        for token_id in sorted(ids)
+    )
+
+
+def load(folder: Path, *, prefill_chunk: int, cache_bytes: int, rows: int) -> MlxBackend:
+    """Load a model folder; no code that lies in it is ever run.
+
+    Raises:
+        ModelLoadFailed: With the cause in words.
+    """
+    folder = folder.resolve()
+    check_folder(folder)
+    mx.random.seed(int.from_bytes(os.urandom(4), "little"))
+    try:
+        model, tokenizer, config = mlx_load(str(folder), return_config=True)
+    except (ValueError, KeyError, TypeError, RuntimeError, OSError, ImportError) as error:
+        raise ModelLoadFailed(f"{folder.name} could not be loaded: {error}") from error
+    eos = set(tokenizer.eos_token_ids)
+    size = int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size", 0))
+    vocabulary = read_vocabulary(folder, tokenizer._tokenizer, eos, size)
+    info = ModelInfo(
+        id=folder.name,
+        path=folder,
+        architecture=str(config.get("model_type", "unknown")),
+        context_length=context_length(config),
+        vocabulary_size=vocabulary.size,
+        eos=_eos(tokenizer, eos),
+        can_think=bool(tokenizer.has_thinking),
+        can_call_tools=bool(tokenizer.has_tool_calling),
+        size_bytes=weights_size(folder),
+        loaded_at=int(time.time()),
+    )
+    return MlxBackend(
+        model,
+        tokenizer,
+        info,
+        vocabulary,
+        prefill_chunk=prefill_chunk,
+        cache_bytes=cache_bytes,
+        rows=rows,
+    )

@@ -1,0 +1,79 @@
+"""Builds mlx-lm samplers and logits processors from a request's settings.
+
+Engine thread. One of the two modules that import MLX.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.sample_utils import (
+    apply_min_p,
+    apply_top_k,
+    apply_top_p,
+    make_logits_processors,
+    make_sampler,
+)
+
+from engine.models import SamplingDefaults
+from engine.request import Sampling
+
+Sampler = Callable[[mx.array], mx.array]
+
+
+@lru_cache(maxsize=128)
+def _shared_sampler(temperature: float, top_p: float, top_k: int, min_p: float) -> Sampler:
+    # One object per setting: rows that share it are sampled in a single call.
+    sampler: Sampler = make_sampler(temp=temperature, top_p=top_p, top_k=top_k, min_p=min_p)
+    return sampler
+
+
+def _seeded_sampler(
+    seed: int, temperature: float, top_p: float, top_k: int, min_p: float
+) -> Sampler:
+    """A sampler with a random state of its own, so that its row does not depend on the others."""
+    key = mx.random.key(seed)
+
+    def sample(logprobs: mx.array) -> mx.array:
+        nonlocal key
+        if 0 < top_p < 1:
+            logprobs = apply_top_p(logprobs, top_p)
+        if min_p > 0:
+            logprobs = apply_min_p(logprobs, min_p)
+        if top_k > 0:
+            logprobs = apply_top_k(logprobs, top_k)
+        key, now = mx.random.split(key)
+        return mx.random.categorical(logprobs * (1 / temperature), key=now)
+
+    return sample
+
+
+def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) -> Sampler:
+    """Return the sampler of a request, log-probabilities (1, vocabulary) to ids (1,)."""
+    temperature = defaults.temperature if wanted.temperature is None else wanted.temperature
+    top_p = defaults.top_p if wanted.top_p is None else wanted.top_p
+    top_k = defaults.top_k if wanted.top_k is None else wanted.top_k
+    min_p = defaults.min_p if wanted.min_p is None else wanted.min_p
+    if top_k >= vocabulary_size:  # mlx-lm takes only a true selection
+        top_k = 0
+    if temperature <= 0:
+        return _shared_sampler(0.0, 0.0, 0, 0.0)
+    if wanted.seed is not None:
+        return _seeded_sampler(wanted.seed, temperature, top_p, max(top_k, 0), min_p)
+    return _shared_sampler(temperature, top_p, max(top_k, 0), min_p)
+
+
+def processors(wanted: Sampling, defaults: SamplingDefaults) -> list[Any]:
+    """Return the logits processors of a request, an empty list where nothing is to be done."""
+    repetition = wanted.repetition_penalty
+    if repetition is None:
+        repetition = defaults.repetition_penalty
+    return list(
+        make_logits_processors(
+            logit_bias=dict(wanted.logit_bias) or None,
+            repetition_penalty=repetition if repetition != 1 else None,
+            presence_penalty=wanted.presence_penalty or None,
+            frequency_penalty=wanted.frequency_penalty or None,
+        )
+    )

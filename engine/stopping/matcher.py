@@ -1,0 +1,119 @@
+"""The stop matcher of one channel: text goes in piece by piece, safe text comes out.
+
+Holds back exactly what could still become a stop and decides the earliest match to complete
+(the longest of those that complete together, then list order). Its result does not depend on
+how the text is cut into pieces. Pure; belongs to the thread that feeds it.
+"""
+
+from dataclasses import dataclass
+
+from engine.stopping.automaton import ROOT, Automaton, automaton
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A stop that completed.
+
+    Attributes:
+        rule: Index of the string in the matcher's list.
+        value: The string.
+        offset: Code points of the channel's text before it.
+        dropped: What was cut from the end of the text: the stop and the rest of its last piece
+            (only the rest where the stop is kept).
+    """
+
+    rule: int
+    value: str
+    offset: int
+    dropped: str
+
+
+class StopMatcher:
+    """Looks for stop strings in one channel's text.
+
+    Attributes:
+        match: The match, once there is one; nothing may be fed after it.
+        seen: Code points fed so far.
+    """
+
+    __slots__ = ("_automaton", "_keep_stop", "_node", "match", "seen")
+
+    def __init__(self, strings: tuple[str, ...], *, keep_stop: bool = False) -> None:
+        self._automaton: Automaton = automaton(strings)
+        self._keep_stop = keep_stop
+        self._node = ROOT
+        self.match: Match | None = None
+        self.seen = 0
+
+    @property
+    def held(self) -> str:
+        """The text that is being held back."""
+        return self._automaton.prefix(self._node)
+
+    @property
+    def progress(self) -> tuple[int, ...]:
+        """For each string, how many of its first characters the text now ends with."""
+        return self._automaton.progress(self._node)
+
+    def feed(self, piece: str, *, is_armed: bool = True) -> str:
+        """Take the next piece and return the text that is now safe to show.
+
+        Args:
+            piece: The next characters of the channel, any number.
+            is_armed: Whether a stop that completes in this piece counts.
+        """
+        found = self._automaton
+        start = node = self._node
+        index = 0
+        if node == ROOT:
+            first = found.find_first(piece)
+            if first is None:
+                self.seen += len(piece)
+                return piece
+            index = first.start()
+        rows = found.rows
+        output = found.output
+        size = len(piece)
+        while index < size:
+            char = piece[index]
+            index += 1
+            following = rows[node].get(char)
+            node = found.step(node, char) if following is None else following
+            if node == ROOT:
+                first = found.find_first(piece, index)
+                if first is None:
+                    break
+                index = first.start()
+            elif output[node] >= 0:
+                if is_armed:
+                    return self._matched(output[node], found.prefix(start), piece, index)
+                node = found.resume[node]
+        self._node = node
+        self.seen += size
+        text = found.prefix(start) + piece if start else piece
+        return text[: len(text) - found.depth[node]] if node else text
+
+    def _matched(self, rule: int, held: str, piece: str, consumed: int) -> str:
+        value = self._automaton.strings[rule]
+        text = held + piece
+        end = len(held) + consumed
+        begin = end - len(value)
+        cut = end if self._keep_stop else begin
+        self.match = Match(rule, value, self.seen - len(held) + begin, text[cut:])
+        self.seen += consumed
+        self._node = ROOT
+        return text[:cut]
+
+    def would_match(self, piece: str) -> bool:
+        """Return whether a stop would complete in this piece; nothing changes."""
+        trial = StopMatcher(self._automaton.strings)
+        trial._automaton = self._automaton
+        trial._node = self._node
+        trial.feed(piece)
+        return trial.match is not None
+
+    def flush(self) -> str:
+        """Return what was held back; from here on it can no longer become a stop."""
+        held = self.held
+        self._node = ROOT
+        return held

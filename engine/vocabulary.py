@@ -1,0 +1,152 @@
+"""What each token id stands for: its bytes, its text, whether it is special, and the EOS ids.
+
+Built once per model from the Hugging Face tokenizer, then read only. No MLX.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_SPM_SPACE = "\u2581"
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The printable stand-ins of byte-level BPE: printable Latin-1 stands for itself, the
+    remaining bytes, in order, for the characters from U+0100 on.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    table = {chr(byte): byte for byte in printable}
+    others = [byte for byte in range(256) if chr(byte) not in table]
+    table.update({chr(0x100 + n): byte for n, byte in enumerate(others)})
+    return table
+
+
+_BYTE_OF = _byte_alphabet()
+
+
+def byte_level(token: str) -> bytes:
+    """Return the bytes of a byte-level BPE token; one with foreign characters is plain text."""
+    try:
+        return bytes([_BYTE_OF[char] for char in token])
+    except KeyError:
+        return token.encode("utf-8", "replace")
+
+
+def sentence_piece(token: str) -> bytes:
+    """Return the bytes of a SentencePiece token (``<0x0A>`` is a byte, U+2581 a space)."""
+    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
+        try:
+            return bytes([int(token[3:5], 16)])
+        except ValueError:
+            pass
+    return token.replace(_SPM_SPACE, " ").encode("utf-8", "replace")
+
+
+def _has(decoder: Any, kind: str) -> bool:
+    if not isinstance(decoder, dict):
+        return False
+    if decoder.get("type") == kind:
+        return True
+    return any(_has(part, kind) for part in decoder.get("decoders") or ())
+
+
+def _strips_first_space(decoder: Any) -> bool:
+    if not isinstance(decoder, dict):
+        return False
+    if decoder.get("type") == "Strip" and decoder.get("content") == " ":
+        return bool(decoder.get("start"))
+    return any(_strips_first_space(part) for part in decoder.get("decoders") or ())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """Token ids and their meaning.
+
+    Attributes:
+        raw: Bytes per id; None where this tokenizer's pieces cannot be told apart from their
+            neighbours and only its own decoder can say.
+        text: Per id the text, where its bytes are whole characters, else None.
+        special: Ids whose text is not part of an answer, with that text.
+        eos: Ids that end generation.
+        strips_first_space: Whether the decoder drops one space at the very beginning.
+    """
+
+    raw: Sequence[bytes] | None
+    text: Sequence[str | None]
+    special: dict[int, str]
+    eos: frozenset[int]
+    strips_first_space: bool
+    size: int
+
+    def bytes_of(self, token_id: int) -> bytes:
+        """Return a token's bytes; empty for ids beyond the vocabulary."""
+        if self.raw is not None:
+            return self.raw[token_id] if token_id < len(self.raw) else b""
+        return self.text_of(token_id).encode()
+
+    def text_of(self, token_id: int) -> str:
+        """Return a token's own text, special ones included, for people to read."""
+        if token_id in self.special:
+            return self.special[token_id]
+        if token_id >= len(self.text):
+            return ""
+        text = self.text[token_id]
+        return self.bytes_of(token_id).decode("utf-8", "replace") if text is None else text
+
+    def special_id(self, text: str) -> int | None:
+        """Return the id of the special token with exactly this text, if there is one."""
+        for token_id, special in self.special.items():
+            if special == text:
+                return token_id
+        return None
+
+
+def _whole(raw: bytes) -> str | None:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def read_vocabulary(folder: Path, tokenizer: Any, eos: Iterable[int], size: int) -> Vocabulary:
+    """Build the vocabulary of a loaded model.
+
+    Args:
+        folder: The model's folder; its ``tokenizer.json`` names the decoder.
+        tokenizer: The Hugging Face tokenizer.
+        eos: Ids that end generation.
+        size: Number of ids the model can produce.
+    """
+    decoder: Any = None
+    file = folder / "tokenizer.json"
+    if file.is_file():
+        decoder = json.loads(file.read_text(encoding="utf-8")).get("decoder")
+    count = len(tokenizer)
+    added: dict[int, Any] = dict(getattr(tokenizer, "added_tokens_decoder", {}))
+    special = {i: str(token.content) for i, token in added.items() if token.special}
+    for token_id in tokenizer.all_special_ids:
+        special.setdefault(token_id, str(tokenizer.convert_ids_to_tokens(token_id)))
+    names = tokenizer.convert_ids_to_tokens(list(range(count)))
+    raw: list[bytes] | None = None
+    if _has(decoder, "ByteLevel"):
+        raw = [byte_level(name or "") for name in names]
+    elif _has(decoder, "ByteFallback"):
+        raw = [sentence_piece(name or "") for name in names]
+    text: list[str | None]
+    if raw is not None:
+        for token_id, token in added.items():
+            if token_id < count:
+                raw[token_id] = str(token.content).encode("utf-8", "replace")
+        text = [_whole(piece) for piece in raw]
+    else:
+        text = [tokenizer.decode([token_id]) for token_id in range(count)]
+    return Vocabulary(
+        raw=raw,
+        text=text,
+        special=special,
+        eos=frozenset(eos),
+        strips_first_space=_strips_first_space(decoder),
+        size=max(size, count),
+    )

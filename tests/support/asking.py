@@ -1,0 +1,58 @@
+"""Small ways to ask an engine for an answer in a test."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.chat import Message
+from engine.events import Event
+from engine.generation import Answer
+from engine.request import GenerationRequest, Sampling
+from engine.service import Engine
+from engine.stopping.rules import StopRules
+from tests.support.scripted import Stage
+
+T = TypeVar("T")
+
+
+def run(work: Coroutine[Any, Any, T], timeout_s: float = 60) -> T:
+    """Run a coroutine on a fresh loop; a hang fails the test."""
+
+    async def limited() -> T:
+        return await asyncio.wait_for(work, timeout_s)
+
+    return asyncio.run(limited())
+
+
+def request(text: str, *stops: str, **values: Any) -> GenerationRequest:
+    """Make a greedy request of one user message."""
+    rules = values.pop("rules", None) or StopRules(strings=stops)
+    values.setdefault("sampling", Sampling(temperature=0))
+    return GenerationRequest(messages=(Message("user", text),), stops=rules, **values)
+
+
+async def ask(engine: Engine, text: str, *stops: str, **values: Any) -> Answer:
+    """Return the whole answer."""
+    generation = await engine.generate(request(text, *stops, **values))
+    return await generation.collect()
+
+
+async def events_of(engine: Engine, text: str, *stops: str, **values: Any) -> list[Event]:
+    """Return all events of an answer."""
+    generation = await engine.generate(request(text, *stops, **values))
+    return [event async for event in generation.events()]
+
+
+def scripted_answer(stage: Stage, text: str, *stops: str, **values: Any) -> Answer:
+    """Play one script on an engine of its own and return the answer."""
+
+    async def play() -> Answer:
+        engine = Engine(loader=stage.load)
+        try:
+            await engine.load(Path("scripted"))
+            return await ask(engine, text, *stops, **values)
+        finally:
+            await engine.aclose()
+
+    return run(play())

@@ -1,0 +1,194 @@
+"""A real MLX model whose answers follow a script, with a tokenizer whose pieces a test chooses.
+
+The model runs through mlx-lm's own ``BatchGenerator``: its one layer keeps the input ids as keys
+in an ordinary ``KVCache``, so that each row of a batch reads its own history and emits the next
+id of its script. Token boundaries, batches, caches and faults are thereby exact and real.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.models.cache import KVCache
+from mlx_lm.tokenizer_utils import load as load_wrapper
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from engine.mlx_backend import MlxBackend
+from engine.models import EosToken, ModelInfo
+from engine.vocabulary import read_vocabulary
+
+START, END, GO = "<|start|>", "<|end|>", "<|go|>"
+TEMPLATE = (
+    "{% for m in messages %}<|start|>{{ m.role }}:{{ m.content }}"
+    "{% if not (loop.last and continue_final_message) %}<|end|>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|go|>{% if think_open is defined %}{% endif %}{% endif %}"
+)
+
+
+def write_tokenizer(
+    folder: Path,
+    *,
+    pieces: Iterable[str] = (),
+    special: Iterable[str] = (),
+    plain: Iterable[str] = (),
+    template: str = TEMPLATE,
+    eos: str = END,
+) -> None:
+    """Write tokenizer files: 256 bytes, the specials, and the pieces a test wants as tokens.
+
+    Args:
+        folder: Where to.
+        pieces: Texts that are one token each.
+        special: More special tokens (their text is skipped).
+        plain: Added tokens that are no specials, such as ``<think>``.
+        template: The chat template.
+        eos: The text of the EOS token.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({char: n for n, char in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    specials = dict.fromkeys([START, END, GO, eos, *special])
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in specials])
+    added = dict.fromkeys([*plain, *pieces])
+    tokenizer.add_tokens(
+        [AddedToken(text, special=False, normalized=False) for text in added if text]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": eos,
+        "chat_template": template,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+
+
+class ScriptedModel(nn.Module):
+    """Emits, after each prompt, the ids that ``answer`` gives for it, then EOS for ever.
+
+    Attributes:
+        calls: Forward passes so far, as (rows, tokens per row).
+        fault: Called before each forward pass with its number; may raise or wait.
+    """
+
+    def __init__(
+        self, vocabulary_size: int, go: int, eos: int, answer: Callable[[list[int]], Sequence[int]]
+    ) -> None:
+        super().__init__()
+        self.layers = [nn.Module()]
+        self.calls: list[tuple[int, int]] = []
+        self.fault: Callable[[int], None] = lambda _: None
+        self._size = vocabulary_size
+        self._go = go
+        self._eos = eos
+        self._answer = answer
+
+    def make_cache(self) -> list[Any]:
+        return [KVCache()]
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
+        rows, width = inputs.shape
+        self.fault(len(self.calls))
+        self.calls.append((rows, width))
+        keys = inputs.astype(mx.float32)[:, None, :, None]
+        history, _ = cache[0].update_and_fetch(keys, keys)
+        following = [self._next(row) for row in history[:, 0, :, 0].astype(mx.int32).tolist()]
+        chosen = mx.array(following)[:, None] == mx.arange(self._size)[None, :]
+        logits = mx.where(chosen, 20.0, 0.0)[:, None, :]
+        return mx.broadcast_to(logits, (rows, width, self._size))
+
+    def _next(self, history: list[int]) -> int:
+        if self._go not in history:
+            return self._eos
+        start = len(history) - history[::-1].index(self._go)
+        script = self._answer(history[:start])
+        done = len(history) - start
+        return script[done] if done < len(script) else self._eos
+
+
+class Stage:
+    """A scripted model on a stage of its own: a loader for ``Engine(loader=stage.load)``.
+
+    Args:
+        folder: A scratch folder for the tokenizer files.
+        scripts: User message to the pieces of the answer; a piece is a text (one token, or its
+            bytes) or a token id.
+        context: Context length in tokens.
+        options: For ``write_tokenizer``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        scripts: dict[str, Sequence[str | int]],
+        *,
+        context: int = 4096,
+        step_s: float = 0.0,
+        **options: Any,
+    ) -> None:
+        texts = {piece for script in scripts.values() for piece in script if isinstance(piece, str)}
+        reserved = {START, END, GO, *options.get("special", ()), *options.get("plain", ())}
+        options.setdefault("pieces", sorted(texts - reserved))
+        write_tokenizer(folder, **options)
+        self.folder = folder
+        self.wrapper = load_wrapper(folder)
+        self.scripts = {
+            text: [i for piece in script for i in self.ids(piece)]
+            for text, script in scripts.items()
+        }
+        self._context = context
+        go = self.wrapper.convert_tokens_to_ids(GO)
+        self.model = ScriptedModel(
+            len(self.wrapper), go, self.wrapper.eos_token_id, self._script_of
+        )
+        if step_s:
+            self.model.fault = lambda _: time.sleep(step_s)
+
+    def ids(self, piece: str | int) -> list[int]:
+        """Return the ids of a piece."""
+        if isinstance(piece, int):
+            return [piece]
+        return list(self.wrapper.encode(piece, add_special_tokens=False))
+
+    def id(self, piece: str) -> int:
+        """Return the id of a piece that is one token."""
+        [only] = self.ids(piece)
+        return only
+
+    def _script_of(self, prompt: list[int]) -> Sequence[int]:
+        asked = self.wrapper.decode(prompt).rsplit("user:", 1)[-1]
+        asked = asked.split(END)[0].split(GO)[0]
+        return self.scripts.get(asked, [])
+
+    def load(
+        self, folder: Path, *, prefill_chunk: int, cache_bytes: int, rows: int
+    ) -> MlxBackend:
+        """Make the backend; called on the engine thread."""
+        eos = set(self.wrapper.eos_token_ids)
+        size = len(self.wrapper)
+        info = ModelInfo(
+            id="scripted",
+            path=self.folder,
+            architecture="scripted",
+            context_length=self._context,
+            vocabulary_size=size,
+            eos=tuple(EosToken(i, str(self.wrapper.decode([i])), "tokenizer") for i in eos),
+            can_think=bool(self.wrapper.has_thinking),
+            can_call_tools=bool(self.wrapper.has_tool_calling),
+            size_bytes=0,
+            loaded_at=0,
+        )
+        return MlxBackend(
+            self.model,
+            self.wrapper,
+            info,
+            read_vocabulary(self.folder, self.wrapper._tokenizer, eos, size),
+            prefill_chunk=prefill_chunk,
+            cache_bytes=cache_bytes,
+            rows=rows,
+        )
