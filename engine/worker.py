@@ -121,7 +121,9 @@ class EngineThread:
         while True:
             is_idle = not (self._rows or self._waiting or self._model_change or self._later)
             if is_idle:
-                self._flush()  # what the last command ended must be told before the long wait
+                # What the last command ended must be told before the long wait.
+                self._publish()
+                self._flush()
             try:
                 command = self._inbox.get(block=is_idle)
             except queue.Empty:

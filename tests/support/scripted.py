@@ -93,8 +93,8 @@ class ScriptedModel(nn.Module):
 
     def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
         rows, width = inputs.shape
-        self.fault(len(self.calls))
         self.calls.append((rows, width))
+        self.fault(len(self.calls))
         keys = inputs.astype(mx.float32)[:, None, :, None]
         history, _ = cache[0].update_and_fetch(keys, keys)
         following = [self._next(row) for row in history[:, 0, :, 0].astype(mx.int32).tolist()]
@@ -165,9 +165,7 @@ class Stage:
         asked = asked.split(END)[0].split(GO)[0]
         return self.scripts.get(asked, [])
 
-    def load(
-        self, folder: Path, *, prefill_chunk: int, cache_bytes: int, rows: int
-    ) -> MlxBackend:
+    def load(self, folder: Path, *, prefill_chunk: int, cache_bytes: int, rows: int) -> MlxBackend:
         """Make the backend; called on the engine thread."""
         eos = set(self.wrapper.eos_token_ids)
         size = len(self.wrapper)

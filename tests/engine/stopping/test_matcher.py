@@ -77,9 +77,7 @@ def test_exactly_what_can_still_become_a_stop_is_held(
         seen += piece
         if matcher.match:
             return
-        sizes = [
-            n for stop in stops for n in range(1, len(stop)) if seen.endswith(stop[:n])
-        ]
+        sizes = [n for stop in stops for n in range(1, len(stop)) if seen.endswith(stop[:n])]
         assert len(matcher.held) == max(sizes, default=0)
 
 
