@@ -53,6 +53,9 @@ class AnswerBuilder:
         count: Tokens fed so far.
         thinking_tokens: Those of them that belong to reasoning.
         unfinished_call: Raw text of a tool call that the end cut short.
+        vocabulary: What token ids stand for.
+        piece: The text that the last token completed.
+        residue: The text that appeared only when the detokenizer was finalised.
     """
 
     def __init__(
@@ -69,7 +72,9 @@ class AnswerBuilder:
         self.count = 0
         self.thinking_tokens = 0
         self.unfinished_call = ""
-        self._vocabulary = vocabulary
+        self.piece = ""
+        self.residue = ""
+        self.vocabulary = vocabulary
         self._detokenizer = detokenizer
         self._splitter = splitter
         self._rules = rules
@@ -107,6 +112,10 @@ class AnswerBuilder:
             ending, value, piece = self._ended_by_id(token_id, is_armed)
         else:
             piece = self._detokenizer.add(token_id)
+            if not piece and self._channel is Channel.TOOL:
+                # Parsers of calls read the special tokens between a call's parts.
+                piece = self.vocabulary.special.get(token_id, "")
+        self.piece = piece
         if token_id in self._boundary_ids or self._splitter.scans_text:
             self._split(token_id, piece, is_armed)
             thinks = thinks or self._channel is Channel.THINKING
@@ -118,6 +127,23 @@ class AnswerBuilder:
             self._call_is_fresh = False
             return None
         return self._decide(token_id, ending, value, is_armed)
+
+    @property
+    def channel(self) -> Channel:
+        """The channel that is open now."""
+        return self._channel
+
+    @property
+    def held(self) -> str:
+        """The text that the matcher holds back now."""
+        return self._matcher.held if self._matcher is not None else ""
+
+    @property
+    def progress(self) -> tuple[int, ...]:
+        """For each stop string, how many of its first characters the text now ends with."""
+        if self._matcher is None:
+            return (0,) * len(self._rules.strings)
+        return self._matcher.progress
 
     def end(self, kind: StopKind) -> StopInfo:
         """End the answer from outside (``CANCELLED`` or ``ERROR``) and return the record."""
@@ -217,8 +243,7 @@ class AnswerBuilder:
         self._flush_held()
         self._close_call(may_parse=True)
         self._channel = switch.to
-        # White space beside a tag is the template's, not the answer's.
-        self._strips_space = switch.to is not Channel.TOOL
+        self._strips_space = switch.strips_space
         self._tool_name = switch.tool_name
         self._open_matcher()
 
@@ -249,9 +274,9 @@ class AnswerBuilder:
         """Send what detokenizer and splitter still keep through the matcher."""
         if self._match is not None:
             return
-        residue = self._detokenizer.finish()
-        if residue:
-            self._split(-1, residue, is_armed)
+        self.residue = self._detokenizer.finish()
+        if self.residue:
+            self._split(-1, self.residue, is_armed)
         rest = self._splitter.finish()
         if rest and self._match is None:
             self._deliver(rest, is_armed)
@@ -291,7 +316,7 @@ class AnswerBuilder:
             if kind is StopKind.STOP_TOKEN
             else None,
             token_id=token_id,
-            token_text=self._vocabulary.text_of(token_id),
+            token_text=self.vocabulary.text_of(token_id),
             channel=self._channel,
             text_offset=match.offset
             if match is not None and is_string
@@ -304,7 +329,7 @@ class AnswerBuilder:
 
     def _stopped_by_id(self, token_id: int) -> str:
         """Keep or drop the text of a stop id; return what was dropped."""
-        text = self._vocabulary.text_of(token_id)
+        text = self.vocabulary.text_of(token_id)
         if self._rules.include_stop:
             self._emit(text)
             return ""

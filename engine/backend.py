@@ -3,6 +3,7 @@
 Types only. An implementation is made, used and dropped on the engine thread.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 from engine.answer import CallParser
 from engine.channels import Splitter
 from engine.detokenizer import Detokenizer
+from engine.events import TokenStats
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
 from engine.vocabulary import Vocabulary
@@ -73,6 +75,13 @@ class Backend(Protocol):
 
     def step(self) -> Step:
         """Decode one token of each running row and read one chunk of the waiting prompts."""
+        ...
+
+    def stats(self, sampled: Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
+        """Say how likely tokens were: (id, log-probabilities) of one step, in order.
+
+        ``count`` of the most likely tokens are named for each.
+        """
         ...
 
     def leave(self, row: int) -> None:

@@ -14,10 +14,17 @@ from engine.stopping.record import Channel
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """The output goes over to another channel; ``tool_name`` where the tag itself names it."""
+    """The output goes over to another channel.
+
+    Attributes:
+        to: The channel.
+        tool_name: The tool, where the tag itself names it.
+        strips_space: Whether white space that follows is the template's, not the answer's.
+    """
 
     to: Channel
     tool_name: str | None = None
+    strips_space: bool = False
 
 
 Part = str | Switch
@@ -121,7 +128,7 @@ class TagSplitter:
     def _enter(self, channel: Channel) -> Switch:
         self.channel = channel
         self._scanner = StopMatcher(self._typed[channel])
-        return Switch(channel)
+        return Switch(channel, strips_space=channel is not Channel.TOOL)
 
     def finish(self) -> str:
         """Return text that was kept because it could have become a tag."""

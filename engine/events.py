@@ -41,18 +41,37 @@ class ToolCallDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenStats:
+    """How likely a sampled token was, from the model's log-probabilities (natural logarithm).
+
+    Attributes:
+        logprob: Of the token itself.
+        rank: 0 for the most likely token.
+        top: The most likely tokens with their log-probabilities, best first.
+        eos_probability: Probability, from 0 to 1, that the answer would have ended here.
+    """
+
+    logprob: float
+    rank: int
+    top: tuple[tuple[int, float], ...]
+    eos_probability: float
+
+
+@dataclass(frozen=True, slots=True)
 class TokenTrace:
     """One sampled token and what became of it.
 
     Attributes:
         index: From 0 over the generated tokens.
         token_id: Its id.
-        piece: The text it added (empty while a character is incomplete).
+        piece: The text it completed (empty while a character is incomplete, and for tags).
         raw: Its bytes.
-        channel: The channel it went to.
+        channel: The channel it belongs to; a tag belongs to what it opens or closes.
         time_s: Seconds since the request was submitted.
-        released: Text that went out to the reader on this token.
+        released: Characters that went out to the reader on this token.
         held: Text held back after it.
+        progress: For each stop string, how many of its first characters the text ends with.
+        stats: How likely it was; at trace level ``full`` only.
     """
 
     index: int
@@ -61,8 +80,10 @@ class TokenTrace:
     raw: bytes
     channel: Channel
     time_s: float
-    released: str
+    released: int
     held: str
+    progress: tuple[int, ...]
+    stats: TokenStats | None = None
 
 
 @dataclass(frozen=True, slots=True)

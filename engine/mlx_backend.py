@@ -8,13 +8,18 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
-from mlx_lm.models.cache import LRUPromptCache, can_trim_prompt_cache, trim_prompt_cache
+from mlx_lm.models.cache import (
+    LRUPromptCache,
+    can_trim_prompt_cache,
+    make_prompt_cache,
+    trim_prompt_cache,
+)
 from mlx_lm.utils import load as mlx_load
 
 from engine import prompts, sampling
@@ -23,6 +28,8 @@ from engine.backend import Prompt, Step
 from engine.channels import ChannelFormat, Splitter, TagSplitter
 from engine.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.errors import ModelLoadFailed
+from engine.events import TokenStats
+from engine.harmony import MARKERS, HarmonySplitter
 from engine.models import (
     EosToken,
     ModelInfo,
@@ -65,9 +72,15 @@ class MlxBackend:
         self._tokenizer = tokenizer
         self._defaults = sampling_defaults(info.path)
         self._tags = _channel_format(tokenizer)
+        self._harmony = _harmony_ids(vocabulary)
         self._chunk = prefill_chunk
         self._rows = rows
         self._prompt_cache = LRUPromptCache(max_size=_CACHED_PROMPTS, max_bytes=cache_bytes)
+        self._eos = sorted(vocabulary.eos)
+        self._stats_stream = mx.new_stream(mx.default_device())
+        # A cache that cannot be cut back is kept at the end of the prompt as well, because
+        # the next turn seldom repeats a cut answer token by token.
+        self._keeps_prompts = not can_trim_prompt_cache(make_prompt_cache(model))
         self._batch = self._new_batch()
 
     def _new_batch(self) -> Any:
@@ -96,6 +109,8 @@ class MlxBackend:
 
     def splitter(self, prompt: Prompt) -> Splitter:
         """Return a fresh channel splitter."""
+        if self._harmony is not None:
+            return HarmonySplitter(self._harmony)
         return TagSplitter(self._tags, Channel.THINKING if prompt.thinks else Channel.TEXT)
 
     def call_parser(self, request: GenerationRequest) -> CallParser:
@@ -104,13 +119,17 @@ class MlxBackend:
         tools = [prompts.tool_dict(tool) for tool in request.tools]
 
         def parse_calls(raw: str, name: str | None) -> list[tuple[str, str]]:
+            if name is not None:  # the tag named the tool, so the text is its arguments
+                if not isinstance(json.loads(raw), dict):
+                    raise ValueError("a tool call's arguments must be an object")
+                return [(name, raw.strip())]
             if parse is None:
                 raise ValueError("this model has no tool parser")
             try:
                 found = parse(raw, tools)
             except Exception as error:  # parsers raise whatever their formats suggest
                 raise ValueError(str(error)) from error
-            return [_call(item, name) for item in (found if isinstance(found, list) else [found])]
+            return [_call(item) for item in (found if isinstance(found, list) else [found])]
 
         return parse_calls
 
@@ -145,20 +164,35 @@ class MlxBackend:
     def step(self) -> Step:
         """Decode one token of each running row and read one chunk of the waiting prompts."""
         read, sampled = self._batch.next()
+        if self._keeps_prompts:
+            for part in read:
+                if part.end_of_segment and not part.end_of_prompt:
+                    self._keep(part.uid, self._batch.extract_cache([part.uid]))
         return Step(
             [(part.uid, part.progress[0]) for part in read],
             [(part.uid, part.token, part.logprobs) for part in sampled],
         )
 
+    def stats(self, sampled: Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
+        """Say how likely the tokens of one step were."""
+        # A stream of its own: the next step is already under way on the batch's stream, and
+        # waiting for it would undo the overlap of device and Python.
+        with mx.stream(self._stats_stream):
+            return sampling.token_stats(sampled, self._eos, count)
+
     def leave(self, row: int) -> None:
         """Take a row out of the batch and keep its cache for the next turn."""
         with mx.stream(self._batch.stream):
-            left = self._batch.remove([row], return_prompt_caches=True)
-            cache, tokens = left.get(row, (None, None))
-            if cache and tokens:
-                # Evaluated now: a lazy slice would keep the whole batch's cache alive.
-                mx.eval([part.state for part in cache])
-                self._prompt_cache.insert_cache(self.info.path, list(tokens), cache)
+            self._keep(row, self._batch.remove([row], return_prompt_caches=True))
+
+    def _keep(self, row: int, extracted: dict[int, tuple[Any, Any]]) -> None:
+        cache, tokens = extracted.get(row, (None, None))
+        if not cache or not tokens:
+            return
+        with mx.stream(self._batch.stream):
+            # Evaluated now: a lazy slice would keep the whole batch's cache alive.
+            mx.eval([part.state for part in cache])
+            self._prompt_cache.insert_cache(self.info.path, list(tokens), cache)
 
     def reset(self) -> None:
         """Drop all rows and the batch itself after a step that failed."""
@@ -174,16 +208,16 @@ class MlxBackend:
         mx.clear_cache()
 
 
-def _call(item: Any, name: str | None) -> tuple[str, str]:
+def _call(item: Any) -> tuple[str, str]:
     if not isinstance(item, dict):
         raise ValueError("a tool call must be an object")
-    called = item.get("name", name)
-    if not isinstance(called, str) or not called:
+    name = item.get("name")
+    if not isinstance(name, str) or not name:
         raise ValueError("a tool call must name its tool")
     arguments = item.get("arguments", {})
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return called, arguments
+    return name, arguments
 
 
 def _channel_format(tokenizer: Any) -> ChannelFormat:
@@ -204,6 +238,12 @@ def _channel_format(tokenizer: Any) -> ChannelFormat:
         tool_end=tokenizer.tool_call_end,
         ids=ids,
     )
+
+
+def _harmony_ids(vocabulary: Vocabulary) -> dict[str, int] | None:
+    """Return the ids of Harmony's markers if the vocabulary has them all."""
+    ids = {text: i for i, text in vocabulary.special.items() if text in (*MARKERS, "<|constrain|>")}
+    return ids if all(marker in ids for marker in MARKERS) else None
 
 
 def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:

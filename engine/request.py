@@ -1,6 +1,7 @@
 """What a caller asks of the engine, in the domain's own words. Pure values; any thread."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from engine.chat import Message, Tool
 from engine.stopping.rules import StopRules
@@ -33,6 +34,14 @@ class Sampling:
     seed: int | None = None
 
 
+class TraceLevel(StrEnum):
+    """How much of each token a run reports: nothing, what stops made of it, or all there is."""
+
+    OFF = "off"
+    STOPS = "stops"
+    FULL = "full"
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One answer to be generated.
@@ -46,6 +55,8 @@ class GenerationRequest:
         tools: Tools the model may call.
         thinking: True or False switches reasoning where the template knows how; None leaves
             the template's own default.
+        trace: Whether ``TokenTrace`` events are sent, and how much they tell.
+        top_logprobs: Number of the most likely tokens in each full trace, at most 20.
         prompt: Instead of messages, text or token ids to continue as they are, no template.
     """
 
@@ -55,4 +66,6 @@ class GenerationRequest:
     max_tokens: int | None = None
     tools: tuple[Tool, ...] = ()
     thinking: bool | None = None
+    trace: TraceLevel = TraceLevel.OFF
+    top_logprobs: int = 5
     prompt: str | tuple[int, ...] | None = None

@@ -1,10 +1,15 @@
 """One answer on its way through the engine thread: its pipeline, its clock, its reader."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from engine.answer import AnswerBuilder
-from engine.backend import Prompt
-from engine.events import Event, Finished, PromptProgress, Timing, Usage
+from engine.backend import Backend, Prompt, Step
+from engine.events import Event, Finished, PromptProgress, Timing, TokenStats, Usage
 from engine.generation import Generation
+from engine.request import TraceLevel
 from engine.stopping.record import StopInfo, StopKind
+from engine.trace import traced
 
 
 class Row:
@@ -15,10 +20,11 @@ class Row:
         prompt: The rendered prompt; dropped once it has been read.
         number: The row's number in the batch, -1 while it waits.
         builder: The answer's pipeline.
+        trace: How much of each token is reported.
     """
 
     __slots__ = ("_cached", "_first_at", "_joined_at", "_last_at", "_submitted_at", "builder",
-                 "generation", "number", "prompt")  # fmt: skip
+                 "generation", "number", "prompt", "trace")  # fmt: skip
 
     def __init__(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
@@ -26,6 +32,7 @@ class Row:
         self.generation = generation
         self.prompt = prompt
         self.builder = builder
+        self.trace = generation.request.trace
         self.number = -1
         self._cached = 0
         self._submitted_at = submitted_at
@@ -49,12 +56,16 @@ class Row:
         """Return the event for ``tokens`` read beyond the cached ones."""
         return PromptProgress(self._cached + tokens, self.prompt_tokens, self._cached)
 
-    def sampled(self, token_id: int, now: float) -> StopInfo | None:
+    def sampled(
+        self, token_id: int, now: float, stats: TokenStats | None = None
+    ) -> StopInfo | None:
         """Take the next token; return the record if it is the last."""
         if self._first_at is None:
             self._first_at = now
         self._last_at = now
-        return self.builder.add(token_id)
+        if self.trace is TraceLevel.OFF:
+            return self.builder.add(token_id)
+        return traced(self.builder, token_id, now - self._submitted_at, stats)
 
     def finish(self, stop: StopInfo, now: float, error: str | None = None) -> Finished:
         """Return the last event."""
@@ -90,3 +101,22 @@ class Row:
         if events:
             self.builder.events = []
         return events
+
+
+def wanted_stats(backend: Backend, rows: Mapping[int, Row], step: Step) -> dict[int, TokenStats]:
+    """Return, by row, the likelihoods of a step's tokens for the rows that want a full trace."""
+    wanted = [
+        (number, token_id, logprobs, rows[number].generation.request.top_logprobs)
+        for number, token_id, logprobs in step.sampled
+        if number in rows and rows[number].trace is TraceLevel.FULL
+    ]
+    if not wanted:
+        return {}
+    found = backend.stats(
+        [(token_id, logprobs) for _, token_id, logprobs, _ in wanted],
+        max(count for *_, count in wanted),
+    )
+    return {
+        number: stats if len(stats.top) <= count else replace(stats, top=stats.top[:count])
+        for (number, _, _, count), stats in zip(wanted, found, strict=True)
+    }

@@ -1,9 +1,9 @@
-"""Builds mlx-lm samplers and logits processors from a request's settings.
+"""Draws tokens: mlx-lm samplers and processors of a request, and how likely a draw was.
 
 Engine thread. One of the two modules that import MLX.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from mlx_lm.sample_utils import (
     make_sampler,
 )
 
+from engine.events import TokenStats
 from engine.models import SamplingDefaults
 from engine.request import Sampling
 
@@ -77,3 +78,39 @@ def processors(wanted: Sampling, defaults: SamplingDefaults) -> list[Any]:
             frequency_penalty=wanted.frequency_penalty or None,
         )
     )
+
+
+def token_stats(
+    sampled: Sequence[tuple[int, mx.array]], eos: Sequence[int], count: int
+) -> list[TokenStats]:
+    """Say how likely sampled tokens were; computed on the device, fetched in one go.
+
+    Args:
+        sampled: Per row the id and its log-probabilities of shape (vocabulary,).
+        eos: Ids that end generation.
+        count: How many of the most likely tokens to name.
+    """
+    logprobs = mx.stack([row for _, row in sampled])
+    chosen = mx.take_along_axis(logprobs, mx.array([[token] for token, _ in sampled]), axis=-1)
+    ranks = mx.sum(logprobs > chosen, axis=-1)
+    ending = mx.sum(mx.exp(logprobs[:, mx.array(list(eos))]), axis=-1) if eos else None
+    count = min(count, logprobs.shape[-1])
+    best = best_logprobs = None
+    if count > 0:
+        best = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count]
+        best_logprobs = mx.take_along_axis(logprobs, best, axis=-1)
+    mx.eval([x for x in (chosen, ranks, ending, best, best_logprobs) if x is not None])
+    values: Any = chosen[:, 0].tolist()
+    places: Any = ranks.tolist()
+    endings: Any = ending.tolist() if ending is not None else [0.0] * len(sampled)
+    ids: Any = best.tolist() if best is not None else [[]] * len(sampled)
+    tops: Any = best_logprobs.tolist() if best_logprobs is not None else [[]] * len(sampled)
+    return [
+        TokenStats(
+            logprob=values[row],
+            rank=places[row],
+            top=tuple(sorted(zip(ids[row], tops[row], strict=True), key=lambda pair: -pair[1])),
+            eos_probability=endings[row],
+        )
+        for row in range(len(sampled))
+    ]

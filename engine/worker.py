@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from engine.answer import AnswerBuilder, AnswerLimits
+from engine.admission import admit
 from engine.backend import Backend, Loader, Step
 from engine.commands import (
     Cancel,
@@ -30,14 +30,13 @@ from engine.commands import (
 from engine.errors import (
     EngineClosed,
     EngineError,
-    InvalidRequest,
     ModelLoadFailed,
     NoModel,
     QueueFull,
 )
 from engine.generation import Generation
 from engine.outbox import Outbox, settle
-from engine.row import Row
+from engine.row import Row, wanted_stats
 from engine.stopping.record import StopKind
 
 _log = logging.getLogger("fullstop.engine")
@@ -176,46 +175,16 @@ class EngineThread:
     def _submit(self, command: Submit) -> None:
         generation = command.generation
         try:
-            row = self._accept(generation, command.at)
+            waiting = len(self._waiting)
+            if waiting >= self._limits.max_waiting:
+                raise QueueFull(waiting)
+            row = admit(self._ready(), generation, command.at)
         except EngineError as error:
             settle(generation, error)
             return
         settle(generation, None)
         self._waiting.append(row)
         self._fill()
-
-    def _accept(self, generation: Generation, at: float) -> Row:
-        backend = self._ready()
-        waiting = len(self._waiting)
-        if waiting >= self._limits.max_waiting:
-            raise QueueFull(waiting)
-        request = generation.request
-        if request.max_tokens is not None and request.max_tokens < 1:
-            raise InvalidRequest("max_tokens", f"must be at least 1, not {request.max_tokens}")
-        for index, token_id in enumerate(request.stops.token_ids):
-            if not 0 <= token_id < backend.vocabulary.size:
-                raise InvalidRequest(
-                    f"stops.token_ids[{index}]",
-                    f"token id {token_id} is outside the vocabulary of {backend.vocabulary.size}",
-                )
-        prompt = backend.render(request)
-        context = backend.info.context_length
-        if len(prompt.tokens) >= context:
-            raise InvalidRequest(
-                "messages",
-                f"the prompt has {len(prompt.tokens)} tokens, "
-                f"the model's context holds {context} including the answer",
-            )
-        generation.prompt_tokens = len(prompt.tokens)
-        builder = AnswerBuilder(
-            vocabulary=backend.vocabulary,
-            detokenizer=backend.detokenizer(),
-            splitter=backend.splitter(prompt),
-            rules=request.stops,
-            limits=AnswerLimits(request.max_tokens, context - len(prompt.tokens)),
-            parse_calls=backend.call_parser(request),
-        )
-        return Row(generation, prompt, builder, at)
 
     def _fill(self) -> None:
         """Move waiting requests into the batch while there is room."""
@@ -280,11 +249,12 @@ class EngineThread:
         now = time.perf_counter()
         rows = self._rows
         put = self._outbox.put
+        stats = wanted_stats(backend, rows, step)
         for number, token_id, _ in step.sampled:
             row = rows.get(number)
             if row is None:
                 continue
-            stop = row.sampled(token_id, now)
+            stop = row.sampled(token_id, now, stats.get(number))
             if stop is not None:
                 del rows[number]
                 backend.leave(number)

@@ -1,3 +1,4 @@
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ STOPS = st.lists(st.text("abAB\n é🚀", min_size=1, max_size=5), max_size=6, u
 
 def pieces_of(text: str, cuts: list[int]) -> list[str]:
     edges = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
-    return [text[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [text[a:b] for a, b in itertools.pairwise(edges)]
 
 
 @given(SHORT, STOPS, st.lists(st.integers(0, 40), max_size=12))

@@ -1,0 +1,62 @@
+"""Checks a request against the loaded model and prepares its row. Engine thread; no MLX."""
+
+from engine.answer import AnswerBuilder, AnswerLimits
+from engine.backend import Backend
+from engine.errors import InvalidRequest
+from engine.generation import Generation
+from engine.request import GenerationRequest
+from engine.row import Row
+
+MAX_TOP_LOGPROBS = 20
+
+
+def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
+    """Return the row of a request, its prompt rendered, its limits known.
+
+    Args:
+        backend: The loaded model.
+        generation: The reader's handle; its ``prompt_tokens`` is set.
+        submitted_at: ``time.perf_counter()`` of the submission.
+
+    Raises:
+        InvalidRequest: The model can never answer this request; the message names the field.
+    """
+    request = generation.request
+    _check(backend, request)
+    prompt = backend.render(request)
+    context = backend.info.context_length
+    if len(prompt.tokens) >= context:
+        raise InvalidRequest(
+            "messages" if request.prompt is None else "prompt",
+            f"the prompt has {len(prompt.tokens)} tokens, "
+            f"the model's context holds {context} including the answer",
+        )
+    generation.prompt_tokens = len(prompt.tokens)
+    builder = AnswerBuilder(
+        vocabulary=backend.vocabulary,
+        detokenizer=backend.detokenizer(),
+        splitter=backend.splitter(prompt),
+        rules=request.stops,
+        limits=AnswerLimits(request.max_tokens, context - len(prompt.tokens)),
+        parse_calls=backend.call_parser(request),
+    )
+    return Row(generation, prompt, builder, submitted_at)
+
+
+def _check(backend: Backend, request: GenerationRequest) -> None:
+    size = backend.vocabulary.size
+    if request.max_tokens is not None and request.max_tokens < 1:
+        raise InvalidRequest("max_tokens", f"must be at least 1, not {request.max_tokens}")
+    if not 0 <= request.top_logprobs <= MAX_TOP_LOGPROBS:
+        raise InvalidRequest("top_logprobs", f"must be from 0 to {MAX_TOP_LOGPROBS}")
+    for index, token_id in enumerate(request.stops.token_ids):
+        if not 0 <= token_id < size:
+            raise InvalidRequest(
+                f"stops.token_ids[{index}]",
+                f"token id {token_id} is outside the vocabulary of {size}",
+            )
+    for token_id, _ in request.sampling.logit_bias:
+        if not 0 <= token_id < size:
+            raise InvalidRequest(
+                "sampling.logit_bias", f"token id {token_id} is outside the vocabulary of {size}"
+            )
