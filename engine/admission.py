@@ -4,8 +4,11 @@ from engine.answer import AnswerBuilder, AnswerLimits
 from engine.backend import Backend
 from engine.errors import InvalidRequest
 from engine.generation import Generation
+from engine.harmony import open_splitter
 from engine.request import GenerationRequest
 from engine.row import Row
+from engine.setting import RunSetting
+from engine.stopping.record import Channel
 
 MAX_TOP_LOGPROBS = 20
 
@@ -32,12 +35,23 @@ def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
             f"the model's context holds {context} including the answer",
         )
     generation.prompt_tokens = len(prompt.tokens)
+    starts_in = Channel.THINKING if prompt.thinks else Channel.TEXT
+    limits = AnswerLimits(request.max_tokens, context - len(prompt.tokens))
+    generation.setting = RunSetting(
+        model=backend.info.id,
+        channels=backend.channels,
+        starts_in=starts_in,
+        eos=tuple(sorted(backend.vocabulary.eos)),
+        context_room=limits.context_room,
+        has_bytes=backend.vocabulary.raw is not None,
+        strips_first_space=backend.vocabulary.strips_first_space,
+    )
     builder = AnswerBuilder(
         vocabulary=backend.vocabulary,
         detokenizer=backend.detokenizer(),
-        splitter=backend.splitter(prompt),
+        splitter=open_splitter(backend.channels, starts_in),
         rules=request.stops,
-        limits=AnswerLimits(request.max_tokens, context - len(prompt.tokens)),
+        limits=limits,
         parse_calls=backend.call_parser(request),
     )
     return Row(generation, prompt, builder, submitted_at)

@@ -262,9 +262,9 @@ class AnswerBuilder:
             self.events.append(TextDelta(raw))
             self._lengths[Channel.TEXT] += len(raw)
             return
-        for name, arguments in calls:
+        for number, (name, arguments) in enumerate(calls):
             call = ToolCall(uuid4().hex[:24], name, arguments)
-            self.events.append(ToolCallDelta(self._calls, call))
+            self.events.append(ToolCallDelta(self._calls, call, "" if number else raw))
             self._calls += 1
             self._call_is_fresh = True
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine.answer import CallParser
-from engine.channels import Splitter
+from engine.channels import ChannelFormat
 from engine.detokenizer import Detokenizer
 from engine.events import TokenStats
 from engine.models import ModelInfo
@@ -48,6 +48,7 @@ class Backend(Protocol):
 
     info: ModelInfo
     vocabulary: Vocabulary
+    channels: ChannelFormat
 
     def render(self, request: GenerationRequest) -> Prompt:
         """Template and tokenise; raises ``InvalidRequest`` where the model cannot take it."""
@@ -59,10 +60,6 @@ class Backend(Protocol):
 
     def detokenizer(self) -> Detokenizer:
         """Return a fresh streaming detokenizer."""
-        ...
-
-    def splitter(self, prompt: Prompt) -> Splitter:
-        """Return a fresh channel splitter for the answer to a prompt."""
         ...
 
     def call_parser(self, request: GenerationRequest) -> CallParser:

@@ -63,6 +63,7 @@ class ChannelFormat:
         tool_start: Opens a tool call; None where no parser is known.
         tool_end: Closes it; empty where only the end of the answer does.
         ids: Those tags that are exactly one token, by its id.
+        harmony: The ids of Harmony's markers by name; if there are any, they are the format.
     """
 
     think_start: str | None = None
@@ -70,6 +71,7 @@ class ChannelFormat:
     tool_start: str | None = None
     tool_end: str | None = None
     ids: dict[int, str] = field(default_factory=dict)
+    harmony: dict[str, int] = field(default_factory=dict)
 
     def edges(self, channel: Channel) -> dict[str, Channel]:
         """Return the tags that mean something in a channel, and where each leads."""

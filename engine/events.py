@@ -34,10 +34,14 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A complete call, the ``index``-th of this answer."""
+    """A complete call, the ``index``-th of this answer.
+
+    ``raw`` is the model's own text; where one text held several calls, the first has it.
+    """
 
     index: int
     call: ToolCall
+    raw: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class TokenTrace:
         released: Characters that went out to the reader on this token.
         held: Text held back after it.
         progress: For each stop string, how many of its first characters the text ends with.
+        special: Its text, if it is a special token (whose text is no part of an answer).
         stats: How likely it was; at trace level ``full`` only.
     """
 
@@ -83,6 +88,7 @@ class TokenTrace:
     released: int
     held: str
     progress: tuple[int, ...]
+    special: str | None = None
     stats: TokenStats | None = None
 
 
@@ -139,6 +145,7 @@ class Finished:
         timing: Durations.
         error: For kind ``error``, the cause in words; else None.
         unfinished_tool_call: Raw text of a tool call that was cut short, else empty.
+        residue: Text that appeared only when the last characters were finalised.
     """
 
     stop: StopInfo
@@ -146,6 +153,7 @@ class Finished:
     timing: Timing
     error: str | None = None
     unfinished_tool_call: str = ""
+    residue: str = ""
 
 
 Event = PromptProgress | TextDelta | ThinkingDelta | ToolCallDelta | TokenTrace | Finished

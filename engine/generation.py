@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from engine.chat import ToolCall
 from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from engine.request import GenerationRequest
+from engine.setting import RunSetting
 
 _numbers = itertools.count(1)
 
@@ -38,6 +39,7 @@ class Generation:
         number: Unique in this process, rising.
         request: What was asked.
         prompt_tokens: Length of the rendered prompt, known from the moment of acceptance.
+        setting: The circumstances, likewise; with a trace, enough to replay the run.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Generation:
         self.number = next(_numbers)
         self.request = request
         self.prompt_tokens = 0
+        self.setting = RunSetting()
         self._loop = loop
         self._on_cancel = on_cancel
         self._lock = threading.Lock()

@@ -7,7 +7,7 @@ Markers are special tokens, recognised by id. Pure; belongs to the engine thread
 import re
 from collections.abc import Iterator, Mapping
 
-from engine.channels import Part, Switch
+from engine.channels import ChannelFormat, Part, Splitter, Switch, TagSplitter
 from engine.stopping.record import Channel
 
 MARKERS = ("<|start|>", "<|end|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>")
@@ -66,3 +66,15 @@ class HarmonySplitter:
         text = "".join(self._header).strip() if self.scans_text else ""
         self._header.clear()
         return "" if text in ("", "assistant") else text
+
+
+def open_splitter(channels: ChannelFormat, starts_in: Channel) -> Splitter:
+    """Return a fresh splitter for an answer in a model's format.
+
+    Args:
+        channels: The format.
+        starts_in: ``THINKING`` where the prompt leaves reasoning open.
+    """
+    if channels.harmony:
+        return HarmonySplitter(channels.harmony)
+    return TagSplitter(channels, starts_in)

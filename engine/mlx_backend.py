@@ -25,11 +25,11 @@ from mlx_lm.utils import load as mlx_load
 from engine import prompts, sampling
 from engine.answer import CallParser
 from engine.backend import Prompt, Step
-from engine.channels import ChannelFormat, Splitter, TagSplitter
+from engine.channels import ChannelFormat
 from engine.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.errors import ModelLoadFailed
 from engine.events import TokenStats
-from engine.harmony import MARKERS, HarmonySplitter
+from engine.harmony import MARKERS
 from engine.models import (
     EosToken,
     ModelInfo,
@@ -39,7 +39,6 @@ from engine.models import (
     weights_size,
 )
 from engine.request import GenerationRequest
-from engine.stopping.record import Channel
 from engine.vocabulary import Vocabulary, read_vocabulary
 
 # The batch must never end a row by itself.
@@ -53,6 +52,7 @@ class MlxBackend:
     Attributes:
         info: What other parts of the program may know of the model.
         vocabulary: Its token ids.
+        channels: The tags that mark the channels of its output.
     """
 
     def __init__(
@@ -71,8 +71,7 @@ class MlxBackend:
         self._model = model
         self._tokenizer = tokenizer
         self._defaults = sampling_defaults(info.path)
-        self._tags = _channel_format(tokenizer)
-        self._harmony = _harmony_ids(vocabulary)
+        self.channels = _channel_format(tokenizer, vocabulary)
         self._chunk = prefill_chunk
         self._rows = rows
         self._prompt_cache = LRUPromptCache(max_size=_CACHED_PROMPTS, max_bytes=cache_bytes)
@@ -106,12 +105,6 @@ class MlxBackend:
         if self.vocabulary.raw is not None:
             return ByteDetokenizer(self.vocabulary)
         return TokenizerDetokenizer(self._tokenizer.detokenizer, self.vocabulary.special)
-
-    def splitter(self, prompt: Prompt) -> Splitter:
-        """Return a fresh channel splitter."""
-        if self._harmony is not None:
-            return HarmonySplitter(self._harmony)
-        return TagSplitter(self._tags, Channel.THINKING if prompt.thinks else Channel.TEXT)
 
     def call_parser(self, request: GenerationRequest) -> CallParser:
         """Return the parser of this model's tool calls."""
@@ -220,7 +213,7 @@ def _call(item: Any) -> tuple[str, str]:
     return name, arguments
 
 
-def _channel_format(tokenizer: Any) -> ChannelFormat:
+def _channel_format(tokenizer: Any, vocabulary: Vocabulary) -> ChannelFormat:
     ids: dict[int, str] = {}
     pairs = (
         (tokenizer.think_start, tokenizer.think_start_tokens),
@@ -237,13 +230,14 @@ def _channel_format(tokenizer: Any) -> ChannelFormat:
         tool_start=tokenizer.tool_call_start or None,
         tool_end=tokenizer.tool_call_end,
         ids=ids,
+        harmony=_harmony_ids(vocabulary),
     )
 
 
-def _harmony_ids(vocabulary: Vocabulary) -> dict[str, int] | None:
-    """Return the ids of Harmony's markers if the vocabulary has them all."""
+def _harmony_ids(vocabulary: Vocabulary) -> dict[str, int]:
+    """Return the ids of Harmony's markers if the vocabulary has them all, else nothing."""
     ids = {text: i for i, text in vocabulary.special.items() if text in (*MARKERS, "<|constrain|>")}
-    return ids if all(marker in ids for marker in MARKERS) else None
+    return ids if all(marker in ids for marker in MARKERS) else {}
 
 
 def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:

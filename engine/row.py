@@ -88,6 +88,7 @@ class Row:
             ),
             error=error,
             unfinished_tool_call=self.builder.unfinished_call,
+            residue=self.builder.residue,
         )
 
     def end(self, kind: StopKind, now: float, error: str | None = None) -> list[Event]:

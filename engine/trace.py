@@ -40,6 +40,7 @@ def traced(
             released=released,
             held="" if stop is not None else builder.held,
             progress=builder.progress,
+            special=builder.vocabulary.special.get(token_id),
             stats=stats,
         )
     )

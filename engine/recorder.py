@@ -1,0 +1,56 @@
+"""Collects a traced run's events into a ``Recording``. Pure; the reader's thread."""
+
+from engine.chat import ToolCall
+from engine.events import Event, Finished, TokenTrace, ToolCallDelta
+from engine.generation import Generation
+from engine.replay import RecordedToken, Recording
+
+
+class Recorder:
+    """Listens to one generation whose request asks for a trace.
+
+    Attributes:
+        generation: The run.
+    """
+
+    def __init__(self, generation: Generation) -> None:
+        self.generation = generation
+        self._tokens: list[RecordedToken] = []
+        self._calls: dict[str, tuple[ToolCall, ...]] = {}
+        self._last_raw = ""
+        self._finished: Finished | None = None
+
+    def take(self, event: Event) -> None:
+        """Note an event."""
+        if isinstance(event, TokenTrace):
+            self._tokens.append(
+                RecordedToken(event.token_id, event.raw, event.piece, event.special, event.time_s)
+            )
+        elif isinstance(event, ToolCallDelta):
+            self._last_raw = event.raw or self._last_raw
+            known = self._calls.get(self._last_raw, ())
+            self._calls[self._last_raw] = (*known, event.call)
+        elif isinstance(event, Finished):
+            self._finished = event
+
+    def recording(self) -> Recording:
+        """Return the run.
+
+        Raises:
+            ValueError: It has not ended, or was not traced.
+        """
+        finished = self._finished
+        if finished is None:
+            raise ValueError("the run has not ended yet")
+        if len(self._tokens) != finished.usage.output_tokens:
+            raise ValueError("the run was not traced, so it cannot be replayed")
+        request = self.generation.request
+        return Recording(
+            setting=self.generation.setting,
+            rules=request.stops,
+            max_tokens=request.max_tokens,
+            tokens=tuple(self._tokens),
+            residue=finished.residue,
+            calls=self._calls,
+            stop=finished.stop,
+        )

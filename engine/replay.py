@@ -1,0 +1,207 @@
+"""What another stop list would have done: a recorded run through the real answer pipeline.
+
+Pure and instant, no model needed. The same pipeline decides as in a real run, so that the record
+is the one a real run would give, as far as the recording reaches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from engine.answer import AnswerBuilder, AnswerLimits
+from engine.chat import ToolCall
+from engine.detokenizer import ByteDetokenizer, Detokenizer
+from engine.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from engine.harmony import open_splitter
+from engine.setting import RunSetting
+from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopRules
+from engine.trace import traced
+from engine.vocabulary import Vocabulary
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedToken:
+    """One token of a recording.
+
+    Attributes:
+        token_id: Its id.
+        raw: Its bytes.
+        piece: The text that it completed in the recorded run.
+        special: Its text, if it is a special token, else None.
+        time_s: Seconds after submission.
+    """
+
+    token_id: int
+    raw: bytes
+    piece: str
+    special: str | None = None
+    time_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A run as it was: enough to play it again with other stops.
+
+    Attributes:
+        setting: The model's side.
+        rules: The stops of the run.
+        max_tokens: Its limit, None for none.
+        tokens: All sampled tokens.
+        residue: Text that appeared only at the end, when the detokenizer was finalised.
+        calls: Parsed calls by the raw text that held them.
+        stop: Why the run ended.
+    """
+
+    setting: RunSetting
+    rules: StopRules
+    max_tokens: int | None
+    tokens: tuple[RecordedToken, ...]
+    residue: str
+    calls: dict[str, tuple[ToolCall, ...]]
+    stop: StopInfo
+
+
+@dataclass(slots=True)
+class Replayed:
+    """The outcome of a replay.
+
+    Attributes:
+        stop: The record; None where the recording ends before anything would have stopped.
+        text: The answer.
+        thinking: The reasoning.
+        calls: The tool calls.
+        output_tokens: Tokens up to the end.
+        events: All events, traces included if they were asked for.
+    """
+
+    stop: StopInfo | None = None
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    output_tokens: int = 0
+    events: list[Event] = field(default_factory=list)
+
+
+def replay(
+    recording: Recording,
+    rules: StopRules | None = None,
+    *,
+    is_traced: bool = False,
+) -> Replayed:
+    """Play a recording again.
+
+    Args:
+        recording: The run.
+        rules: The stops to try; None means those of the run.
+        is_traced: Whether the events include a ``TokenTrace`` per token.
+    """
+    vocabulary = _vocabulary(recording)
+    builder = AnswerBuilder(
+        vocabulary=vocabulary,
+        detokenizer=_detokenizer(recording, vocabulary),
+        splitter=open_splitter(recording.setting.channels, recording.setting.starts_in),
+        rules=recording.rules if rules is None else rules,
+        limits=AnswerLimits(recording.max_tokens, recording.setting.context_room),
+        parse_calls=_CallLookup(recording.calls),
+    )
+    stop: StopInfo | None = None
+    for token in recording.tokens:
+        if is_traced:
+            stop = traced(builder, token.token_id, token.time_s, None)
+        else:
+            stop = builder.add(token.token_id)
+        if stop is not None:
+            break
+    if stop is None and recording.stop.kind in (StopKind.CANCELLED, StopKind.ERROR):
+        stop = builder.end(recording.stop.kind)
+    return _replayed(builder, stop)
+
+
+def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
+    events = builder.events
+    held = builder.held if stop is None else ""
+    return Replayed(
+        stop=stop,
+        text="".join(e.text for e in events if isinstance(e, TextDelta)) + held,
+        thinking="".join(e.text for e in events if isinstance(e, ThinkingDelta)),
+        calls=tuple(e.call for e in events if isinstance(e, ToolCallDelta)),
+        output_tokens=builder.count,
+        events=events,
+    )
+
+
+class _ById(Sequence[_T]):
+    """A list over token ids of which only the recorded ones are known."""
+
+    def __init__(self, values: dict[int, _T], missing: _T) -> None:
+        self._values = values
+        self._missing = missing
+
+    def __len__(self) -> int:
+        return max(self._values, default=-1) + 1
+
+    def __getitem__(self, index: int) -> _T:  # type: ignore[override]
+        return self._values.get(index, self._missing)
+
+
+def _vocabulary(recording: Recording) -> Vocabulary:
+    raw = {token.token_id: token.raw for token in recording.tokens}
+    text: dict[int, str | None] = {}
+    for token_id, value in raw.items():
+        try:
+            text[token_id] = value.decode("utf-8")
+        except UnicodeDecodeError:
+            text[token_id] = None
+    known = _ById(raw, b"")
+    return Vocabulary(
+        raw=known,
+        text=_ById[str | None](text, ""),
+        special={t.token_id: t.special for t in recording.tokens if t.special is not None},
+        eos=frozenset(recording.setting.eos),
+        strips_first_space=recording.setting.strips_first_space,
+        size=len(known),
+    )
+
+
+def _detokenizer(recording: Recording, vocabulary: Vocabulary) -> Detokenizer:
+    if recording.setting.has_bytes:
+        return ByteDetokenizer(vocabulary)
+    return _RecordedText([token.piece for token in recording.tokens], recording.residue)
+
+
+class _RecordedText:
+    """The recorded pieces in their order, where bytes alone do not tell the text."""
+
+    def __init__(self, pieces: list[str], residue: str) -> None:
+        self._pieces = pieces
+        self._residue = residue
+        self._next = 0
+
+    def add(self, token_id: int) -> str:
+        """Return the next piece."""
+        piece = self.peek(token_id)
+        self._next += 1
+        return piece
+
+    def peek(self, token_id: int) -> str:
+        """Return the next piece and stay before it."""
+        return self._pieces[self._next]
+
+    def finish(self) -> str:
+        """Return the recorded residue, if the recording was played to its end."""
+        return self._residue if self._next >= len(self._pieces) - 1 else ""
+
+
+class _CallLookup:
+    """Stands for the model's parser: what it made of a text is in the recording."""
+
+    def __init__(self, calls: dict[str, tuple[ToolCall, ...]]) -> None:
+        self._calls = calls
+
+    def __call__(self, raw: str, name: str | None) -> list[tuple[str, str]]:
+        if raw not in self._calls:
+            raise ValueError("the recorded run did not parse this as a call")
+        return [(call.name, call.arguments) for call in self._calls[raw]]
