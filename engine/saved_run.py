@@ -1,0 +1,239 @@
+"""The file format of a saved run: one JSON object, versioned, enough to replay it anywhere.
+
+Version 1::
+
+    {
+      "fullstop_run": 1,
+      "model": "demo-model",
+      "question": "the last user message, for people",
+      "rules": {"strings": ["END"], "token_ids": [], "scope": "text", "include_stop": false,
+                "ignore_eos": false, "min_tokens": 0},
+      "max_tokens": 512,
+      "setting": {"starts_in": "text", "eos": [2], "context_room": 4000, "has_bytes": true,
+                  "strips_first_space": false,
+                  "channels": {"think_start": "<think>", "think_end": "</think>",
+                               "tool_start": null, "tool_end": null,
+                               "ids": {"3": "<think>"}, "harmony": {}}},
+      "tokens": [{"id": 30, "hex": "36", "piece": "6", "special": null, "time_s": 0.1}],
+      "residue": "",
+      "calls": [{"raw": "{...}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}]}],
+      "stop": {"kind": "stop_string", "value": "END", "token_id": 44, "token_text": "D",
+               "channel": "text", "text_offset": 26, "token_index": 20, "rule_index": 0,
+               "held": "", "dropped": "END"}
+    }
+
+Unknown keys are ignored, so that later versions can add some. Pure; any thread.
+"""
+
+import dataclasses
+import json
+from typing import Any, TypeVar
+
+from engine.channels import ChannelFormat
+from engine.chat import ToolCall
+from engine.errors import EngineError
+from engine.replay import RecordedToken, Recording
+from engine.setting import RunSetting
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules, StopScope, checked_strings
+
+VERSION = 1
+
+_T = TypeVar("_T")
+
+
+class DamagedRun(EngineError):
+    """A file is no saved run, or not one that this version can read; names what is wrong."""
+
+
+def to_json(recording: Recording, question: str = "") -> str:
+    """Return a recording as the text of a saved run."""
+    setting = recording.setting
+    values = {
+        "fullstop_run": VERSION,
+        "model": setting.model,
+        "question": question,
+        "rules": dataclasses.asdict(recording.rules),
+        "max_tokens": recording.max_tokens,
+        "setting": {
+            "starts_in": setting.starts_in,
+            "eos": setting.eos,
+            "context_room": setting.context_room,
+            "has_bytes": setting.has_bytes,
+            "strips_first_space": setting.strips_first_space,
+            "channels": dataclasses.asdict(setting.channels),
+        },
+        "tokens": [
+            {
+                "id": token.token_id,
+                "hex": token.raw.hex(),
+                "piece": token.piece,
+                "special": token.special,
+                "time_s": token.time_s,
+            }
+            for token in recording.tokens
+        ],
+        "residue": recording.residue,
+        "calls": [
+            {"raw": raw, "calls": [dataclasses.asdict(call) for call in calls]}
+            for raw, calls in recording.calls.items()
+        ],
+        "stop": dataclasses.asdict(recording.stop),
+    }
+    return json.dumps(values, ensure_ascii=False, indent=1)
+
+
+def from_json(text: str) -> Recording:
+    """Return the recording of a saved run.
+
+    Raises:
+        DamagedRun: The text is no saved run; the message names the place and what is expected.
+    """
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise DamagedRun(f"this is no saved run: {error}") from error
+    top = _Fields(values, "")
+    version = top.take("fullstop_run", int)
+    if version != VERSION:
+        raise DamagedRun(f"fullstop_run: this version reads {VERSION}, the file has {version}")
+    return Recording(
+        setting=_setting(top),
+        rules=_rules(top.inner("rules")),
+        max_tokens=top.optional("max_tokens", int),
+        tokens=tuple(_token(fields) for fields in top.items("tokens")),
+        residue=top.take("residue", str),
+        calls={
+            fields.take("raw", str): tuple(_call(call) for call in fields.items("calls"))
+            for fields in top.items("calls")
+        },
+        stop=_stop(top.inner("stop")),
+    )
+
+
+class _Fields:
+    """Reads a JSON object's fields and names the place of what is wrong."""
+
+    def __init__(self, values: Any, where: str) -> None:
+        if not isinstance(values, dict):
+            raise DamagedRun(f"{where or 'the file'}: must be an object")
+        self._values = values
+        self._where = f"{where}." if where else ""
+
+    def take(self, name: str, kind: type[_T]) -> _T:
+        value = self.optional(name, kind)
+        if value is None:
+            raise DamagedRun(f"{self._where}{name}: is missing")
+        return value
+
+    def optional(self, name: str, kind: type[_T]) -> _T | None:
+        value = self._values.get(name)
+        if value is None:
+            return None
+        if kind is float and isinstance(value, int):
+            value = float(value)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise DamagedRun(f"{self._where}{name}: must be {kind.__name__}")
+        return value
+
+    def inner(self, name: str) -> "_Fields":
+        return _Fields(self._values.get(name), f"{self._where}{name}")
+
+    def items(self, name: str) -> "list[_Fields]":
+        values = self.take(name, list)
+        return [_Fields(v, f"{self._where}{name}[{n}]") for n, v in enumerate(values)]
+
+    def ints(self, name: str) -> tuple[int, ...]:
+        values = self.take(name, list)
+        if not all(isinstance(value, int) for value in values):
+            raise DamagedRun(f"{self._where}{name}: must be a list of integers")
+        return tuple(values)
+
+    def choice(self, name: str, kind: type[_T]) -> _T:
+        value = self.take(name, str)
+        try:
+            return kind(value)  # type: ignore[call-arg]
+        except ValueError as error:
+            raise DamagedRun(f"{self._where}{name}: {error}") from error
+
+    def texts(self, name: str) -> dict[str, Any]:
+        return dict(self.take(name, dict))
+
+    def wrong(self, name: str, reason: str) -> DamagedRun:
+        return DamagedRun(f"{self._where}{name}: {reason}")
+
+
+def _rules(fields: _Fields) -> StopRules:
+    return StopRules(
+        strings=checked_strings(fields.take("strings", list), "rules.strings"),
+        token_ids=fields.ints("token_ids"),
+        scope=fields.choice("scope", StopScope),
+        include_stop=fields.take("include_stop", bool),
+        ignore_eos=fields.take("ignore_eos", bool),
+        min_tokens=fields.take("min_tokens", int),
+    )
+
+
+def _setting(top: _Fields) -> RunSetting:
+    fields = top.inner("setting")
+    channels = fields.inner("channels")
+    try:
+        ids = {int(token_id): str(tag) for token_id, tag in channels.texts("ids").items()}
+        harmony = {str(name): int(i) for name, i in channels.texts("harmony").items()}
+    except (ValueError, TypeError) as error:
+        raise channels.wrong("ids", str(error)) from error
+    return RunSetting(
+        model=top.optional("model", str) or "",
+        channels=ChannelFormat(
+            think_start=channels.optional("think_start", str),
+            think_end=channels.optional("think_end", str),
+            tool_start=channels.optional("tool_start", str),
+            tool_end=channels.optional("tool_end", str),
+            ids=ids,
+            harmony=harmony,
+        ),
+        starts_in=fields.choice("starts_in", Channel),
+        eos=fields.ints("eos"),
+        context_room=fields.take("context_room", int),
+        has_bytes=fields.take("has_bytes", bool),
+        strips_first_space=fields.take("strips_first_space", bool),
+    )
+
+
+def _token(fields: _Fields) -> RecordedToken:
+    try:
+        raw = bytes.fromhex(fields.take("hex", str))
+    except ValueError as error:
+        raise fields.wrong("hex", str(error)) from error
+    return RecordedToken(
+        token_id=fields.take("id", int),
+        raw=raw,
+        piece=fields.take("piece", str),
+        special=fields.optional("special", str),
+        time_s=fields.optional("time_s", float) or 0.0,
+    )
+
+
+def _call(fields: _Fields) -> ToolCall:
+    return ToolCall(fields.take("id", str), fields.take("name", str), fields.take("arguments", str))
+
+
+def _stop(fields: _Fields) -> StopInfo:
+    kind = fields.choice("kind", StopKind)
+    value: str | int | None = None
+    if kind is StopKind.STOP_STRING:
+        value = fields.take("value", str)
+    elif kind is StopKind.STOP_TOKEN:
+        value = fields.take("value", int)
+    return StopInfo(
+        kind=kind,
+        value=value,
+        token_id=fields.optional("token_id", int),
+        token_text=fields.optional("token_text", str),
+        channel=fields.choice("channel", Channel),
+        text_offset=fields.take("text_offset", int),
+        token_index=fields.optional("token_index", int),
+        rule_index=fields.optional("rule_index", int),
+        held=fields.optional("held", str) or "",
+        dropped=fields.optional("dropped", str) or "",
+    )
