@@ -64,32 +64,31 @@ class StopMatcher:
         """
         found = self._automaton
         start = node = self._node
-        index = 0
+        begin = 0
         if node == ROOT:
             first = found.find_first(piece)
             if first is None:
                 self.seen += len(piece)
                 return piece
-            index = first.start()
+            begin = first.start()
         rows = found.rows
+        row = rows[node]
         output = found.output
-        size = len(piece)
-        while index < size:
+        for index in range(begin, len(piece)):
             char = piece[index]
-            index += 1
-            following = rows[node].get(char)
-            node = found.step(node, char) if following is None else following
-            if node == ROOT:
-                first = found.find_first(piece, index)
-                if first is None:
-                    break
-                index = first.start()
-            elif output[node] >= 0:
+            following = row.get(char)
+            if following is None:
+                if node == ROOT:
+                    continue
+                following = found.step(node, char)
+            node = following
+            if output[node] >= 0:
                 if is_armed:
-                    return self._matched(output[node], found.prefix(start), piece, index)
+                    return self._matched(output[node], found.prefix(start), piece, index + 1)
                 node = found.resume[node]
+            row = rows[node]
         self._node = node
-        self.seen += size
+        self.seen += len(piece)
         text = found.prefix(start) + piece if start else piece
         return text[: len(text) - found.depth[node]] if node else text
 
