@@ -34,7 +34,7 @@ def _seeded_sampler(
     seed: int, temperature: float, top_p: float, top_k: int, min_p: float
 ) -> Sampler:
     """A sampler with a random state of its own, so that its row does not depend on the others."""
-    key = mx.random.key(seed)
+    key = mx.random.key(seed % (1 << 64))  # negative seeds are valid in most APIs
 
     def sample(logprobs: mx.array) -> mx.array:
         nonlocal key

@@ -39,7 +39,7 @@ from engine.outbox import Outbox, settle
 from engine.row import Row, wanted_stats
 from engine.stopping.record import StopKind
 
-_log = logging.getLogger("fullstop.engine")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ class EngineThread:
     def _answer(self, reply: Reply, ask: Callable[[Backend], object]) -> None:
         try:
             reply.send(ask(self._ready()))
-        except EngineError as error:
-            reply.send(error)
+        except Exception as error:
+            reply.send(_refusal(error))
 
     def _ready(self) -> Backend:
         if self._backend is None:
@@ -179,8 +179,8 @@ class EngineThread:
             if waiting >= self._limits.max_waiting:
                 raise QueueFull(waiting)
             row = admit(self._ready(), generation, command.at)
-        except EngineError as error:
-            settle(generation, error)
+        except Exception as error:
+            settle(generation, _refusal(error))
             return
         settle(generation, None)
         self._waiting.append(row)
@@ -353,6 +353,14 @@ class EngineThread:
             self._backend.close()
         self._backend = None
         self._on_status(EngineStatus("none" if cause is None else "failed", message=cause or ""))
+
+
+def _refusal(error: Exception) -> EngineError:
+    """Return what to tell the caller; a fault of ours must not end the thread."""
+    if isinstance(error, EngineError):
+        return error
+    _log.exception("a request could not be prepared", exc_info=error)
+    return EngineError(f"the request could not be prepared: {_cause(error)}")
 
 
 def _cause(error: BaseException) -> str:
