@@ -1,0 +1,79 @@
+"""The settings of the server, checked when they are made.
+
+Pure values; knows no web framework. Any thread.
+"""
+
+from dataclasses import dataclass
+
+from api.address import is_loopback
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be; the message names it and says what would be right.
+
+    Attributes:
+        setting: The name of the setting.
+    """
+
+    def __init__(self, setting: str, reason: str) -> None:
+        super().__init__(f"{setting}: {reason}")
+        self.setting = setting
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """How to serve.
+
+    Attributes:
+        host: Name or address to listen on; beyond loopback an API key is required.
+        port: TCP port; 0 picks a free one.
+        api_key: What clients must present, or None for no key.
+        allowed_origins: Web origins whose pages may call us (``https://example.org``); ``*``
+            allows every page.
+        allowed_hosts: Names under which other computers reach us, beside the address itself.
+        strict: Refuse what the hosted APIs refuse: other model names, more than four stops in
+            Chat, stops of white space only in Messages.
+        max_body_bytes: Largest request body.
+        keepalive_s: After so many seconds of silence a stream gets a sign of life.
+        stop_grace_s: How long running answers may go on when the server is stopped.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    api_key: str | None = None
+    allowed_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    strict: bool = False
+    max_body_bytes: int = 32 * 1024 * 1024
+    keepalive_s: float = 5.0
+    stop_grace_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.host.strip():
+            raise ConfigError("host", "must be a name or an address, such as 127.0.0.1")
+        if not 0 <= self.port <= 65535:
+            raise ConfigError("port", f"must be between 0 and 65535, not {self.port}")
+        if self.api_key is not None and not self.api_key.strip():
+            raise ConfigError("api_key", "must not be empty; leave it out to serve without a key")
+        if self.api_key is None and not is_loopback(self.host):
+            raise ConfigError(
+                "api_key",
+                f"is required to listen on {self.host}, which other computers can reach; "
+                "set one, or listen on 127.0.0.1",
+            )
+        for origin in self.allowed_origins:
+            if origin != "*" and not _is_origin(origin):
+                raise ConfigError(
+                    "allowed_origins",
+                    f"{origin!r} is no origin; write scheme and host, such as https://example.org",
+                )
+        for name in ("max_body_bytes", "keepalive_s"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(name, "must be greater than 0")
+        if self.stop_grace_s < 0:
+            raise ConfigError("stop_grace_s", "must not be negative")
+
+
+def _is_origin(text: str) -> bool:
+    scheme, separator, rest = text.partition("://")
+    return bool(separator and scheme and rest) and not set(rest) & set("/?#@ ")

@@ -1,0 +1,86 @@
+"""What handlers find in their application and request. Runs on the server's loop."""
+
+import asyncio
+from contextlib import suppress
+from uuid import uuid4
+
+from aiohttp import web
+
+from api.config import ServerConfig
+from api.errors import ApiError, ErrorKind
+from engine.generation import Generation
+from engine.service import Engine
+
+
+class Service:
+    """What a server works with.
+
+    Attributes:
+        engine: The one engine.
+        config: The settings.
+        running: The generations that clients are waiting for.
+    """
+
+    def __init__(self, engine: Engine, config: ServerConfig) -> None:
+        self.engine = engine
+        self.config = config
+        self.running: set[Generation] = set()
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+
+    def started(self, generation: Generation) -> None:
+        """Note that a client waits for a generation."""
+        self.running.add(generation)
+        self._is_idle.clear()
+
+    def ended(self, generation: Generation) -> None:
+        """Note that nobody waits for it any longer."""
+        self.running.discard(generation)
+        if not self.running:
+            self._is_idle.set()
+
+    async def idle(self, timeout_s: float) -> None:
+        """Wait until no client waits for a generation, or until the time is up."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_idle.wait(), timeout_s)
+
+
+SERVICE = web.AppKey("service", Service)
+REQUEST_ID = web.RequestKey("request_id", str)
+
+
+def service_of(request: web.Request) -> Service:
+    """Return what the request's server works with."""
+    return request.app[SERVICE]
+
+
+def request_id_of(request: web.Request) -> str:
+    """Return the id under which this request is answered and logged."""
+    return request[REQUEST_ID]
+
+
+def new_id(prefix: str) -> str:
+    """Return a fresh identifier such as ``msg_01ab…``."""
+    return f"{prefix}{uuid4().hex}"
+
+
+def check_model(service: Service, asked: str) -> None:
+    """Refuse another model's name where the settings are strict.
+
+    Raises:
+        ApiError: The named model is not the loaded one.
+    """
+    loaded = service.engine.model
+    if service.config.strict and loaded is not None and asked != loaded.id:
+        raise ApiError(
+            ErrorKind.NOT_FOUND,
+            f"{asked} is not loaded; {loaded.id} is",
+            field=("model",),
+            code="model_not_found",
+        )
+
+
+def model_name(service: Service, asked: str) -> str:
+    """Return the name under which an answer is sent: the loaded model's."""
+    loaded = service.engine.model
+    return loaded.id if loaded is not None else asked

@@ -1,0 +1,141 @@
+"""What can go wrong with a request, in no vendor's words; each dialect renders it in its own.
+
+Pure values; knows no web framework. Any thread.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from engine.errors import EngineClosed, EngineError, InvalidRequest, NoModel, QueueFull
+from engine.events import Finished
+from engine.stopping.record import StopKind
+
+FieldPath = tuple[str | int, ...]
+
+
+class ErrorKind(StrEnum):
+    """The ways in which a request can fail."""
+
+    INVALID_REQUEST = "invalid_request"
+    AUTHENTICATION = "authentication"
+    PERMISSION = "permission"
+    NOT_FOUND = "not_found"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    TOO_LARGE = "too_large"
+    RATE_LIMITED = "rate_limited"
+    NO_MODEL = "no_model"
+    UNAVAILABLE = "unavailable"
+    INTERNAL = "internal"
+
+
+class ApiError(Exception):
+    """A request that failed.
+
+    Attributes:
+        kind: The class of failure.
+        message: What is wrong and what would be right, without the field's name.
+        field: Path of the offending field in the request's body; empty where there is none.
+        code: A word for programs, where the vendors have one.
+        details: Further facts for programs.
+        retry_after_s: When trying again makes sense, in seconds.
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        field: FieldPath = (),
+        code: str | None = None,
+        details: Mapping[str, object] | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.field = field
+        self.code = code
+        self.details = details
+        self.retry_after_s = retry_after_s
+
+
+class RenderError(Protocol):
+    """Turns a failure into a vendor's status and body."""
+
+    def __call__(self, error: ApiError, request_id: str) -> tuple[int, dict[str, object]]:
+        """Return the HTTP status and the envelope."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one family of clients is spoken to when something fails.
+
+    Attributes:
+        name: The dialect's name, for logs and documents.
+        render_error: Makes the envelope.
+        field_names: The engine's names of request fields to this dialect's.
+    """
+
+    name: str
+    render_error: RenderError
+    field_names: Mapping[str, str]
+
+
+def invalid(
+    field: FieldPath,
+    message: str,
+    *,
+    code: str | None = None,
+    details: Mapping[str, object] | None = None,
+) -> ApiError:
+    """Return the error of a request whose field is wrong."""
+    return ApiError(ErrorKind.INVALID_REQUEST, message, field=field, code=code, details=details)
+
+
+def unsupported(field: FieldPath, what: str) -> ApiError:
+    """Return the error of a feature that would change the answer if it were ignored."""
+    return invalid(field, f"{what} is not supported by this server", code="unsupported_parameter")
+
+
+def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
+    """Return an engine's refusal with its field under the name that the client used."""
+    match error:
+        case InvalidRequest():
+            return invalid(field_path(_renamed(error.field, names)), error.reason)
+        case QueueFull():
+            return ApiError(
+                ErrorKind.RATE_LIMITED, str(error), retry_after_s=max(error.retry_after_s, 1.0)
+            )
+        case NoModel():
+            return ApiError(ErrorKind.NO_MODEL, str(error) or "no model is loaded")
+        case EngineClosed():
+            return ApiError(ErrorKind.UNAVAILABLE, "the server is shutting down")
+        case _:
+            return ApiError(ErrorKind.INTERNAL, str(error))
+
+
+def failure_of(finished: Finished) -> ApiError | None:
+    """Return the error that an ending amounts to, or None if it was a normal end."""
+    if finished.stop.kind is StopKind.ERROR:
+        return ApiError(ErrorKind.INTERNAL, finished.error or "the generation failed")
+    if finished.stop.kind is StopKind.CANCELLED:
+        return ApiError(ErrorKind.UNAVAILABLE, "the generation was cancelled on the server")
+    return None
+
+
+def field_path(text: str) -> FieldPath:
+    """Return the path that a field's name spells: ``stop[0]`` and ``stop.0`` are ("stop", 0)."""
+    parts = re.findall(r"[^.\[\]]+", text)
+    return tuple(int(part) if part.isdigit() else part for part in parts)
+
+
+def _renamed(field: str, names: Mapping[str, str]) -> str:
+    for known, name in names.items():
+        if field == known or field.startswith((f"{known}[", f"{known}.")):
+            return name + field[len(known) :]
+    # What is left of the domain's nesting has no counterpart in any request body.
+    return field.removeprefix("sampling.").removeprefix("stops.")

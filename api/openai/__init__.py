@@ -1,0 +1,1 @@
+"""The OpenAI dialects; for now Chat Completions, ``POST /v1/chat/completions``."""

@@ -1,0 +1,155 @@
+"""The HTTP server on a running event loop: start it, know its address, stop it gracefully.
+
+Knows no thread: it lives on the loop on which it was started.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+from contextlib import suppress
+
+from aiohttp import web
+
+from api.address import Address
+from api.application import build
+from api.config import ServerConfig
+from api.context import SERVICE
+from engine.service import Engine
+
+_CLOSE_TIMEOUT_S = 1.0
+_BACKLOG = 512
+
+
+class CannotListen(OSError):
+    """We could not listen where we were told to; the message says why and what to do."""
+
+    def __init__(self, error_number: int | None, reason: str) -> None:
+        super().__init__(error_number, reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class PortTaken(CannotListen):
+    """Another program listens where we were told to listen."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(
+            errno.EADDRINUSE,
+            f"port {port} on {host} is taken by another program; choose another port, or 0 for any",
+        )
+
+
+class ApiServer:
+    """Serves one engine to other programs.
+
+    Attributes:
+        config: The settings.
+        address: Where it listens; None while it does not.
+    """
+
+    def __init__(self, engine: Engine, config: ServerConfig | None = None) -> None:
+        self.config = config if config is not None else ServerConfig()
+        self.address: Address | None = None
+        self._engine = engine
+        self._runner: web.AppRunner | None = None
+        self._site: web.SockSite | None = None
+
+    async def start(self) -> Address:
+        """Listen; return where.
+
+        Raises:
+            PortTaken: The port is in use.
+            CannotListen: The host is no address of this computer, or the port is not ours to take.
+        """
+        if self.address is not None:
+            return self.address
+        listener = await self._listener()
+        # Without handler_cancellation a client that leaves during prefill goes unnoticed.
+        runner = web.AppRunner(
+            build(self._engine, self.config),
+            handler_cancellation=True,
+            access_log=None,
+            logger=_quiet_logger(),
+            shutdown_timeout=_CLOSE_TIMEOUT_S,
+        )
+        try:
+            await runner.setup()
+            site = web.SockSite(runner, listener, backlog=_BACKLOG)
+            await site.start()
+        except BaseException:
+            listener.close()
+            await runner.cleanup()
+            raise
+        self._runner, self._site = runner, site
+        self.address = Address(self.config.host, listener.getsockname()[1])
+        return self.address
+
+    async def stop(self) -> None:
+        """Take no more requests, let running answers finish for a moment, then end them.
+
+        An answer that is ended so gets an error, never a normal end.
+        """
+        runner, site = self._runner, self._site
+        self._runner = self._site = self.address = None
+        if runner is None or site is None:
+            return
+        await site.stop()
+        service = runner.app[SERVICE]
+        await service.idle(self.config.stop_grace_s)
+        for generation in list(service.running):
+            generation.cancel()
+        await runner.cleanup()
+
+    async def _listener(self) -> socket.socket:
+        """Return a bound socket. One socket, so that port 0 means one port for all names."""
+        host, port = self.config.host, self.config.port
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+        except socket.gaierror as error:
+            raise CannotListen(error.errno, f"{host} is no address of this computer") from error
+        # localhost may be both; clients that try ::1 first fall back to 127.0.0.1.
+        family, kind, protocol, _, place = min(found, key=lambda one: one[0] != socket.AF_INET)
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(AttributeError, OSError):
+                if family == socket.AF_INET6:
+                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(place)
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+        except OSError as error:
+            listener.close()
+            if error.errno == errno.EADDRINUSE:
+                raise PortTaken(host, port) from error
+            raise CannotListen(
+                error.errno, f"cannot listen on {host} port {port}: {error.strerror}"
+            ) from error
+        return listener
+
+
+class _WithoutContent(logging.Filter):
+    """Reduces what aiohttp says of malformed requests to the kind of error.
+
+    Its tracebacks quote the bytes that were sent, and a key may be among them.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info:
+            kind = record.exc_info[0]
+            record.msg = f"{record.msg} ({kind.__name__ if kind else 'unknown'})"
+            record.exc_info = None
+        return True
+
+
+def _quiet_logger() -> logging.Logger:
+    logger = logging.getLogger("api.http")
+    if not any(isinstance(one, _WithoutContent) for one in logger.filters):
+        logger.addFilter(_WithoutContent())
+    return logger

@@ -1,0 +1,312 @@
+import asyncio
+import http.client
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.address import Address
+from api.config import ServerConfig
+from api.events import SseEvent
+from api.thread import ServerThread
+from engine.chat import ToolCall
+from engine.events import (
+    Event,
+    Finished,
+    PromptProgress,
+    TextDelta,
+    ThinkingDelta,
+    Timing,
+    ToolCallDelta,
+    Usage,
+)
+from engine.service import Engine
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.worker import Limits
+from tests.support.scripted import Stage
+
+GOLDEN = Path(__file__).parent / "golden"
+
+TIMING = Timing(queued_s=0.0, prefill_s=0.125, first_token_s=0.125, decode_s=0.5, total_s=0.625)
+
+
+def ended(stop: StopInfo, output_tokens: int, thinking_tokens: int = 0, **more: Any) -> Finished:
+    usage = Usage(12, 4, output_tokens, thinking_tokens)
+    return Finished(stop=stop, usage=usage, timing=TIMING, **more)
+
+
+_START: list[list[Event]] = [[PromptProgress(4, 12, 4)], [PromptProgress(12, 12, 4)]]
+_CALLS = (
+    ToolCallDelta(0, ToolCall("one", "get_weather", '{"city": "Oslo"}')),
+    ToolCallDelta(1, ToolCall("two", "get_time", "{}")),
+)
+
+# What a generation tells its reader, batch by batch; each dialect has a golden file for each.
+SCENARIOS: dict[str, list[list[Event]]] = {
+    "text": [
+        *_START,
+        [TextDelta("Hello")],
+        [TextDelta(', "you"\n'), TextDelta("数 👋\u2028")],
+        [ended(StopInfo(StopKind.EOS, token_id=2), 7)],
+    ],
+    "thinking": [
+        *_START,
+        [ThinkingDelta("Let me "), ThinkingDelta("see.")],
+        [TextDelta("4")],
+        [ended(StopInfo(StopKind.EOS, token_id=2), 9, 5)],
+    ],
+    "tool_calls": [
+        *_START,
+        [TextDelta("I shall look.")],
+        list(_CALLS),
+        [ended(StopInfo(StopKind.TOOL_CALL, channel=Channel.TOOL), 30)],
+    ],
+    "stop_string": [
+        *_START,
+        [TextDelta("A B C ")],
+        [ended(StopInfo(StopKind.STOP_STRING, "STOP", text_offset=6, dropped="STOP D"), 6)],
+    ],
+    "stop_at_the_first_character": [
+        *_START,
+        [ended(StopInfo(StopKind.STOP_STRING, "A", dropped="A B"), 1)],
+    ],
+    "stop_token": [*_START, [TextDelta("1")], [ended(StopInfo(StopKind.STOP_TOKEN, 21), 2)]],
+    "token_limit": [*_START, [TextDelta("1\n2\n3"), ended(StopInfo(StopKind.MAX_TOKENS), 5)]],
+    "limit_inside_thinking": [
+        *_START,
+        [ThinkingDelta("Hm")],
+        [ended(StopInfo(StopKind.MAX_TOKENS, channel=Channel.THINKING), 1, 1)],
+    ],
+    "full_context": [*_START, [TextDelta("1")], [ended(StopInfo(StopKind.CONTEXT_FULL), 1)]],
+    "error_after_text": [
+        *_START,
+        [TextDelta("1")],
+        [ended(StopInfo(StopKind.ERROR), 1, error="the device was lost")],
+    ],
+    "cancelled": [*_START, [TextDelta("1")], [ended(StopInfo(StopKind.CANCELLED), 1)]],
+}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A generation's events under a name."""
+
+    name: str
+    batches: list[list[Event]]
+
+    @property
+    def finished(self) -> Finished:
+        last = self.batches[-1][-1]
+        assert isinstance(last, Finished)
+        return last
+
+
+@pytest.fixture(params=SCENARIOS)
+def scenario(request: pytest.FixtureRequest) -> Scenario:
+    """Each scenario in turn."""
+    return Scenario(request.param, SCENARIOS[request.param])
+
+
+@pytest.fixture
+def scenario_named() -> Callable[[str], Scenario]:
+    """One scenario by its name."""
+    return lambda name: Scenario(name, SCENARIOS[name])
+
+
+def _readable(events: Sequence[SseEvent]) -> list[list[Any]]:
+    return [
+        [event.name, event.data if event.data == "[DONE]" else json.loads(event.data)]
+        for event in events
+    ]
+
+
+@pytest.fixture
+def check_golden() -> Callable[[str, str, Sequence[SseEvent]], None]:
+    """Compares a conversation with its golden file; FULLSTOP_WRITE_GOLDEN=1 writes it anew."""
+
+    def check(dialect: str, name: str, events: Sequence[SseEvent]) -> None:
+        path = GOLDEN / dialect / f"{name}.json"
+        found = _readable(events)
+        if os.environ.get("FULLSTOP_WRITE_GOLDEN"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lines = ",\n ".join(json.dumps(event, ensure_ascii=True) for event in found)
+            path.write_text(f"[{lines}]\n", encoding="utf-8")
+        assert found == json.loads(path.read_text(encoding="utf-8"))
+
+    return check
+
+
+# -- a running server -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An HTTP answer, read to its end."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def events(self) -> list[tuple[str | None, str]]:
+        """The server-sent events of the body, comments left out."""
+        found = []
+        for block in self.body.decode().split("\n\n"):
+            fields = dict(
+                line.split(": ", 1) for line in block.split("\n") if line and line[0] != ":"
+            )
+            if fields:
+                found.append((fields.get("event"), fields["data"]))
+        return found
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A request whose answer is still under way."""
+
+    connection: http.client.HTTPConnection
+    response: http.client.HTTPResponse | None
+
+    def __enter__(self) -> http.client.HTTPResponse:
+        assert self.response is not None
+        return self.response
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        if self.response is not None:
+            self.response.close()
+        self.connection.close()
+
+
+@dataclass(frozen=True)
+class Site:
+    """A server under test, and a client that sends exactly what it is told."""
+
+    address: Address
+    engine: Engine
+    thread: ServerThread
+    host: str = field(default="127.0.0.1")
+
+    @property
+    def url(self) -> str:
+        return self.address.url
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        """Send a request; a body that is not bytes is sent as JSON."""
+        with closing(self._sent(method, path, body, headers or {})) as connection:
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Reply(response.status, found, response.read())
+
+    def open(self, method: str, path: str, body: Any, *, waits: bool = True) -> Exchange:
+        """Send a request and leave its answer unread; ``waits`` for the headers."""
+        connection = self._sent(method, path, body, {})
+        return Exchange(connection, connection.getresponse() if waits else None)
+
+    def _sent(
+        self, method: str, path: str, body: Any, headers: dict[str, str]
+    ) -> http.client.HTTPConnection:
+        raw = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        connection = http.client.HTTPConnection(self.host, self.address.port, timeout=30)
+        connection.putrequest(method, path, skip_host="Host" in headers)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        if raw is not None:
+            connection.putheader("Content-Length", str(len(raw)))
+            connection.putheader("Content-Type", "application/json")
+        connection.endheaders(raw)
+        return connection
+
+
+Serve = Callable[..., Site]
+
+
+@contextmanager
+def serving(engine: Engine, **settings: Any) -> Iterator[Site]:
+    thread = ServerThread(engine, ServerConfig(**settings))
+    address = thread.start()
+    try:
+        yield Site(address, engine, thread)
+    finally:
+        thread.stop()
+
+
+@pytest.fixture
+def serve(engine: Engine) -> Iterator[Serve]:
+    """Starts servers on the demo model (or on an engine given) with the settings given."""
+    with ExitStack() as stack:
+        yield lambda other=None, **settings: stack.enter_context(
+            serving(other or engine, **settings)
+        )
+
+
+@pytest.fixture
+def site(serve: Serve) -> Site:
+    """A server with the default settings on the demo model."""
+    return serve()
+
+
+# -- engines that do as they are told ---------------------------------------------------------
+
+LONG = "Go on"
+"""A question to which a scripted model has 2,000 words to say."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An engine on a scripted model."""
+
+    engine: Engine
+    stage: Stage
+
+    def wait_until(self, claim: Callable[[Engine], bool], timeout_s: float = 5.0) -> bool:
+        """Wait until something is true of the engine; False if it does not come true."""
+        ends_at = time.monotonic() + timeout_s
+        while not claim(self.engine):
+            if time.monotonic() > ends_at:
+                return False
+            time.sleep(0.005)
+        return True
+
+    def wait_until_idle(self, timeout_s: float = 5.0) -> bool:
+        """Wait until nothing runs and nothing waits."""
+        return self.wait_until(lambda e: (e.status.running, e.status.waiting) == (0, 0), timeout_s)
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Iterator[Callable[..., Staged]]:
+    """Makes engines on a scripted model; ``limits`` and the stage's options may be given."""
+    engines: list[Engine] = []
+
+    def make(limits: Limits | None = None, **options: Any) -> Staged:
+        options.setdefault("step_s", 0.01)
+        options.setdefault("context", 100_000)
+        scripts = {LONG: ["word "] * 2000, "Hi": ["Hel", "lo"]}
+        stage = Stage(tmp_path / f"stage{len(engines)}", scripts, **options)
+        engine = Engine(limits, loader=stage.load)
+        engines.append(engine)
+        asyncio.run(engine.load(tmp_path))
+        return Staged(engine, stage)
+
+    yield make
+    for engine in engines:
+        engine.close()

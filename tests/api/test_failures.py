@@ -1,0 +1,102 @@
+"""A generation that breaks off is an error in every dialect, never a normal end."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import LONG
+
+ASK = {"model": "m", "max_tokens": 50, "messages": [{"role": "user", "content": LONG}]}
+MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
+
+
+def breaks_at(stage: Any, step: int) -> None:
+    """Let the scripted model fail once, at its ``step``-th pass from now."""
+    due = len(stage.model.calls) + step
+
+    def fault(number: int) -> None:
+        if number >= due:
+            stage.model.fault = lambda _: None
+            raise RuntimeError("the device was lost")
+
+    stage.model.fault = fault
+
+
+@pytest.mark.parametrize(("path", "type_"), [(MESSAGES, "api_error"), (CHAT, "server_error")])
+def test_a_whole_answer_that_breaks_off_is_an_error(
+    serve: Callable[..., Any], staged: Callable[..., Any], path: str, type_: str
+) -> None:
+    stage = staged(step_s=0)
+    site = serve(stage.engine)
+    breaks_at(stage.stage, 5)
+    reply = site.send("POST", path, ASK)
+
+    assert reply.status == 500
+    assert reply.json["error"]["type"] == type_
+    assert "the device was lost" in reply.json["error"]["message"]
+    assert site.send("POST", path, ASK).status == 200
+
+
+def test_a_streamed_message_that_breaks_off_ends_in_an_error_event(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    stage = staged(step_s=0)
+    site = serve(stage.engine)
+    breaks_at(stage.stage, 5)
+    reply = site.send("POST", MESSAGES, ASK | {"stream": True})
+    names = [name for name, _ in reply.events]
+
+    assert reply.status == 200
+    assert names[-1] == "error"
+    assert "content_block_delta" in names
+    assert "message_stop" not in names
+    error = json.loads(reply.events[-1][1])
+    assert error["request_id"] == reply.headers["request-id"]
+    assert "the device was lost" in error["error"]["message"]
+
+
+def test_a_streamed_completion_that_breaks_off_ends_in_an_error_chunk(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    stage = staged(step_s=0)
+    site = serve(stage.engine)
+    breaks_at(stage.stage, 5)
+    reply = site.send("POST", CHAT, ASK | {"stream": True})
+    lines = [data for _, data in reply.events]
+
+    assert "[DONE]" not in lines
+    assert "the device was lost" in json.loads(lines[-1])["error"]["message"]
+    assert not any('"finish_reason":"' in line for line in lines)
+
+
+@pytest.mark.parametrize("path", [MESSAGES, CHAT])
+def test_a_running_answer_is_told_when_the_server_stops(
+    serve: Callable[..., Any], staged: Callable[..., Any], path: str
+) -> None:
+    stage = staged()
+    site = serve(stage.engine, stop_grace_s=0.05)
+    with site.open("POST", path, ASK | {"max_tokens": 2000, "stream": True}) as response:
+        assert response.readline()
+        site.thread.stop()
+        rest = response.read().decode()
+
+    assert '"error"' in rest
+    assert "cancelled" in rest
+    assert "message_stop" not in rest
+    assert "[DONE]" not in rest
+
+
+def test_a_running_answer_may_finish_while_the_server_stops(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    stage = staged()
+    site = serve(stage.engine, stop_grace_s=10)
+    with site.open("POST", MESSAGES, ASK | {"stream": True}) as response:
+        assert response.readline()
+        site.thread.stop()
+        rest = response.read().decode()
+
+    assert "message_stop" in rest
+    assert '"error"' not in rest

@@ -1,0 +1,295 @@
+"""The acceptance rows through the vendors' own clients, streamed and whole, on the demo model."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+COUNT = "Count from 1 to 10, one number per line"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One question, how it is limited, and what must come of it."""
+
+    prompt: str
+    text: str
+    stop: str | None = None
+    max_tokens: int = 200
+    kind: str = "stop_string"
+
+
+ROWS = {
+    "alphabet": Row(
+        "Output the whole alphabet from A to Z, without spaces, then immediately output END",
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+        "END",
+    ),
+    "never": Row(
+        "List letters A through F, separated by spaces.", "A B C D E F", "STOP", kind="eos"
+    ),
+    "word": Row("Repeat exactly: A B C STOP D E F", "A B C ", "STOP"),
+    "words": Row("Repeat exactly: 1 2 3 hello world 4 5", "1 2 3 ", "hello world"),
+    "digit": Row(COUNT, "1\n2\n3\n4\n5\n", "6"),
+    "newline": Row(COUNT, "1\n2\n", "3\n4"),
+    "limit": Row(COUNT, "1\n2\n3", None, 5, "max_tokens"),
+}
+
+
+@pytest.fixture(params=ROWS)
+def row(request: pytest.FixtureRequest) -> Row:
+    """Each row in turn."""
+    return ROWS[request.param]
+
+
+@pytest.fixture
+def messages(site: Any) -> Iterator[anthropic.resources.Messages]:
+    """The Messages API."""
+    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
+        yield client.messages
+
+
+@pytest.fixture
+def chat(site: Any) -> Iterator[openai.resources.chat.Completions]:
+    """Chat Completions."""
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
+        yield client.chat.completions
+
+
+def as_message(row: Row) -> dict[str, Any]:
+    return {
+        "model": "claude-opus-local",
+        "max_tokens": row.max_tokens,
+        "messages": [{"role": "user", "content": row.prompt}],
+        "stop_sequences": [row.stop] if row.stop else [],
+    }
+
+
+def as_chat(row: Row) -> dict[str, Any]:
+    return {
+        "model": "gpt-5",
+        "max_completion_tokens": row.max_tokens,
+        "messages": [{"role": "user", "content": row.prompt}],
+        "stop": row.stop,
+    }
+
+
+STOP_REASONS = {"stop_string": "stop_sequence", "eos": "end_turn", "max_tokens": "max_tokens"}
+FINISH_REASONS = {"stop_string": "stop", "eos": "stop", "max_tokens": "length"}
+
+
+def check_message(message: Any, row: Row) -> None:
+    assert [block.type for block in message.content] == ["text"]
+    assert message.content[0].text == row.text
+    assert message.stop_reason == STOP_REASONS[row.kind]
+    assert message.stop_sequence == (row.stop if row.kind == "stop_string" else None)
+    assert message.model == "demo-model"
+    if row.kind == "max_tokens":
+        assert message.usage.output_tokens == row.max_tokens
+
+
+def check_choice(choice: Any, text: str, row: Row) -> None:
+    assert text == row.text
+    assert choice.finish_reason == FINISH_REASONS[row.kind]
+    matched = row.stop if row.kind == "stop_string" else None
+    assert (choice.matched_stop, choice.stop_reason) == (matched, matched)
+
+
+def test_a_message_stops_where_it_should(messages: anthropic.resources.Messages, row: Row) -> None:
+    check_message(messages.create(**as_message(row)), row)
+
+
+def test_a_streamed_message_stops_where_it_should(
+    messages: anthropic.resources.Messages, row: Row
+) -> None:
+    with messages.stream(**as_message(row)) as stream:
+        pieces = list(stream.text_stream)
+        check_message(stream.get_final_message(), row)
+
+    assert "".join(pieces) == row.text
+    assert len(pieces) > 1
+
+
+def test_a_completion_stops_where_it_should(
+    chat: openai.resources.chat.Completions, row: Row
+) -> None:
+    answer = chat.create(**as_chat(row))
+
+    check_choice(answer.choices[0], answer.choices[0].message.content or "", row)
+    assert answer.model == "demo-model"
+    assert answer.usage is not None
+    if row.kind == "max_tokens":
+        assert answer.usage.completion_tokens == row.max_tokens
+
+
+def test_a_streamed_completion_stops_where_it_should(
+    chat: openai.resources.chat.Completions, row: Row
+) -> None:
+    chunks = list(chat.create(**as_chat(row), stream=True, stream_options={"include_usage": True}))
+    *deltas, end, usage = chunks
+
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in deltas)
+    check_choice(end.choices[0], text, row)
+    assert all(chunk.choices[0].finish_reason is None for chunk in deltas)
+    assert all(chunk.usage is None for chunk in [*deltas, end])
+    assert usage.choices == []
+    assert usage.usage.completion_tokens > 0
+
+
+def test_streamed_usage_is_the_usage_of_the_whole_answer(
+    messages: anthropic.resources.Messages, chat: openai.resources.chat.Completions
+) -> None:
+    row = ROWS["alphabet"]
+    whole = messages.create(**as_message(row)).usage
+    with messages.stream(**as_message(row)) as stream:
+        first = next(iter(stream))
+        streamed = stream.get_final_message().usage
+    completion = chat.create(**as_chat(row)).usage
+
+    def prompt_of(usage: Any) -> int:
+        return usage.input_tokens + usage.cache_read_input_tokens
+
+    assert streamed.output_tokens == whole.output_tokens == completion.completion_tokens
+    assert prompt_of(streamed) == prompt_of(whole) == completion.prompt_tokens
+    assert first.message.usage.cache_read_input_tokens == streamed.cache_read_input_tokens
+    assert streamed.cache_read_input_tokens > 0
+
+
+def test_the_counted_prompt_is_the_prompt_that_is_reported(
+    messages: anthropic.resources.Messages,
+) -> None:
+    wanted = as_message(ROWS["word"]) | {"system": "You are brief."}
+    counted = messages.count_tokens(
+        model="any", messages=wanted["messages"], system=wanted["system"]
+    )
+    usage = messages.create(**wanted).usage
+
+    assert counted.input_tokens == usage.input_tokens + usage.cache_read_input_tokens
+
+
+def test_a_prefilled_answer_is_continued(messages: anthropic.resources.Messages) -> None:
+    wanted = as_message(ROWS["digit"])
+    wanted["messages"].append({"role": "assistant", "content": "1\n2\n3\n"})
+
+    message = messages.create(**wanted)
+
+    assert message.content[0].text == "4\n5\n"
+    assert message.stop_sequence == "6"
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_enabled_thinking_comes_first_in_a_block_of_its_own(
+    messages: anthropic.resources.Messages, streamed: bool
+) -> None:
+    wanted = as_message(ROWS["alphabet"]) | {
+        "max_tokens": 2000,
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+    }
+    if streamed:
+        with messages.stream(**wanted) as stream:
+            message = stream.get_final_message()
+    else:
+        message = messages.create(**wanted)
+
+    assert [block.type for block in message.content] == ["thinking", "text"]
+    assert message.content[0].thinking
+    assert message.usage.output_tokens_details.thinking_tokens > 0
+    assert "<think>" not in message.content[1].text
+
+
+def test_disabled_thinking_leaves_no_trace(messages: anthropic.resources.Messages) -> None:
+    wanted = as_message(ROWS["alphabet"]) | {"thinking": {"type": "disabled"}}
+    message = messages.create(**wanted)
+
+    assert [block.type for block in message.content] == ["text"]
+    assert message.usage.output_tokens_details.thinking_tokens == 0
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_chat_keeps_thinking_out_of_the_content(
+    chat: openai.resources.chat.Completions, streamed: bool
+) -> None:
+    wanted = as_chat(ROWS["alphabet"]) | {
+        "max_completion_tokens": 2000,
+        "reasoning_effort": "high",
+        "stream": streamed,
+    }
+    answer: Any = chat.create(**wanted)
+    parts = (
+        [chunk.choices[0].delta for chunk in answer] if streamed else [answer.choices[0].message]
+    )
+    reasoning = "".join(getattr(part, "reasoning_content", None) or "" for part in parts)
+
+    assert reasoning
+    assert reasoning not in "".join(part.content or "" for part in parts)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_several_choices_are_generated_side_by_side(
+    chat: openai.resources.chat.Completions, streamed: bool
+) -> None:
+    answer: Any = chat.create(**as_chat(ROWS["digit"]), n=3, stream=streamed)
+    texts = {0: "", 1: "", 2: ""}
+    if streamed:
+        for chunk in answer:
+            for choice in chunk.choices:
+                texts[choice.index] += choice.delta.content or ""
+    else:
+        texts = {choice.index: choice.message.content for choice in answer.choices}
+
+    assert texts == dict.fromkeys(range(3), ROWS["digit"].text)
+
+
+def test_a_stop_token_is_reported_as_an_integer(
+    chat: openai.resources.chat.Completions, engine: Any
+) -> None:
+    ((token_id, _),) = asyncio.run(engine.tokenize("6"))
+
+    answer = chat.create(
+        **as_chat(ROWS["digit"]) | {"stop": None}, extra_body={"stop_token_ids": [token_id]}
+    )
+
+    assert answer.choices[0].message.content == "1\n2\n3\n4\n5\n"
+    assert answer.choices[0].matched_stop == token_id
+
+
+def test_an_included_stop_ends_the_text(chat: openai.resources.chat.Completions) -> None:
+    answer = chat.create(**as_chat(ROWS["digit"]), extra_body={"include_stop_str_in_output": True})
+
+    assert answer.choices[0].message.content == "1\n2\n3\n4\n5\n6"
+
+
+def test_many_clients_are_answered_at_once(site: Any) -> None:
+    async def ask_all() -> list[Any]:
+        async with anthropic.AsyncAnthropic(base_url=site.url, api_key="none") as client:
+            rows = [ROWS["digit"], ROWS["newline"], ROWS["limit"]] * 4
+            answers = [client.messages.create(**as_message(row)) for row in rows]
+            return list(zip(rows, await asyncio.gather(*answers), strict=True))
+
+    for row, message in asyncio.run(ask_all()):
+        check_message(message, row)
+
+
+def test_the_models_are_listed_for_both(site: Any) -> None:
+    with anthropic.Anthropic(base_url=site.url, api_key="none") as client:
+        (one,) = client.models.list()
+        assert client.models.retrieve("demo-model").display_name == one.display_name
+        assert one.max_input_tokens
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none") as other:
+        (two,) = other.models.list()
+        assert other.models.retrieve("demo-model").owned_by == two.owned_by
+    assert one.id == two.id == "demo-model"
+
+
+def test_a_client_of_threads_sends_everything_again_without_one(
+    messages: anthropic.resources.Messages,
+) -> None:
+    with pytest.raises(anthropic.BadRequestError) as caught:
+        messages.create(**as_message(ROWS["digit"]), extra_body={"thread": {"type": "create"}})
+
+    body: Any = caught.value.body
+    assert body["error"]["details"]["error_code"] == "thread_unsupported_request"
