@@ -193,12 +193,16 @@ class MlxBackend:
             self._batch.close()
         self._batch = self._new_batch()
 
-    def close(self) -> None:
+    def close(self, *, ends_thread: bool) -> None:
         """Free the model's memory."""
         self._batch.close()
         self._prompt_cache.trim_to(n_sequences=0)
         del self._batch, self._model
         mx.clear_cache()
+        if ends_thread:
+            # A stream that outlives its thread can abort the process at exit.
+            mx.synchronize()
+            mx.clear_streams()
 
 
 def _call(item: Any) -> tuple[str, str]:

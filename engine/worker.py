@@ -4,6 +4,7 @@ Everything that touches the model happens here. Between two decode steps (and be
 of a long prompt) the inbox is served, so that a cancel waits at most one step.
 """
 
+import contextlib
 import logging
 import queue
 import threading
@@ -284,7 +285,7 @@ class EngineThread:
             return
         self._model_change = None
         if self._backend is not None:
-            self._backend.close()
+            self._backend.close(ends_thread=False)
             self._backend = None
         if isinstance(change, Unload):
             self._set_status(EngineStatus())
@@ -349,8 +350,9 @@ class EngineThread:
                 settle(command.generation, refusal)
             elif isinstance(command, (Load, Unload, CountTokens, Tokenize)) and command.reply:
                 command.reply.send(refusal)
-        if self._backend is not None and cause is None:
-            self._backend.close()
+        if self._backend is not None:
+            with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
+                self._backend.close(ends_thread=True)
         self._backend = None
         self._on_status(EngineStatus("none" if cause is None else "failed", message=cause or ""))
 
