@@ -347,3 +347,80 @@ def test_a_change_of_model_waits_for_running_work_or_cancels_it(tmp_path: Path) 
         await engine.aclose()
 
     run(play())
+
+
+def test_decoding_goes_on_while_a_long_prompt_is_read(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, context=100_000, step_s=0.002)
+
+    async def play() -> None:
+        engine = Engine(Limits(prefill_chunk=16), loader=stage.load)
+        await engine.load(tmp_path)
+        running = await engine.generate(request("long"))
+        reader = asyncio.ensure_future(running.collect())
+        await asyncio.sleep(0.05)
+        long = await engine.generate(request("y" * 1600, max_tokens=1))
+        await long.collect()
+        # 1,600 characters are 100 chunks: had they held up decoding, the other answer would
+        # have stood still while they were read.
+        running.cancel()
+        answer = await reader
+        assert answer.finished.usage.output_tokens > 60
+        await engine.aclose()
+
+    run(play())
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.2])
+def test_a_seed_gives_the_same_answer_alone_and_in_a_batch(
+    engine: Engine, temperature: float
+) -> None:
+    async def play() -> None:
+        drawn = Sampling(temperature=temperature, seed=11)
+        alone = (await ask(engine, "Hello there", max_tokens=16, sampling=drawn)).text
+        others = [ask(engine, f"Repeat exactly: a {n}", max_tokens=16) for n in range(5)]
+        answers = await asyncio.gather(
+            ask(engine, "Hello there", max_tokens=16, sampling=drawn), *others
+        )
+        assert answers[0].text == alone
+
+    run(play())
+
+
+def test_a_cancel_while_queued_takes_no_row(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.005)
+
+    async def play() -> None:
+        engine = Engine(Limits(max_rows=1), loader=stage.load)
+        await engine.load(tmp_path)
+        first = await engine.generate(request("long", max_tokens=30))
+        queued = await engine.generate(request("short"))
+        queued.cancel()
+        answer = await queued.collect()
+        assert answer.finished.stop.kind is StopKind.CANCELLED
+        assert answer.finished.usage.output_tokens == 0
+        assert (await first.collect()).finished.stop.kind is StopKind.MAX_TOKENS
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_cancel_while_holding_releases_what_was_held(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["a", "EN", *["é"] * 50]}, step_s=0.02)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("go", "ENéééééééé" + "é" * 60))
+        await asyncio.sleep(0.5)
+        generation.cancel()
+        answer = await generation.collect()
+        assert answer.text.startswith("aENé")
+        assert answer.finished.stop.held == answer.text[1:]
+        await engine.aclose()
+
+    run(play())
+
+
+def test_negative_seeds_are_seeds(engine: Engine) -> None:
+    hot = Sampling(temperature=1.0, seed=-5)
+    assert run(ask(engine, "hi", max_tokens=4, sampling=hot)).finished.error is None
