@@ -1,0 +1,67 @@
+"""Answers that a test dictates, and waiting for what a window shows."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any
+
+from engine.events import Event
+from engine.generation import Generation
+from engine.models import EosToken, ModelInfo
+from engine.request import GenerationRequest
+
+RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+async def eventually(is_so: Callable[[], bool], timeout_s: float = 30) -> None:
+    """Wait until something holds; fail the test if it does not in time."""
+    async with asyncio.timeout(timeout_s):
+        while not is_so():  # noqa: ASYNC110 - what is awaited is the window's look
+            await asyncio.sleep(0.01)
+
+
+MODEL = ModelInfo(
+    id="scripted",
+    path=Path("/models/scripted"),
+    architecture="qwen3",
+    context_length=4096,
+    vocabulary_size=768,
+    eos=(EosToken(2, "<|im_end|>", "tokenizer"),),
+    can_think=True,
+    can_call_tools=True,
+    size_bytes=4_000_000,
+    loaded_at=0,
+)
+
+
+class ScriptedEngine:
+    """Hands out real ``Generation`` objects whose events the test dictates."""
+
+    def __init__(self) -> None:
+        self.model: ModelInfo | None = MODEL
+        self.requests: list[GenerationRequest] = []
+        self.generations: list[Generation] = []
+        self.cancelled: list[Generation] = []
+        self.refusal: Exception | None = None
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        self.requests.append(request)
+        if self.refusal is not None:
+            raise self.refusal
+        loop = asyncio.get_running_loop()
+        generation = Generation(request, loop, self.cancelled.append)
+        generation.prompt_tokens = 7
+        self.generations.append(generation)
+        return generation
+
+    async def tokenize(self, text: str) -> tuple[tuple[int, str], ...]:
+        return tuple((ord(char), char) for char in text)
+
+    def say(self, *events: Event) -> None:
+        """Let the newest answer's engine side push events."""
+        push(self.generations[-1], events)
+
+
+def push(generation: Generation, events: Iterable[Event]) -> None:
+    if generation.push(events):
+        generation.wake()

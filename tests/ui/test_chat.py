@@ -1,0 +1,161 @@
+import asyncio
+
+from engine.chat import Message
+from engine.errors import InvalidRequest, QueueFull
+from engine.events import Finished, PromptProgress, TextDelta, ThinkingDelta, Timing, Usage
+from engine.stopping.record import StopInfo, StopKind
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, push
+from ui.viewmodels.chat import ChatSession
+from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
+from ui.viewmodels.runs import RunState
+
+END = Finished(StopInfo(StopKind.STOP_STRING, "6"), Usage(7, 0, 3), Timing())
+
+
+def session(scripted: ScriptedEngine, conversation: Conversation | None = None) -> ChatSession:
+    return ChatSession(scripted, conversation or Conversation())
+
+
+def test_an_answer_goes_through_its_stages_and_keeps_its_run(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def watch() -> None:
+        chat = session(scripted)
+        answer = chat.send("Count")
+        assert answer is not None
+        assert answer.state is RunState.QUEUED
+        await eventually(lambda: bool(scripted.generations))
+        scripted.say(PromptProgress(3, 7, 2))
+        await eventually(lambda: answer.state is RunState.PREFILL)
+        assert (answer.prompt_processed, answer.prompt_total, answer.prompt_cached) == (3, 7, 2)
+        scripted.say(ThinkingDelta("hm"))
+        await eventually(lambda: answer.thinking == "hm")
+        assert answer.thinking_s is None
+        scripted.say(TextDelta("1 2 "))
+        await eventually(lambda: answer.text == "1 2 ")
+        assert answer.thinking_s is not None
+        scripted.say(TextDelta("3"), END)
+        await eventually(lambda: not chat.is_running)
+        assert (answer.text, answer.finished) == ("1 2 3", END)
+        assert chat.conversation.messages[1].text == "1 2 3"
+
+    run(watch())
+
+
+def test_many_tokens_cost_few_signals(run: RunOnLoop, scripted: ScriptedEngine) -> None:
+    async def watch() -> None:
+        chat = session(scripted)
+        pieces: list[str] = []
+        chat.text_appended.connect(lambda _run, text: pieces.append(text))
+        answer = chat.send("Go")
+        await eventually(lambda: bool(scripted.generations))
+        for _ in range(500):
+            scripted.say(TextDelta("x"))
+            await asyncio.sleep(0)
+        scripted.say(END)
+        await eventually(lambda: not chat.is_running)
+        assert answer is not None
+        assert answer.text == "".join(pieces) == "x" * 500
+        assert len(pieces) < 100
+
+    run(watch())
+
+
+def test_the_request_carries_what_belongs_to_the_conversation(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def watch() -> None:
+        conversation = Conversation(
+            settings=ConversationSettings("Be brief.", 0.5, 9, is_thinking=True),
+            stops=[StopEntry("END"), StopEntry("off", False), StopEntry("\n")],
+        )
+        chat = session(scripted, conversation)
+        chat.send("One")
+        await eventually(lambda: bool(scripted.generations))
+        scripted.say(TextDelta("1"), END)
+        await eventually(lambda: not chat.is_running)
+        chat.send("Two")
+        await eventually(lambda: len(scripted.generations) == 2)
+        scripted.say(END)
+        await eventually(lambda: not chat.is_running)
+        request = scripted.requests[1]
+        assert request.stops.strings == ("END", "\n")
+        assert (request.max_tokens, request.thinking) == (9, True)
+        assert request.sampling.temperature == 0.5
+        assert request.messages == (
+            Message("system", "Be brief."),
+            Message("user", "One"),
+            Message("assistant", "1"),
+            Message("user", "Two"),
+        )
+
+    run(watch())
+
+
+def test_a_refused_message_says_why_and_is_left_out_of_the_next_request(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def watch() -> None:
+        chat = session(scripted)
+        scripted.refusal = QueueFull(9)
+        refused = chat.send("Early")
+        assert refused is not None
+        await eventually(lambda: not chat.is_running)
+        assert refused.state is RunState.REFUSED
+        assert refused.refusal == "9 requests are already waiting; try again later"
+        scripted.refusal = None
+        chat.send("Later")
+        await eventually(lambda: bool(scripted.generations))
+        assert scripted.requests[-1].messages == (Message("user", "Later"),)
+        scripted.say(END)
+        await eventually(lambda: not chat.is_running)
+
+    run(watch())
+
+
+def test_a_cancel_before_acceptance_is_carried_out_after_it(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def watch() -> None:
+        chat = session(scripted)
+        answer = chat.send("Go")
+        chat.cancel()
+        assert answer is not None
+        assert answer.is_cancelling
+        await eventually(lambda: bool(scripted.cancelled))
+        push(scripted.cancelled[0], [Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing())])
+        await eventually(lambda: not chat.is_running)
+        assert answer.finished is not None
+        assert answer.finished.stop.kind is StopKind.CANCELLED
+
+    run(watch())
+
+
+def test_while_an_answer_runs_nothing_else_is_sent(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def watch() -> None:
+        chat = session(scripted)
+        chat.send("One")
+        assert chat.send("Two") is None
+        await eventually(lambda: bool(scripted.generations))
+        scripted.say(END)
+        await eventually(lambda: not chat.is_running)
+        assert chat.send("   ") is None
+        assert len(scripted.requests) == 1
+
+    run(watch())
+
+
+def test_a_refusal_of_the_request_itself_names_its_field(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def watch() -> None:
+        chat = session(scripted)
+        scripted.refusal = InvalidRequest("max_tokens", "must be at least 1")
+        refused = chat.send("Go")
+        assert refused is not None
+        await eventually(lambda: not chat.is_running)
+        assert refused.refusal == "max_tokens: must be at least 1"
+
+    run(watch())

@@ -1,0 +1,239 @@
+"""One message of a conversation on screen: a question's bubble, or an answer with its reason.
+
+Main thread. A signal of the session costs one edit block here, thirty times a second at most.
+"""
+
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui import icons
+from ui.panels.style import markdown_style
+from ui.theme import Theme, fixed_font
+from ui.viewmodels.runs import Run, RunState
+from ui.widgets.buttons import IconButton
+from ui.widgets.flow_text import FlowText
+from ui.widgets.labels import label
+from ui.widgets.markdown_view import MarkdownView
+from ui.widgets.plain_bubble import PlainBubble
+from ui.widgets.reason_line import ReasonLine
+from ui.wording import Tone, answer_figures, seconds, verdict
+
+
+class QuestionView(PlainBubble):
+    """What the person wrote."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, f"You: {text}")
+
+
+class AnswerView(QWidget):
+    """What the model wrote: thinking, text, and the line that says why it stopped.
+
+    Signals:
+        reason_chosen: The person wants to see why this run stopped; carries the ``Run``.
+        retry_wanted: The question is to be sent again; carries the ``Run``.
+        link_chosen: A link was chosen; carries the ``QUrl``.
+    """
+
+    reason_chosen = Signal(object)
+    retry_wanted = Signal(object)
+    link_chosen = Signal(QUrl)
+
+    def __init__(self, theme: Theme, run: Run, reasons: QButtonGroup) -> None:
+        super().__init__()
+        self.run = run
+        self._theme = theme
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        self._thinking = _ThinkingBlock(theme)
+        self._text = MarkdownView(markdown_style(theme, self.font()))
+        self._text.setObjectName("answer_text")
+        self._text.setAccessibleName("Answer")
+        self._text.anchorClicked.connect(self.link_chosen)
+        self._progress = _Progress()
+        self._reason = ReasonLine(theme)
+        reasons.addButton(self._reason)
+        self._retry = QPushButton("Try again")
+        self._retry.setAccessibleName("Ask this question again")
+        self._copy = IconButton(theme, "copy", "Copy this answer as Markdown", size=16)
+        foot = QHBoxLayout()
+        foot.setSpacing(8)
+        foot.addWidget(self._reason, 1)
+        foot.addWidget(self._retry)
+        foot.addWidget(self._copy)
+        self._calls = FlowText()
+        self._calls.setObjectName("tool_calls")
+        self._calls.setFont(fixed_font(self.font()))
+        self._calls.setAccessibleName("Tool calls")
+        self._calls.document().setDocumentMargin(9)
+        for part in (self._thinking, self._text, self._calls, self._progress):
+            layout.addWidget(part)
+        layout.addLayout(foot)
+        self._connect_signals()
+        self._thinking.append(run.thinking)
+        self._text.set_markdown(run.text)
+        self.refresh()
+
+    @property
+    def text_view(self) -> MarkdownView:
+        """The view of the answer's text."""
+        return self._text
+
+    @property
+    def thinking_view(self) -> FlowText:
+        """The view of the reasoning, hidden while it is folded."""
+        return self._thinking.text_view
+
+    def append_text(self, text: str) -> None:
+        """Show more of the answer."""
+        self._text.append_markdown(text)
+        self._text.show()
+
+    def append_thinking(self, text: str) -> None:
+        """Show more of the reasoning."""
+        self._thinking.append(text)
+
+    def refresh(self) -> None:
+        """Show the run's stage, or the reason of its end."""
+        run = self.run
+        self._thinking.show_stage(run)
+        self._text.setVisible(bool(run.text))
+        self._calls.setPlainText("\n".join(f"{c.name}({c.arguments})" for c in run.tool_calls))
+        self._calls.setVisible(bool(run.tool_calls))
+        self._progress.show_run(run)
+        self._reason.setVisible(run.is_over)
+        self._copy.setVisible(run.is_over and bool(run.text))
+        self._retry.setVisible(run.state is RunState.REFUSED or _failed(run))
+        if run.is_over:
+            self._text.finish()
+        if run.state is RunState.REFUSED:
+            self._reason.show_reason([], f"Not sent: {run.refusal}", "fault", Tone.FAULT)
+        elif run.finished is not None:
+            said = verdict(run.finished, run.max_tokens)
+            figures = answer_figures(run.finished.usage, run.finished.timing)
+            self._reason.show_reason(figures, said.word, said.icon, said.tone)
+
+    def mark_shown(self, is_shown: bool) -> None:
+        """Mark this run as the one that the stop panel shows."""
+        group = self._reason.group()
+        if group is not None and not is_shown:
+            group.setExclusive(False)
+            self._reason.setChecked(False)
+            group.setExclusive(True)
+        else:
+            self._reason.setChecked(is_shown)
+
+    def _connect_signals(self) -> None:
+        self._reason.clicked.connect(lambda: self.reason_chosen.emit(self.run))
+        self._retry.clicked.connect(lambda: self.retry_wanted.emit(self.run))
+        self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.run.text))
+        self._theme.changed.connect(self._restyle)
+
+    def _restyle(self) -> None:
+        self._text.set_style(markdown_style(self._theme, self.font()))
+
+
+class _ThinkingBlock(QWidget):
+    """The reasoning: folded, with its duration; unfolds on a click."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._head = QPushButton("Thinking…")
+        self._head.setProperty("kind", "fold")
+        self._head.setCheckable(True)
+        self._head.setAccessibleName("Show the thinking")
+        self.text_view = FlowText()
+        self.text_view.setObjectName("thinking_text")
+        self.text_view.setAccessibleName("Thinking")
+        self.text_view.hide()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 4)
+        layout.setSpacing(6)
+        layout.addWidget(self._head, 0, Qt.AlignmentFlag.AlignLeft)
+        indent = QHBoxLayout()
+        indent.setContentsMargins(14, 0, 0, 0)
+        indent.addWidget(self.text_view)
+        layout.addLayout(indent)
+        self._head.toggled.connect(self._fold)
+        theme.changed.connect(self._tint)
+        self._tint()
+        self.hide()
+
+    def append(self, text: str) -> None:
+        """Show more reasoning."""
+        if text:
+            self.show()
+            cursor = self.text_view.textCursor()
+            cursor.movePosition(cursor.MoveOperation.End)
+            cursor.insertText(text)
+
+    def show_stage(self, run: Run) -> None:
+        """Say whether it still lasts, or how long it took."""
+        if run.thinking_s is not None:
+            self._head.setText(f"Thought for {seconds(run.thinking_s)}")
+        elif run.is_over:
+            self._head.setText("Thought")
+
+    def _fold(self, is_open: bool) -> None:
+        self.text_view.setVisible(is_open)
+        self._head.setAccessibleName("Hide the thinking" if is_open else "Show the thinking")
+        self._tint()
+
+    def _tint(self) -> None:
+        name = "chevron-down" if self._head.isChecked() else "chevron-right"
+        self._head.setIcon(icons.icon(name, self._theme.colors.muted, 14))
+
+
+class _Progress(QWidget):
+    """What an answer waits for before its first word."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = label("", "muted", 0.95)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setFixedHeight(4)
+        self._bar.setMaximumWidth(260)
+        self._bar.setAccessibleName("Prompt read")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 2, 0, 2)
+        layout.setSpacing(6)
+        layout.addWidget(self._words)
+        layout.addWidget(self._bar)
+
+    def show_run(self, run: Run) -> None:
+        """Show how far the prompt is read; hide once there is text."""
+        waits = not run.is_over and not (run.text or run.thinking or run.tool_calls)
+        self.setVisible(waits)
+        if not waits:
+            return
+        self._words.setText(progress_words(run))
+        self._bar.setVisible(run.state is RunState.PREFILL and run.prompt_total > 0)
+        if run.prompt_total:
+            self._bar.setRange(0, run.prompt_total)
+            self._bar.setValue(run.prompt_processed)
+
+
+def progress_words(run: Run) -> str:
+    """Return what a run is doing right now."""
+    if run.is_cancelling:
+        return "Stopping…"
+    if run.state is RunState.QUEUED:
+        return "Waiting for the model…"
+    if run.state is RunState.PREFILL:
+        return f"Reading the prompt: {run.prompt_processed:,} of {run.prompt_total:,} tokens"
+    return "Answering…"
+
+
+def _failed(run: Run) -> bool:
+    return run.finished is not None and run.finished.error is not None

@@ -1,0 +1,201 @@
+"""The middle of the window: header, messages or greeting, composer. Main thread."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QFont
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QMessageBox,
+    QPushButton,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.panels.composer import Composer
+from ui.panels.message_column import MessageColumn
+from ui.panels.model_badge import ModelBadge
+from ui.panels.settings_popover import SettingsPopover, settings_words
+from ui.panels.welcome import Suggestion, Welcome
+from ui.theme import Theme
+from ui.viewmodels.conversations import ConversationSettings
+from ui.viewmodels.runs import Run
+from ui.viewmodels.workspace import OpenConversation, Workspace
+from ui.widgets.buttons import IconButton
+from ui.widgets.labels import ElidedLabel, rescale
+
+_LINKS_OPENED = ("http", "https", "mailto")
+
+
+class ChatPanel(QWidget):
+    """Shows the open conversation and sends what is written.
+
+    Signals:
+        stops_wanted: The stop panel is to be shown.
+        sidebar_toggled: The list of conversations is to be shown or hidden.
+        stop_panel_toggled: The stop panel is to be shown or hidden.
+    """
+
+    stops_wanted = Signal()
+    sidebar_toggled = Signal()
+    stop_panel_toggled = Signal()
+
+    def __init__(self, theme: Theme, workspace: Workspace) -> None:
+        super().__init__()
+        self.setObjectName("canvas")
+        self.setMinimumWidth(410)
+        self._workspace = workspace
+        self._opened: OpenConversation | None = None
+        self._title = ElidedLabel()
+        rescale(self._title, 1.08, QFont.Weight.DemiBold)
+        self._header = self._build_header(theme)
+        self.column = MessageColumn(theme)
+        self.welcome = Welcome(theme, workspace.model)
+        self.composer = Composer(theme)
+        self.settings = SettingsPopover(self)
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self.welcome)
+        self._stack.addWidget(self.column)
+        self._lay_out()
+        self._connect_signals()
+        self._show(workspace.current)
+
+    def focus_composer(self) -> None:
+        """Put the caret where one writes."""
+        self.composer.input.setFocus()
+
+    def show_settings(self) -> None:
+        """Show the conversation's settings above the composer."""
+        self.settings.show_settings(self._workspace.current.conversation.settings)
+        self.settings.pop_up(self.composer.settings)
+
+    def _build_header(self, theme: Theme) -> QFrame:
+        header = QFrame()
+        header.setObjectName("chat_header")
+        header.setFixedHeight(52)
+        sidebar = IconButton(theme, "sidebar", "Show or hide the conversations (Ctrl+B)")
+        sidebar.clicked.connect(self.sidebar_toggled)
+        panel = IconButton(theme, "panel", "Show or hide the stop panel (Ctrl+I)")
+        panel.clicked.connect(self.stop_panel_toggled)
+        row = QHBoxLayout(header)
+        row.setContentsMargins(12, 0, 12, 0)
+        row.setSpacing(10)
+        row.addWidget(sidebar)
+        row.addWidget(self._title, 1)
+        row.addWidget(ModelBadge(theme, self._workspace.model))
+        row.addWidget(panel)
+        return header
+
+    def _lay_out(self) -> None:
+        middle = QWidget()
+        middle.setMaximumWidth(812)
+        inner = QVBoxLayout(middle)
+        inner.setContentsMargins(26, 0, 26, 18)
+        inner.addWidget(self.composer)
+        foot = QHBoxLayout()
+        foot.setContentsMargins(0, 0, 0, 0)
+        foot.addStretch(1)
+        foot.addWidget(middle, 1000)
+        foot.addStretch(1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._header)
+        layout.addWidget(self._stack, 1)
+        layout.addLayout(foot)
+
+    def _connect_signals(self) -> None:
+        workspace, composer = self._workspace, self.composer
+        workspace.opened.connect(self._show)
+        workspace.run_shown.connect(self.column.show_run)
+        workspace.settings_changed.connect(self._refresh)
+        workspace.model.changed.connect(self._refresh)
+        workspace.conversations.dataChanged.connect(self._refresh)
+        composer.submitted.connect(self._send)
+        composer.stop_wanted.connect(workspace.cancel)
+        composer.thinking_toggled.connect(self._set_thinking)
+        composer.settings_wanted.connect(self.show_settings)
+        composer.stops_wanted.connect(self.stops_wanted)
+        composer.input.textChanged.connect(self._keep_draft)
+        self.settings.edited.connect(workspace.change_settings)
+        self.welcome.suggestion_chosen.connect(self._try)
+        self.column.reason_chosen.connect(self._show_reason)
+        self.column.retry_wanted.connect(self._retry)
+        self.column.link_chosen.connect(self._ask_about_link)
+
+    def _show(self, opened: OpenConversation) -> None:
+        self._opened = None
+        self.composer.set_text(opened.conversation.draft)
+        self._opened = opened
+        self.column.show_conversation(opened)
+        self.column.show_run(opened.shown_run)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        current, model = self._workspace.current, self._workspace.model
+        conversation = current.conversation
+        self._title.setText(conversation.title)
+        self._stack.setCurrentWidget(self.column if conversation.messages else self.welcome)
+        placeholder = {
+            "none": "Load a model first: File, Open Model Folder…",
+            "loading": f"{model.name} is loading…",
+            "ready": f"Message {model.name}",
+            "failed": "The model could not be loaded",
+        }[model.stage]
+        is_ready = model.stage == "ready"
+        self.composer.show_stage(is_ready, current.session.is_running, placeholder)
+        self.composer.show_stops(len(conversation.enabled_stops()))
+        info = model.info
+        settings = conversation.settings
+        self.composer.show_thinking(info is not None and info.can_think, settings.is_thinking)
+        self.composer.show_settings(settings_words(settings))
+
+    def _send(self, text: str) -> None:
+        if self._workspace.send(text):
+            self.composer.clear()
+
+    def _keep_draft(self) -> None:
+        if self._opened is not None:
+            self._opened.conversation.draft = self.composer.text
+
+    def _try(self, suggestion: Suggestion) -> None:
+        if suggestion.stop:
+            self._workspace.current.stops.ensure(suggestion.stop)
+            self.stops_wanted.emit()
+        self._set_thinking(suggestion.is_thinking)
+        self._send(suggestion.question)
+
+    def _retry(self, run: Run) -> None:
+        messages = self._workspace.current.conversation.messages
+        for question, answer in pairwise(messages):
+            if answer.run is run:
+                self._workspace.send(question.text)
+                return
+
+    def _show_reason(self, run: Run) -> None:
+        self._workspace.show_run(run)
+        self.stops_wanted.emit()
+
+    def _set_thinking(self, is_thinking: bool) -> None:
+        settings: ConversationSettings = self._workspace.current.conversation.settings
+        self._workspace.change_settings(replace(settings, is_thinking=is_thinking))
+
+    def _ask_about_link(self, url: QUrl) -> None:
+        """Open a link only after the person has seen where it leads."""
+        box = QMessageBox(self)
+        box.setWindowTitle("Open link")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setText("Open this link in your browser?")
+        box.setInformativeText(url.toString())
+        cancel = box.addButton(QMessageBox.StandardButton.Cancel)
+        if url.scheme() in _LINKS_OPENED:
+            accept: QPushButton = box.addButton("Open", QMessageBox.ButtonRole.AcceptRole)
+            accept.clicked.connect(lambda: QDesktopServices.openUrl(url))
+        else:
+            box.setText("This link is not a web address and is not opened.")
+        box.setDefaultButton(cancel)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()

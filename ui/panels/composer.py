@@ -1,0 +1,142 @@
+"""Where a person writes: the text, what goes with it, Send and Stop. Main thread."""
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+
+from ui import icons
+from ui.theme import Theme
+from ui.widgets.buttons import ChipButton
+from ui.widgets.growing_input import GrowingInput
+
+_SETTINGS_HINT = "System prompt, temperature and length (Ctrl+Shift+S)"
+
+
+class Composer(QFrame):
+    """A card with a growing text field and a row of buttons.
+
+    Signals:
+        submitted: The text is to be sent; carries it. The field keeps it until ``clear``.
+        stop_wanted: The running answer is to end.
+        thinking_toggled: Whether the model shall reason first.
+        settings_wanted: The conversation's settings are to be shown.
+        stops_wanted: The stop list is to be shown.
+    """
+
+    submitted = Signal(str)
+    stop_wanted = Signal()
+    thinking_toggled = Signal(bool)
+    settings_wanted = Signal()
+    stops_wanted = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("composer")
+        self._theme = theme
+        self._is_running = False
+        self._is_ready = False
+        self.input = GrowingInput()
+        self.input.setAccessibleName("Message")
+        self.thinking = ChipButton(theme, "thinking", "Thinking", is_toggle=True)
+        self.thinking.setToolTip("Let the model reason before it answers")
+        self.stops = ChipButton(theme, "stop-match", "No stops")
+        self.stops.setToolTip("The stop sequences of this conversation")
+        self.settings = ChipButton(theme, "sliders", "Settings")
+        self.settings.setToolTip(_SETTINGS_HINT)
+        self.action = QToolButton()
+        self.action.setProperty("kind", "send")
+        self.action.setFixedSize(32, 32)
+        self.action.setIconSize(QSize(19, 19))
+        self.action.setCursor(Qt.CursorShape.PointingHandCursor)
+        self._lay_out()
+        self._connect_signals()
+        self._refresh()
+
+    @property
+    def text(self) -> str:
+        """What stands in the field."""
+        return self.input.toPlainText()
+
+    def set_text(self, text: str) -> None:
+        """Put text into the field, the caret at its end."""
+        self.input.setPlainText(text)
+        cursor = self.input.textCursor()
+        cursor.movePosition(cursor.MoveOperation.End)
+        self.input.setTextCursor(cursor)
+
+    def clear(self) -> None:
+        """Empty the field."""
+        self.input.clear()
+
+    def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
+        """Say whether a message can be sent, and whether there is an answer to stop."""
+        self._is_ready, self._is_running = is_ready, is_running
+        self.input.setPlaceholderText(placeholder)
+        self._refresh()
+
+    def show_stops(self, count: int) -> None:
+        """Say how many stop sequences count."""
+        words = "No stops" if count == 0 else "1 stop" if count == 1 else f"{count} stops"
+        self.stops.say(words, f"{words}: show the stop sequences")
+
+    def show_thinking(self, can_think: bool, is_thinking: bool) -> None:
+        """Offer reasoning where the model can."""
+        self.thinking.setVisible(can_think)
+        self.thinking.setChecked(is_thinking)
+
+    def show_settings(self, words: str) -> None:
+        """Name the settings that differ from the usual; empty where none does."""
+        marked = "Settings ●" if words else "Settings"
+        self.settings.say(marked, f"Conversation settings: {words or 'the usual ones'}")
+        self.settings.setToolTip(words or _SETTINGS_HINT)
+
+    def _lay_out(self) -> None:
+        row = QWidget()
+        buttons = QHBoxLayout(row)
+        buttons.setContentsMargins(0, 0, 0, 0)
+        buttons.setSpacing(6)
+        for chip in (self.stops, self.thinking, self.settings):
+            buttons.addWidget(chip)
+        buttons.addStretch(1)
+        buttons.addWidget(self.action)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(15, 11, 10, 9)
+        layout.setSpacing(7)
+        layout.addWidget(self.input)
+        layout.addWidget(row)
+        QWidget.setTabOrder(self.input, self.action)
+        QWidget.setTabOrder(self.action, self.stops)
+
+    def _connect_signals(self) -> None:
+        self.input.submitted.connect(self._submit)
+        self.input.textChanged.connect(self._refresh)
+        self.input.focus_changed.connect(self._show_focus)
+        self.action.clicked.connect(self._act)
+        self.thinking.clicked.connect(self.thinking_toggled)
+        self.settings.clicked.connect(self.settings_wanted)
+        self.stops.clicked.connect(self.stops_wanted)
+        self._theme.changed.connect(self._refresh)
+
+    def _act(self) -> None:
+        if self._is_running:
+            self.stop_wanted.emit()
+        else:
+            self._submit()
+
+    def _submit(self) -> None:
+        if self.action.isEnabled() and not self._is_running:
+            self.submitted.emit(self.text)
+
+    def _refresh(self) -> None:
+        can_send = self._is_ready and bool(self.text.strip())
+        self.action.setEnabled(self._is_running or can_send)
+        says = "Stop the answer (Esc)" if self._is_running else "Send (Enter)"
+        self.action.setAccessibleName(says)
+        self.action.setToolTip(says)
+        colors = self._theme.colors
+        ink = colors.on_accent if self.action.isEnabled() else colors.faint
+        self.action.setIcon(icons.icon("square" if self._is_running else "send", ink, 19))
+
+    def _show_focus(self, has_focus: bool) -> None:
+        self.setProperty("focused", has_focus)
+        self.style().unpolish(self)
+        self.style().polish(self)

@@ -1,0 +1,84 @@
+"""The model's name with a light: loading, ready, failed. Main thread."""
+
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+
+from ui.theme import Theme
+from ui.viewmodels.model_state import ModelState
+from ui.widgets.labels import label
+from ui.wording import Tone
+
+
+class ModelBadge(QWidget):
+    """Says which model answers; after a failure it offers to try again."""
+
+    def __init__(self, theme: Theme, model: ModelState) -> None:
+        super().__init__()
+        self._model = model
+        self._light = _Light(theme)
+        self._name = label("", "muted", 0.96)
+        self._again = QPushButton("Try again")
+        self._again.setAccessibleName("Load the model again")
+        self._again.clicked.connect(model.load_again)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 4, 0)
+        row.setSpacing(7)
+        row.addWidget(self._light)
+        row.addWidget(self._name)
+        row.addWidget(self._again)
+        model.changed.connect(self._refresh)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        model = self._model
+        tones = {
+            "none": Tone.QUIET,
+            "loading": Tone.LIMIT,
+            "ready": Tone.DONE,
+            "failed": Tone.FAULT,
+        }
+        words = {
+            "none": "No model",
+            "loading": f"Loading {model.name}…",
+            "ready": model.name,
+            "failed": f"{model.name} failed to load",
+        }
+        self._light.show_tone(tones[model.stage])
+        self._name.setText(words[model.stage])
+        self._name.setToolTip(self._details())
+        self._name.setAccessibleName(f"Model: {words[model.stage]}")
+        self._again.setVisible(model.stage == "failed" and model.path is not None)
+
+    def _details(self) -> str:
+        info = self._model.info
+        if info is None:
+            return self._model.message
+        return (
+            f"{info.architecture}, {info.size_bytes / 1e6:,.1f} MB, context of "
+            f"{info.context_length:,} tokens\n{info.path}"
+        )
+
+
+class _Light(QWidget):
+    """A small dot in a tone."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._tone = Tone.QUIET
+        self.setFixedSize(8, 8)
+        theme.changed.connect(self.update)
+
+    def show_tone(self, tone: Tone) -> None:
+        """Show another tone."""
+        self._tone = tone
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the dot."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QColor(0, 0, 0, 0))
+        painter.setBrush(QColor(self._theme.colors.tone(self._tone)[0]))
+        painter.drawEllipse(self.rect())
+        painter.end()

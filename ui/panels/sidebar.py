@@ -1,0 +1,191 @@
+"""The list of conversations, with the server's switch below. Main thread."""
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QFont, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFrame,
+    QHBoxLayout,
+    QListView,
+    QMenu,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.panels.conversation_delegate import ConversationDelegate
+from ui.panels.server_card import ServerCard
+from ui.theme import Theme
+from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.workspace import OpenConversation, Workspace
+from ui.widgets.buttons import IconButton
+from ui.widgets.labels import ElidedLabel, label
+
+_UNDO_SHOWN_MS = 10_000
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class Sidebar(QFrame):
+    """New, open, rename and delete conversations; a deletion can be undone."""
+
+    def __init__(self, theme: Theme, workspace: Workspace) -> None:
+        super().__init__()
+        self.setObjectName("sidebar")
+        self.setMinimumWidth(190)
+        self._workspace = workspace
+        self.list = _ConversationListView()
+        self.list.setModel(workspace.conversations)
+        self.list.setItemDelegate(ConversationDelegate(theme, self.list))
+        self.undo_bar = _UndoBar()
+        new = IconButton(theme, "plus", "New conversation (Ctrl+N)", ink="text", size=20)
+        new.clicked.connect(workspace.new_conversation)
+        head = QHBoxLayout()
+        head.setContentsMargins(16, 0, 10, 0)
+        head.addWidget(label("Conversations", "title", 1.0, weight=QFont.Weight.DemiBold))
+        head.addStretch(1)
+        head.addWidget(new)
+        head_frame = QWidget()
+        head_frame.setFixedHeight(52)
+        head_frame.setLayout(head)
+        self._hint = label(
+            "Each question begins or goes on a conversation. What you ask first gives it its name.",
+            "faint",
+            0.94,
+            is_wrapped=True,
+        )
+        self._hint.setContentsMargins(16, 4, 16, 4)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(head_frame)
+        layout.addWidget(self.list, 1)
+        layout.addWidget(self._hint)
+        layout.addWidget(self.undo_bar)
+        if workspace.server is not None:
+            layout.addWidget(ServerCard(theme, workspace.server))
+        self._connect_signals()
+        self._show_current(workspace.current)
+        self._refresh_hint()
+
+    def rename_current(self) -> None:
+        """Edit the open conversation's title in place."""
+        row = self._workspace.conversations.row_of(self._workspace.current.conversation)
+        self.list.edit(self._workspace.conversations.index(row))
+
+    def delete_current(self) -> None:
+        """Delete the open conversation."""
+        self._workspace.delete(self._workspace.current.conversation)
+
+    def _connect_signals(self) -> None:
+        conversations = self._workspace.conversations
+        self.list.opened.connect(lambda i: self._workspace.open(conversations.at(i.row())))
+        self.list.delete_wanted.connect(self.delete_current)
+        self.list.customContextMenuRequested.connect(self._show_menu)
+        self._workspace.opened.connect(self._show_current)
+        conversations.rowsMoved.connect(lambda: self._show_current(self._workspace.current))
+        conversations.rowsInserted.connect(lambda: self._show_current(self._workspace.current))
+        conversations.rowsRemoved.connect(lambda: self._show_current(self._workspace.current))
+        conversations.dataChanged.connect(self._refresh_hint)
+        conversations.deleted.connect(self.undo_bar.offer)
+        self.undo_bar.undo_wanted.connect(conversations.undo_delete)
+
+    def _show_current(self, opened: OpenConversation) -> None:
+        row = self._workspace.conversations.row_of(opened.conversation)
+        if row >= 0:
+            self.list.setCurrentIndex(self._workspace.conversations.index(row))
+        self._refresh_hint()
+
+    def _refresh_hint(self) -> None:
+        conversations = self._workspace.conversations
+        said = any(conversations.at(r).messages for r in range(conversations.rowCount()))
+        self._hint.setVisible(not said)
+
+    def _show_menu(self, place: QPoint) -> None:
+        index = self.list.indexAt(place)
+        if not index.isValid():
+            return
+        conversation: Conversation = self._workspace.conversations.at(index.row())
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction("Rename").triggered.connect(lambda: self.list.edit(index))
+        menu.addAction("Delete").triggered.connect(lambda: self._workspace.delete(conversation))
+        menu.popup(self.list.viewport().mapToGlobal(place))
+
+
+class _ConversationListView(QListView):
+    """A list that opens on selection and renames on F2 or a double click.
+
+    Signals:
+        opened: Carries the index of the chosen row.
+        delete_wanted: Delete or Backspace was pressed.
+    """
+
+    opened = Signal(QModelIndex)
+    delete_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("conversation_list")
+        self.setAccessibleName("Conversations")
+        self.setEditTriggers(
+            QAbstractItemView.EditTrigger.EditKeyPressed
+            | QAbstractItemView.EditTrigger.DoubleClicked
+        )
+        self.setMouseTracking(True)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+
+    def currentChanged(self, current: Index, previous: Index) -> None:  # noqa: N802 - Qt's name
+        """Open what was chosen."""
+        super().currentChanged(current, previous)
+        if current.isValid():
+            self.opened.emit(self.model().index(current.row(), 0))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Delete with the keys meant for it."""
+        if event.matches(QKeySequence.StandardKey.Delete) or event.key() == Qt.Key.Key_Backspace:
+            self.delete_wanted.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class _UndoBar(QFrame):
+    """Says what was deleted and offers to bring it back.
+
+    Signals:
+        undo_wanted: The deletion is to be undone.
+    """
+
+    undo_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        card = QFrame()
+        card.setObjectName("undo_bar")
+        self._words = ElidedLabel()
+        self.button = QPushButton("Undo")
+        self.button.setAccessibleName("Undo the deletion")
+        row = QHBoxLayout(card)
+        row.setContentsMargins(12, 6, 6, 6)
+        row.addWidget(self._words, 1)
+        row.addWidget(self.button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(10, 4, 10, 10)
+        layout.addWidget(card)
+        self._timer = QTimer(self, singleShot=True, interval=_UNDO_SHOWN_MS)
+        self._timer.timeout.connect(self.hide)
+        self.button.clicked.connect(self._undo)
+        self.hide()
+
+    def offer(self, title: str) -> None:
+        """Offer to undo a deletion for a while."""
+        self._words.setText(f"Deleted “{title}”")
+        self._words.setToolTip(title)
+        self.show()
+        self._timer.start()
+
+    def _undo(self) -> None:
+        self.hide()
+        self.undo_wanted.emit()

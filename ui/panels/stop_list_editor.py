@@ -1,0 +1,241 @@
+"""The stop list: table, input line, buttons, and what stops the model anyway. Main thread."""
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QHBoxLayout,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.models import ModelInfo
+from ui.panels.stop_table import StopTable
+from ui.theme import Theme, fixed_font
+from ui.viewmodels.stop_list import Column, StopListModel
+from ui.visible import visible
+from ui.widgets.buttons import ChipButton, IconButton
+from ui.widgets.labels import ElidedLabel, clear_layout_of, label
+
+
+class StopListEditor(QWidget):
+    """Edits the stop list of the open conversation."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._model: StopListModel | None = None
+        self.table = StopTable(theme)
+        self.input = QLineEdit()
+        self.input.setAccessibleName("New stop sequence")
+        self.input.setFont(fixed_font(self.input.font(), 1.0))
+        self.add = QPushButton("Add")
+        self.add.setAccessibleName("Add the stop sequence")
+        self.message = label("", "fault", 0.93, is_wrapped=True)
+        self.message.hide()
+        self.remark = label("", "muted", 0.93, is_wrapped=True)
+        self.remark.hide()
+        self._empty = label(
+            "No stop sequences yet. An answer ends where one of them first appears in its text; "
+            "the sequence itself is cut off.",
+            "muted",
+            0.95,
+            is_wrapped=True,
+        )
+        self.undo = IconButton(theme, "undo", "Undo the last change of the stop list")
+        self.redo = IconButton(theme, "redo", "Redo the last change of the stop list")
+        self.up = IconButton(theme, "up", "Move the selected sequence up (Alt+Up)")
+        self.down = IconButton(theme, "down", "Move the selected sequence down (Alt+Down)")
+        self.remove = IconButton(theme, "trash", "Remove the selected sequence (Delete)")
+        self.as_typed = ChipButton(theme, "pencil", "As typed", is_toggle=True)
+        self.as_typed.setToolTip("Every character counts as it is; \\n is two characters")
+        self.with_escapes = ChipButton(theme, "sparkle", "With escapes", is_toggle=True)
+        self.with_escapes.setToolTip("\\n is a line break, \\t a tab, \\\\ a backslash")
+        self._eos = QWidget()
+        self._eos.setLayout(QVBoxLayout())
+        self._lay_out()
+        self._connect_signals()
+
+    def show_model(self, model: StopListModel) -> None:
+        """Edit another list."""
+        if self._model is not None:
+            self._disconnect(self._model)
+        self._model = model
+        self.table.setModel(model)
+        model.edited.connect(self._refresh)
+        model.row_changed.connect(self._select)
+        model.refused.connect(self._show_refusal)
+        model.mode_changed.connect(self._show_mode)
+        model.undo_stack.canUndoChanged.connect(self.undo.setEnabled)
+        model.undo_stack.canRedoChanged.connect(self.redo.setEnabled)
+        self.table.selectionModel().currentRowChanged.connect(lambda *_: self._refresh())
+        self.undo.setEnabled(model.undo_stack.canUndo())
+        self.redo.setEnabled(model.undo_stack.canRedo())
+        self._show_mode(model.with_escapes)
+        self._hide_refusal()
+        self._refresh()
+
+    def show_eos(self, info: ModelInfo | None) -> None:
+        """List the ids that end an answer of this model by themselves."""
+        clear_layout_of(self._eos)
+        layout = self._eos.layout()
+        assert isinstance(layout, QVBoxLayout)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(5)
+        if info is None:
+            return
+        layout.addWidget(label(f"Always ends {info.id}", "muted", 0.93))
+        for token in info.eos:
+            row = QWidget()
+            line = QHBoxLayout(row)
+            line.setContentsMargins(0, 0, 0, 0)
+            chip = label(visible(token.text), "chip")
+            chip.setFont(fixed_font(chip.font(), 0.92))
+            source = ElidedLabel(f"token {token.token_id}, from {token.source}")
+            source.setProperty("role", "faint")
+            source.setToolTip(source.text())
+            row.setAccessibleName(
+                f"End token {token.text}, id {token.token_id}, from {token.source}"
+            )
+            line.addWidget(chip)
+            line.addWidget(source, 1)
+            layout.addWidget(row)
+
+    # -- building --------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(1)
+        head.addWidget(label("Stop sequences", "title", weight=QFont.Weight.DemiBold))
+        head.addStretch(1)
+        for button in (self.undo, self.redo, self.up, self.down, self.remove):
+            head.addWidget(button)
+        entry = QHBoxLayout()
+        entry.setSpacing(6)
+        entry.addWidget(self.input, 1)
+        entry.addWidget(self.add)
+        modes = QHBoxLayout()
+        modes.setSpacing(6)
+        modes.addWidget(label("Input", "faint", 0.92))
+        modes.addWidget(self.with_escapes)
+        modes.addWidget(self.as_typed)
+        modes.addStretch(1)
+        group = QButtonGroup(self)
+        group.addButton(self.with_escapes)
+        group.addButton(self.as_typed)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        layout.addLayout(head)
+        layout.addWidget(self._empty)
+        layout.addWidget(self.table)
+        layout.addWidget(self.remark)
+        layout.addLayout(entry)
+        layout.addWidget(self.message)
+        layout.addLayout(modes)
+        layout.addSpacing(4)
+        layout.addWidget(self._eos)
+
+    def _connect_signals(self) -> None:
+        self.input.returnPressed.connect(self._add)
+        self.input.textEdited.connect(self._hide_refusal)
+        self.add.clicked.connect(self._add)
+        self.undo.clicked.connect(self._undo)
+        self.redo.clicked.connect(self._redo)
+        self.up.clicked.connect(lambda: self._move(-1))
+        self.down.clicked.connect(lambda: self._move(1))
+        self.remove.clicked.connect(self._remove)
+        self.table.remove_wanted.connect(self._remove)
+        self.table.move_wanted.connect(self._move)
+        self.with_escapes.clicked.connect(lambda: self._set_mode(True))
+        self.as_typed.clicked.connect(lambda: self._set_mode(False))
+
+    def _disconnect(self, model: StopListModel) -> None:
+        model.edited.disconnect(self._refresh)
+        model.row_changed.disconnect(self._select)
+        model.refused.disconnect(self._show_refusal)
+        model.mode_changed.disconnect(self._show_mode)
+        model.undo_stack.canUndoChanged.disconnect(self.undo.setEnabled)
+        model.undo_stack.canRedoChanged.disconnect(self.redo.setEnabled)
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def _add(self) -> None:
+        if self._model is not None and self._model.add(self.input.text()):
+            self.input.clear()
+            self._hide_refusal()
+
+    def _remove(self) -> None:
+        row = self.table.currentIndex().row()
+        if self._model is not None and row >= 0:
+            self._model.remove([row])
+
+    def _move(self, by: int) -> None:
+        row = self.table.currentIndex().row()
+        if self._model is not None and row >= 0:
+            self._model.move(row, row + by)
+
+    def _undo(self) -> None:
+        if self._model is not None:
+            self._model.undo_stack.undo()
+
+    def _redo(self) -> None:
+        if self._model is not None:
+            self._model.undo_stack.redo()
+
+    def _set_mode(self, with_escapes: bool) -> None:
+        if self._model is not None:
+            self._model.set_with_escapes(with_escapes)
+        self.input.setFocus()
+
+    # -- showing ---------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        model = self._model
+        if model is None:
+            return
+        rows, row = model.rowCount(), self.table.currentIndex().row()
+        self._empty.setVisible(rows == 0)
+        self.table.setVisible(rows > 0)
+        self.table.setFixedHeight(self.table.sizeHint().height())
+        self.up.setEnabled(row > 0)
+        self.down.setEnabled(0 <= row < rows - 1)
+        self.remove.setEnabled(row >= 0)
+        said = "" if row < 0 else model.index(row, Column.REMARK).data(_TOOL_TIP)
+        self.remark.setText(str(said or ""))
+        self.remark.setVisible(bool(said))
+
+    def _select(self, row: int) -> None:
+        if row >= 0:
+            self.table.setCurrentIndex(self.table.model().index(row, Column.SEQUENCE))
+        self._refresh()
+        self.table.scrollTo(self.table.currentIndex())
+
+    def _show_mode(self, with_escapes: bool) -> None:
+        self.with_escapes.setChecked(with_escapes)
+        self.as_typed.setChecked(not with_escapes)
+        hint = "For example \\n\\nUser:" if with_escapes else "For example END"
+        self.input.setPlaceholderText(hint)
+
+    def _show_refusal(self, message: str) -> None:
+        self.message.setText(message)
+        self.message.show()
+        self._mark_input(True)
+
+    def _hide_refusal(self) -> None:
+        self.message.hide()
+        self._mark_input(False)
+
+    def _mark_input(self, is_invalid: bool) -> None:
+        self.input.setProperty("invalid", is_invalid)
+        self.input.style().unpolish(self.input)
+        self.input.style().polish(self.input)
+
+    def minimumSizeHint(self) -> QSize:
+        """Fit a narrow dock."""
+        return QSize(240, super().minimumSizeHint().height())
+
+
+_TOOL_TIP = int(Qt.ItemDataRole.ToolTipRole)

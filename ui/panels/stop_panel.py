@@ -1,0 +1,133 @@
+"""The dock at the right: the stop list and why the shown answer ended. Main thread."""
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QDockWidget,
+    QFrame,
+    QHBoxLayout,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.panels.stop_list_editor import StopListEditor
+from ui.panels.verdict_view import VerdictView
+from ui.theme import Theme
+from ui.viewmodels.runs import Run
+from ui.viewmodels.workspace import OpenConversation, Workspace
+from ui.widgets.buttons import IconButton
+from ui.widgets.labels import label
+
+WIDTH_PX = 366
+
+
+class StopPanel(QDockWidget):
+    """Closable and detachable; follows the open conversation and the shown run."""
+
+    def __init__(self, theme: Theme, workspace: Workspace) -> None:
+        super().__init__("Stops")
+        self.setObjectName("stop_dock")
+        self._workspace = workspace
+        self._opened: OpenConversation | None = None
+        self.editor = StopListEditor(theme)
+        self.verdict = VerdictView(theme, workspace.model)
+        self.setTitleBarWidget(self._build_title(theme))
+        self.setWidget(self._build_content())
+        self.setAllowedAreas(
+            Qt.DockWidgetArea.RightDockWidgetArea | Qt.DockWidgetArea.LeftDockWidgetArea
+        )
+        workspace.opened.connect(self._show)
+        workspace.run_shown.connect(self._show_run)
+        workspace.model.changed.connect(self._show_model)
+        self._show(workspace.current)
+        self._show_model()
+
+    def _build_title(self, theme: Theme) -> QWidget:
+        bar = _TitleBar()
+        bar.setObjectName("dock_title")
+        detach = IconButton(theme, "detach", "Detach or attach the stop panel")
+        close = IconButton(theme, "close", "Close the stop panel (Ctrl+I)")
+        detach.clicked.connect(lambda: self.setFloating(not self.isFloating()))
+        close.clicked.connect(self.close)
+        row = QHBoxLayout(bar)
+        row.setContentsMargins(16, 0, 8, 0)
+        row.setSpacing(2)
+        row.addWidget(label("Stops", "title", 1.08, weight=QFont.Weight.DemiBold))
+        row.addStretch(1)
+        row.addWidget(detach)
+        row.addWidget(close)
+        return bar
+
+    def _build_content(self) -> QWidget:
+        column = QWidget()
+        column.setObjectName("scrolled")
+        layout = QVBoxLayout(column)
+        layout.setContentsMargins(16, 14, 16, 18)
+        layout.setSpacing(16)
+        line = QFrame()
+        line.setFixedHeight(1)
+        line.setStyleSheet("background: palette(mid);")
+        layout.addWidget(self.editor)
+        layout.addWidget(line)
+        layout.addWidget(self.verdict, 1)
+        area = QScrollArea()
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setAccessibleName("Stop panel")
+        area.setWidget(column)
+        frame = _Sized()
+        frame.setObjectName("stop_panel")
+        outer = QVBoxLayout(frame)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(area)
+        return frame
+
+    def _show(self, opened: OpenConversation) -> None:
+        if self._opened is not None:
+            self._opened.session.run_changed.disconnect(self._follow)
+            self._opened.session.run_finished.disconnect(self._follow)
+            self._opened.session.text_appended.disconnect(self._follow)
+        self._opened = opened
+        opened.session.run_changed.connect(self._follow)
+        opened.session.run_finished.connect(self._follow)
+        opened.session.text_appended.connect(self._follow)
+        self.editor.show_model(opened.stops)
+        self._show_run(opened.shown_run)
+
+    def _show_run(self, run: Run | None) -> None:
+        question = ""
+        for message in self._workspace.current.conversation.messages:
+            if message.role == "user":
+                question = message.text
+            elif message.run is run:
+                break
+        self.verdict.show_run(run, question)
+
+    def _show_model(self) -> None:
+        self.editor.show_eos(self._workspace.model.info)
+
+    def _follow(self, run: Run, _text: str = "") -> None:
+        if run is self.verdict.run and self.isVisible():
+            self.verdict.refresh()
+
+
+class _TitleBar(QFrame):
+    """A title as high as the other columns' heads; a dock asks for the hint and nothing else."""
+
+    def sizeHint(self) -> QSize:
+        """Return the height of a head."""
+        return QSize(WIDTH_PX, 52)
+
+
+class _Sized(QFrame):
+    """Content that asks for the panel's usual width."""
+
+    def sizeHint(self) -> QSize:
+        """Return the usual width."""
+        return QSize(WIDTH_PX, 600)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the least useful width."""
+        return QSize(340, 240)

@@ -1,0 +1,220 @@
+"""The table of stop sequences: paints and edits its cells. Main thread."""
+
+from PySide6.QtCore import (
+    QAbstractItemModel,
+    QEvent,
+    QModelIndex,
+    QPersistentModelIndex,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QFont, QKeyEvent, QKeySequence, QPainter, QPen
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QLineEdit,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QWidget,
+)
+
+from ui import icons
+from ui.theme import Theme, fixed_font
+from ui.viewmodels.stop_list import Column, StopListModel
+
+_ROW_PX = 34
+_MOST_ROWS_SHOWN = 7
+_EDIT_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2)
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class StopTable(QTableView):
+    """Edits in place, drags to reorder, removes with Delete, switches with Space.
+
+    Signals:
+        remove_wanted: The selected rows are to go.
+        move_wanted: The current row is to move; carries -1 for up and 1 for down.
+    """
+
+    remove_wanted = Signal()
+    move_wanted = Signal(int)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("stop_table")
+        self.setAccessibleName("Stop sequences")
+        self.setItemDelegate(_StopDelegate(theme, self))
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setEditTriggers(
+            QAbstractItemView.EditTrigger.DoubleClicked
+            | QAbstractItemView.EditTrigger.EditKeyPressed
+        )
+        self.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
+        self.setDragDropOverwriteMode(False)
+        self.setDropIndicatorShown(True)
+        self.setShowGrid(False)
+        self.setTabKeyNavigation(False)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.verticalHeader().hide()
+        self.verticalHeader().setDefaultSectionSize(_ROW_PX)
+        self.horizontalHeader().hide()
+
+    def setModel(self, model: QAbstractItemModel | None) -> None:  # noqa: N802 - Qt's name
+        """Show a list, the sequence taking the room that is left."""
+        super().setModel(model)
+        header = self.horizontalHeader()
+        header.setMinimumSectionSize(24)
+        header.setSectionResizeMode(Column.SEQUENCE, QHeaderView.ResizeMode.Stretch)
+        for column, width in ((Column.ENABLED, 36), (Column.TOKENS, 74), (Column.REMARK, 28)):
+            header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
+            self.setColumnWidth(column, width)
+
+    def sizeHint(self) -> QSize:
+        """Return a height for all rows, up to seven."""
+        model = self.model()
+        rows = model.rowCount() if model is not None else 0
+        return QSize(240, min(max(rows, 1), _MOST_ROWS_SHOWN) * _ROW_PX + 4)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Remove, switch and move rows by keyboard."""
+        index = self.currentIndex()
+        is_alt = bool(event.modifiers() & Qt.KeyboardModifier.AltModifier)
+        if event.matches(QKeySequence.StandardKey.Delete) or event.key() == Qt.Key.Key_Backspace:
+            self.remove_wanted.emit()
+        elif is_alt and event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            self.move_wanted.emit(-1 if event.key() == Qt.Key.Key_Up else 1)
+        elif event.key() == Qt.Key.Key_Space and index.isValid():
+            cell = index.siblingAtColumn(Column.ENABLED)
+            is_on = cell.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
+            state = Qt.CheckState.Unchecked if is_on else Qt.CheckState.Checked
+            self.model().setData(cell, state, Qt.ItemDataRole.CheckStateRole)
+        elif event.key() in _EDIT_KEYS and index.isValid():
+            if self.state() != QAbstractItemView.State.EditingState:
+                self.edit(index.siblingAtColumn(Column.SEQUENCE))
+        else:
+            super().keyPressEvent(event)
+
+
+class _StopDelegate(QStyledItemDelegate):
+    """Draws a check box, the sequence with visible white space, tokens, a remark's sign."""
+
+    def __init__(self, theme: Theme, table: StopTable) -> None:
+        super().__init__(table)
+        self._theme = theme
+        self._table = table
+        theme.changed.connect(self._repaint)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw one cell."""
+        colors = self._theme.colors
+        area = QRectF(option.rect)
+        state: QStyle.StateFlag = option.state
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(area, QColor(colors.accent_soft))
+        if index.row() > 0:
+            painter.setPen(QColor(colors.line))
+            painter.drawLine(area.topLeft(), area.topRight())
+        column = Column(index.column())
+        enabled = index.model().index(index.row(), Column.ENABLED)
+        is_on = enabled.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
+        if column is Column.ENABLED:
+            self._paint_box(painter, area, is_on)
+        elif column is Column.SEQUENCE:
+            font = fixed_font(self._table.font(), 1.0)
+            text = str(index.data())
+            self._paint_text(painter, area, text, font, colors.text if is_on else colors.faint)
+        elif column is Column.TOKENS:
+            font = QFont(self._table.font())
+            font.setPointSizeF(font.pointSizeF() * 0.88)
+            count = str(index.data())
+            words = "" if count == "–" else "1 token" if count == "1" else f"{count} tokens"
+            self._paint_text(painter, area, words, font, colors.faint, is_right=True)
+        elif index.data():
+            image = icons.pixmap("warning", colors.limit, 16)
+            painter.drawPixmap(round(area.left()) + 5, round(area.center().y()) - 8, image)
+        painter.restore()
+
+    def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
+        """Return a line in which the sequence is typed, with escapes where the mode says so."""
+        editor = QLineEdit(parent)
+        editor.setFont(fixed_font(self._table.font(), 1.0))
+        model = index.model()
+        assert isinstance(model, StopListModel)
+        with_escapes = model.edits_with_escapes(index.row())
+        editor.setAccessibleName(
+            "Stop sequence, with escapes" if with_escapes else "Stop sequence, as typed"
+        )
+        return editor
+
+    def setEditorData(self, editor: QWidget, index: Index) -> None:
+        """Fill in the sequence as it is typed."""
+        assert isinstance(editor, QLineEdit)
+        editor.setText(str(index.data(Qt.ItemDataRole.EditRole)))
+
+    def setModelData(self, editor: QWidget, model: QAbstractItemModel, index: Index) -> None:
+        """Hand over exactly what was typed."""
+        assert isinstance(editor, QLineEdit)
+        model.setData(index, editor.text(), Qt.ItemDataRole.EditRole)
+
+    def updateEditorGeometry(
+        self, editor: QWidget, option: QStyleOptionViewItem, index: Index
+    ) -> None:
+        """Fill the cell."""
+        editor.setGeometry(option.rect.adjusted(0, 3, 0, -3))
+
+    def editorEvent(
+        self,
+        event: object,
+        model: QAbstractItemModel,
+        option: QStyleOptionViewItem,
+        index: Index,
+    ) -> bool:
+        """Switch a row on a click anywhere in its first cell."""
+        if (
+            index.column() == Column.ENABLED
+            and isinstance(event, QEvent)
+            and event.type() == QEvent.Type.MouseButtonRelease
+        ):
+            is_on = index.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
+            state = Qt.CheckState.Unchecked if is_on else Qt.CheckState.Checked
+            return model.setData(index, state, Qt.ItemDataRole.CheckStateRole)
+        return False
+
+    def _repaint(self) -> None:
+        self._table.viewport().update()
+
+    def _paint_box(self, painter: QPainter, area: QRectF, is_on: bool) -> None:
+        colors = self._theme.colors
+        center = area.center()
+        box = QRectF(center.x() - 7, center.y() - 8, 16, 16)
+        painter.setPen(QPen(QColor(colors.accent if is_on else colors.strong_line), 1.2))
+        painter.setBrush(QColor(colors.accent if is_on else colors.raised))
+        painter.drawRoundedRect(box, 4, 4)
+        if is_on:
+            image = icons.pixmap("tick", colors.on_accent, 14)
+            painter.drawPixmap(round(box.left()) + 1, round(box.top()) + 1, image)
+
+    def _paint_text(
+        self,
+        painter: QPainter,
+        area: QRectF,
+        text: str,
+        font: QFont,
+        color: str,
+        is_right: bool = False,
+    ) -> None:
+        painter.setFont(font)
+        painter.setPen(QColor(color))
+        side = Qt.AlignmentFlag.AlignRight if is_right else Qt.AlignmentFlag.AlignLeft
+        inner = area.adjusted(5, 0, -5, 0)
+        elide = Qt.TextElideMode.ElideRight
+        shown = painter.fontMetrics().elidedText(text, elide, int(inner.width()))
+        painter.drawText(inner, side | Qt.AlignmentFlag.AlignVCenter, shown)

@@ -1,0 +1,102 @@
+"""Colours and type: two palettes, and the theme that follows the system or is forced.
+
+Main thread. Knows no panels: widgets read ``Theme.colors`` and repaint on ``changed``.
+"""
+
+from typing import Literal
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
+from PySide6.QtWidgets import QApplication
+
+from ui.colors import DARK, LIGHT, Colors
+from ui.stylesheet import stylesheet
+
+ThemeMode = Literal["system", "light", "dark"]
+
+
+def fixed_font(base: QFont, scale: float = 0.94) -> QFont:
+    """Return the best monospace font here, ``scale`` times the size of ``base``."""
+    available = set(QFontDatabase.families())
+    wanted = ("SF Mono", "Menlo", "JetBrains Mono", "Cascadia Mono", "DejaVu Sans Mono")
+    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+    for family in wanted:
+        if family in available:
+            font.setFamilies([family])
+            break
+    font.setPointSizeF(base.pointSizeF() * scale)
+    for ligatures in ("calt", "liga"):
+        font.setFeature(QFont.Tag(ligatures), 0)  # "->" is two characters and has to look so
+    font.setStyleHint(QFont.StyleHint.Monospace)
+    return font
+
+
+class Theme(QObject):
+    """The look of the application: follows the system unless a mode is forced.
+
+    Signals:
+        changed: Colours are others now; repaint.
+    """
+
+    changed = Signal()
+
+    def __init__(self, app: QApplication, mode: ThemeMode = "system") -> None:
+        super().__init__(app)
+        self._app = app
+        self._mode: ThemeMode = mode
+        self.colors: Colors = LIGHT
+        app.setStyle("Fusion")
+        app.styleHints().colorSchemeChanged.connect(self._refresh)
+        self.set_mode(mode)
+
+    @property
+    def mode(self) -> ThemeMode:
+        """What was asked for: the system's scheme, or one of the two."""
+        return self._mode
+
+    def set_mode(self, mode: ThemeMode) -> None:
+        """Follow the system, or force light or dark."""
+        self._mode = mode
+        schemes = {
+            "system": Qt.ColorScheme.Unknown,
+            "light": Qt.ColorScheme.Light,
+            "dark": Qt.ColorScheme.Dark,
+        }
+        self._app.styleHints().setColorScheme(schemes[mode])
+        self._refresh()
+
+    def _refresh(self) -> None:
+        system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
+        is_dark = system_is_dark if self._mode == "system" else self._mode == "dark"
+        self.colors = DARK if is_dark else LIGHT
+        self._app.setPalette(_qt_palette(self.colors))
+        self._app.setStyleSheet(stylesheet(self.colors))
+        self.changed.emit()
+
+
+def _qt_palette(colors: Colors) -> QPalette:
+    palette = QPalette()
+    role = QPalette.ColorRole
+    pairs = {
+        role.Window: colors.canvas,
+        role.WindowText: colors.text,
+        role.Base: colors.raised,
+        role.AlternateBase: colors.sunken,
+        role.Text: colors.text,
+        role.PlaceholderText: colors.faint,
+        role.Button: colors.raised,
+        role.ButtonText: colors.text,
+        role.Highlight: colors.accent,
+        role.HighlightedText: colors.on_accent,
+        role.Link: colors.accent,
+        role.ToolTipBase: colors.raised,
+        role.ToolTipText: colors.text,
+        role.Mid: colors.line,
+        role.Light: colors.raised,
+        role.Dark: colors.strong_line,
+    }
+    for key, value in pairs.items():
+        palette.setColor(key, QColor(value))
+    for key in (role.Text, role.ButtonText, role.WindowText):
+        palette.setColor(QPalette.ColorGroup.Disabled, key, QColor(colors.faint))
+    return palette

@@ -1,0 +1,1 @@
+"""Controls that know no conversations or models: they show plain values and emit intents."""

@@ -1,0 +1,79 @@
+"""A text field that grows with what is typed and tells when it is to be sent. Main thread."""
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
+
+_MOST_LINES = 10
+
+
+class GrowingInput(QPlainTextEdit):
+    """Enter sends, Shift+Enter breaks the line; an input method's Enter is left to it.
+
+    Signals:
+        submitted: Enter was pressed on finished text.
+        focus_changed: The field got or lost the keyboard; carries whether it has it.
+    """
+
+    submitted = Signal()
+    focus_changed = Signal(bool)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._is_composing = False
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTabChangesFocus(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.document().setDocumentMargin(2)
+        self.textChanged.connect(self._fit)
+        self._fit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Send on a plain Enter; everything else is typing."""
+        is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if is_enter and modifiers == Qt.KeyboardModifier.NoModifier and not self._is_composing:
+            self.submitted.emit()
+            event.accept()
+        else:
+            super().keyPressEvent(event)
+
+    def inputMethodEvent(self, event: QInputMethodEvent) -> None:
+        """Notice whether an input method is composing."""
+        self._is_composing = bool(event.preeditString())
+        super().inputMethodEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Tell of the focus."""
+        super().focusInEvent(event)
+        self.focus_changed.emit(True)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Tell of the focus."""
+        super().focusOutEvent(event)
+        self.focus_changed.emit(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Another width may need other lines."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def sizeHint(self) -> QSize:
+        """Return one line's height."""
+        return QSize(200, self._height(1))
+
+    def minimumSizeHint(self) -> QSize:
+        """Return one line's height."""
+        return QSize(80, self._height(1))
+
+    def _fit(self) -> None:
+        lines = max(1, round(self.document().size().height()))
+        self.setFixedHeight(self._height(min(lines, _MOST_LINES)))
+        policy = Qt.ScrollBarPolicy
+        self.setVerticalScrollBarPolicy(
+            policy.ScrollBarAsNeeded if lines > _MOST_LINES else policy.ScrollBarAlwaysOff
+        )
+
+    def _height(self, lines: int) -> int:
+        return lines * self.fontMetrics().lineSpacing() + 8

@@ -1,0 +1,107 @@
+"""Colours for code: lines of runs with a colour each, by Pygments. Main thread; no widgets.
+
+Code is coloured in stretches of some dozen lines that are remembered, so that code which grows
+line by line costs one stretch and not the whole again.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+Runs = tuple[tuple[str, str | None], ...]
+
+_LEAST_LINES, _MOST_LINES = 40, 120
+
+
+@dataclass(frozen=True, slots=True)
+class CodeColors:
+    """The inks of code, as ``#rrggbb``."""
+
+    keyword: str
+    string: str
+    number: str
+    comment: str
+    name: str
+
+
+LIGHT_CODE = CodeColors("#8a3fa0", "#2b7245", "#a4540f", "#70695d", "#2458a6")
+DARK_CODE = CodeColors("#d3a4ec", "#93cf9f", "#eeb27a", "#908b86", "#90bdf5")
+
+
+def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs]:
+    """Return the lines of the code, each as runs of text with a colour, None for the plain one.
+
+    The runs of a line always join to exactly the line.
+    """
+    lines: list[Runs] = []
+    for stretch in _stretches(code.split("\n")):
+        lines.extend(_colored(stretch, language, colors))
+    return lines
+
+
+def _stretches(lines: list[str]) -> list[str]:
+    """Cut code where a new top-level statement seems to begin."""
+    stretches: list[str] = []
+    begin = 0
+    for number, line in enumerate(lines):
+        length = number - begin
+        is_top_level = bool(line) and (line[0].isalnum() or line[0] in "_#@/")
+        if length >= _MOST_LINES or (length >= _LEAST_LINES and is_top_level):
+            stretches.append("\n".join(lines[begin:number]))
+            begin = number
+    stretches.append("\n".join(lines[begin:]))
+    return stretches
+
+
+@lru_cache(maxsize=512)
+def _colored(code: str, language: str, colors: CodeColors) -> tuple[Runs, ...]:
+    lexer = _lexer(language) if language else None
+    if lexer is None:
+        return tuple(((line, None),) for line in code.split("\n"))
+    runs = [(text, _ink(kind, colors)) for kind, text in lexer.get_tokens(code)]
+    if "".join(text for text, _ in runs) != code:  # a lexer that changes what it reads
+        runs = [(code, None)]
+    lines: list[list[tuple[str, str | None]]] = [[]]
+    for text, ink in runs:
+        first, *rest = text.split("\n")
+        if first:
+            lines[-1].append((first, ink))
+        for line in rest:
+            lines.append([(line, ink)] if line else [])
+    return tuple(tuple(line) for line in lines)
+
+
+@lru_cache(maxsize=64)
+def _lexer(language: str) -> "Lexer | None":
+    # Imported late: a window without code should not pay for the lexers.
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        lexer: Lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+    return lexer
+
+
+@lru_cache(maxsize=512)
+def _ink(kind: Any, colors: CodeColors) -> str | None:
+    from pygments.token import Comment, Keyword, Name, Number, Operator, String
+
+    inks = (
+        (Comment, colors.comment),
+        (Keyword, colors.keyword),
+        (Operator.Word, colors.keyword),
+        (String, colors.string),
+        (Number, colors.number),
+        (Name.Function, colors.name),
+        (Name.Class, colors.name),
+        (Name.Tag, colors.name),
+        (Name.Builtin, colors.name),
+        (Name.Decorator, colors.name),
+    )
+    family = kind.split()
+    return next((ink for token, ink in inks if token in family), None)

@@ -1,0 +1,43 @@
+"""A question in its bubble: plain text, exactly as typed. Main thread."""
+
+from math import ceil
+
+from PySide6.QtCore import QSize
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
+
+from ui.widgets.flow_text import FlowText
+
+_PAD_X, _PAD_Y = 15, 10
+
+
+class PlainBubble(QWidget):
+    """Text in a rounded card at the right, as wide as it needs and at most four fifths."""
+
+    def __init__(self, text: str, says: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._text = FlowText()
+        self._text.setPlainText(text)
+        self._text.setAccessibleName(says)
+        self._card = QFrame()
+        self._card.setObjectName("bubble")
+        inner = QHBoxLayout(self._card)
+        inner.setContentsMargins(_PAD_X, _PAD_Y, _PAD_X, _PAD_Y)
+        inner.addWidget(self._text)
+        outer = QHBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addStretch(1)
+        outer.addWidget(self._card)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the card to its text."""
+        super().resizeEvent(event)
+        metrics = self._text.fontMetrics()
+        lines = self._text.toPlainText().split("\n")
+        wanted = max(metrics.horizontalAdvance(line.replace("\t", " " * 10)) for line in lines)
+        most = int(self.width() * 0.8) - 2 * _PAD_X
+        self._text.setFixedWidth(min(ceil(wanted) + 2, most))
+
+    def minimumSizeHint(self) -> QSize:
+        """Allow a narrow column."""
+        return QSize(120, super().minimumSizeHint().height())
