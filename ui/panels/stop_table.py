@@ -65,7 +65,7 @@ class StopTable(QTableView):
         self.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.horizontalHeader().hide()
 
-    def setModel(self, model: QAbstractItemModel | None) -> None:  # noqa: N802 - Qt's name
+    def setModel(self, model: QAbstractItemModel | None) -> None:
         """Show a list, the sequence taking the room that is left."""
         super().setModel(model)
         header = self.horizontalHeader()

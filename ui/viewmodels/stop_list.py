@@ -249,7 +249,7 @@ class StopListModel(QAbstractTableModel):
         """Rows are moved, never copied."""
         return Qt.DropAction.MoveAction
 
-    def mimeTypes(self) -> list[str]:  # noqa: N802 - Qt's name
+    def mimeTypes(self) -> list[str]:
         """Return the type of a dragged row."""
         return [_ROW_MIME]
 
