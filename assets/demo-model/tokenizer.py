@@ -1,51 +1,65 @@
 """Learns the demo model's byte-level BPE from text that ships with every Python.
 
-Words are cut the same way with and without a space before them: pieces of words are learnt first, and
-only then may a space join the piece that follows it. Copying a word to the start of a line is then the same pieces
-again, which is what lets so small a model copy words that it never saw. Knows nothing of training; runs on the main thread.
+Words are cut the same way with and without a space before them: pieces of words are learnt first,
+and only then may a space join the piece that follows it. Copying a word to the start of a line is
+then the same pieces again, which is what lets so small a model copy words that it never saw. Knows
+nothing of training; main thread.
 """
 
 from __future__ import annotations
 
 import importlib
-import inspect
 import json
+import warnings
 from pathlib import Path
-
 from pydoc_data.topics import topics
+
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 HERE = Path(__file__).resolve().parent
 VOCAB_SIZE = 768
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-MARKUP = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
+MARKUP = (
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+)
 PIECES = (
-    r"[^\r\n\p{L}\p{N}]?\p{L}+"  # letters, with one leading character that is neither letter, digit nor newline
+    r"[^\r\n\p{L}\p{N}]?\p{L}+"  # letters, after at most one other character
     r"|\p{N}"  # every digit alone
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*"  # punctuation and the newlines after it
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"  # newlines, then other white space
 )
 SPACE = "Ġ"
 DOCUMENTED_MODULES = (
-    "argparse asyncio base64 bisect calendar collections concurrent.futures configparser contextlib copy csv "
-    "dataclasses datetime decimal difflib doctest email.message enum fractions functools gettext glob gzip heapq "
-    "html http.client http.server imaplib inspect itertools json locale logging mailbox math operator os pathlib "
-    "pickle platform pprint queue random re sched shelve shutil smtplib socket sqlite3 statistics string subprocess "
-    "tarfile tempfile textwrap threading timeit tkinter trace traceback turtle types typing unittest urllib.request "
-    "uuid wave weakref xml.dom.minidom zipfile"
-).split()
+    "argparse asyncio base64 bisect calendar collections concurrent.futures configparser "
+    "contextlib copy csv dataclasses datetime decimal difflib doctest email.message enum "
+    "fractions functools gettext glob gzip heapq html http.client http.server imaplib inspect "
+    "itertools json locale logging mailbox math operator os pathlib pickle platform pprint "
+    "queue random re sched shelve shutil smtplib socket sqlite3 statistics string subprocess "
+    "tarfile tempfile textwrap threading timeit tkinter trace traceback turtle types typing "
+    "unittest urllib.request uuid wave weakref xml.dom.minidom zipfile"
+)
 
 
 def reference_texts() -> list[str]:
     """Return the reference text and the docstrings of this Python, in a fixed order."""
     texts = [topics[name] for name in sorted(topics)]
-    for name in DOCUMENTED_MODULES:
+    for name in DOCUMENTED_MODULES.split():
         try:
             module = importlib.import_module(name)
         except ImportError:
             continue
         members = [module, *(member for _, member in sorted(vars(module).items()))]
-        texts += [doc for member in members if isinstance(doc := getattr(member, "__doc__", None), str)]
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # some members tell that they are old when they are looked at
+            documents = [getattr(member, "__doc__", None) for member in members]
+        texts += [document for document in documents if isinstance(document, str)]
     return texts
 
 
@@ -53,18 +67,17 @@ def learn_tokenizer() -> Tokenizer:
     """Learn merges within words, then let a space join every piece of letters.
 
     Returns:
-        A tokenizer with exactly ``VOCAB_SIZE`` ids: the control tokens first, then bytes, then merges.
+        A tokenizer of ``VOCAB_SIZE`` ids: the control tokens first, then bytes, then merges.
     """
-    within_words, room = 0, VOCAB_SIZE - len(SPECIAL) - len(MARKUP)
-    texts = reference_texts()
-    for size in range(room, 256, -1):
-        merges = _merges_within_words(texts, size) if size == room else merges[: size - 256]
-        pieces = [*_letters(), *(a + b for a, b in merges if (a + b).isascii() and (a + b).isalpha())]
-        if 256 + len(merges) + len(pieces) <= room:
-            within_words = len(merges)
-            break
-    assert within_words, "no room for merges"
-    return _assembled([*merges, *((SPACE, piece) for piece in pieces)])
+    room = VOCAB_SIZE - len(SPECIAL) - len(MARKUP) - 256
+    merges: list[tuple[str, str]] = []
+    joined = [(SPACE, letter) for letter in _letters()]
+    for left, right in _merges_within_words(reference_texts(), VOCAB_SIZE):
+        is_word_piece = (left + right).isascii() and (left + right).isalpha()
+        if len(merges) + len(joined) + 1 + is_word_piece <= room:
+            merges.append((left, right))
+            joined += [(SPACE, left + right)] * is_word_piece
+    return _assembled([*merges, *joined])
 
 
 def _letters() -> list[str]:
@@ -82,7 +95,10 @@ def _merges_within_words(texts: list[str], size: int) -> list[tuple[str, str]]:
         ]
     )
     trainer = trainers.BpeTrainer(
-        vocab_size=size, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False, max_token_length=6
+        vocab_size=size,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+        max_token_length=6,
     )
     tokenizer.train_from_iterator([*texts, "\n\n" * 4000], trainer)
     learnt = json.loads(tokenizer.to_str())["model"]["merges"]
@@ -93,7 +109,9 @@ def _assembled(merges: list[tuple[str, str]]) -> Tokenizer:
     names = [*SPECIAL, *MARKUP, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     names += [left + right for left, right in merges]
     names = list(dict.fromkeys(names))
-    tokenizer = Tokenizer(models.BPE(vocab={name: index for index, name in enumerate(names)}, merges=merges))
+    tokenizer = Tokenizer(
+        models.BPE(vocab={name: index for index, name in enumerate(names)}, merges=merges)
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(PIECES), "isolated"),
@@ -101,7 +119,9 @@ def _assembled(merges: list[tuple[str, str]]) -> Tokenizer:
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIAL])
+    tokenizer.add_special_tokens(
+        [AddedToken(name, special=True, normalized=False) for name in SPECIAL]
+    )
     tokenizer.add_tokens([AddedToken(name, special=False, normalized=False) for name in MARKUP])
     return tokenizer
 
