@@ -24,7 +24,13 @@ import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
 import numpy as np
-from conversations import alone, any_conversation, last_conversation, later_conversation
+from conversations import (
+    alone,
+    any_conversation,
+    last_conversation,
+    later_conversation,
+    list_conversation,
+)
 from exchange import Conversation
 from mlx.utils import tree_flatten
 from mlx_lm.models.qwen3 import Model, ModelArgs
@@ -162,8 +168,8 @@ def save(model: nn.Module, folder: Path) -> None:
 
 
 def lessons(rendering: Rendering, seed: int) -> list[Lesson]:
-    """Return the lessons in order: copying and then everything, long contexts, brief lists."""
-    first, second, third, fourth, last = (Random(seed + index) for index in range(5))
+    """Return the lessons in order: copying and then everything, long contexts, brief lists, lists."""
+    first, second, third, fourth, last, lists = (Random(seed + index) for index in range(6))
     begun = chain(
         islice(first_batches(rendering, first), FIRST_STEPS),
         batches(rendering, first, any_conversation, BUCKETS),
@@ -174,6 +180,9 @@ def lessons(rendering: Rendering, seed: int) -> list[Lesson]:
         Lesson(200, batches(rendering, third, last_conversation)),
         Lesson(400, batches(rendering, fourth, last_conversation), (1.0, 0.8)),
         Lesson(780, batches(rendering, last, last_conversation, weight_of_prompts=0.0), (0.7, 0.0)),
+        Lesson(
+            1250, batches(rendering, lists, list_conversation, weight_of_prompts=0.0), (0.55, 0.0)
+        ),
     ]
 
 
