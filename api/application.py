@@ -4,20 +4,27 @@ Runs on the server's loop. Logs hold no bodies, no keys and no query strings.
 """
 
 import asyncio
+import functools
 import logging
 import math
 import re
 import time
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
+from api import openapi
 from api.auth import check_key
 from api.config import ServerConfig
+from api.connection import Connection
 from api.context import REQUEST_ID, SERVICE, Service, new_id
+from api.documents import OPENAPI, Document
 from api.errors import ApiError, ErrorKind, from_engine
 from api.guard import check_host, check_origin, cors_headers, is_allowed, preflight_headers
 from api.json_text import json_text
-from api.routes import Handler, add_to, dialect_of, route_of
+from api.observed import outer, with_body
+from api.observing import RequestObserver
+from api.routes import ROUTES, Handler, add_to, dialect_of, route_of
 from engine.errors import EngineError
 from engine.service import Engine
 
@@ -27,12 +34,16 @@ _access = logging.getLogger("api.access")
 _CLIENT_GONE = 499
 
 
-def build(engine: Engine, config: ServerConfig) -> web.Application:
-    """Return the application that serves an engine."""
-    app = web.Application(
-        middlewares=[_logged, _enveloped, _checked], client_max_size=config.max_body_bytes
-    )
+def build(
+    engine: Engine, config: ServerConfig, observer: RequestObserver | None = None
+) -> web.Application:
+    """Return the application that serves an engine; an observer is shown every request."""
+    middlewares: list[Middleware] = [_logged, _enveloped, _checked]
+    if observer is not None:
+        middlewares = [_logged, outer(observer, config), _enveloped, _checked, with_body]
+    app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
     app[SERVICE] = Service(engine, config)
+    app[OPENAPI] = Document(functools.cache(lambda: json_text(openapi.document(ROUTES))))
     app.on_response_prepare.append(_add_headers)
     add_to(app)
     return app
@@ -43,6 +54,10 @@ async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
     request_id = request[REQUEST_ID] = new_id("req_")
     started_at = time.monotonic()
     status = 500
+    metrics = request.app[SERVICE].metrics
+    metrics.request_began()
+    if isinstance(request.protocol, Connection):
+        request.protocol.request_began()
     try:
         response = await handler(request)
         status = response.status
@@ -50,13 +65,22 @@ async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
         status = _CLIENT_GONE
         raise
     finally:
+        took_s = time.monotonic() - started_at
+        route = route_of(request)
+        # The table's own spelling: what clients make up is no label.
+        metrics.request_ended(
+            "none" if route is None or route.dialect is None else route.dialect.name,
+            "unknown" if route is None else f"{route.method} {route.path}",
+            status,
+            took_s,
+        )
         _access.info(
             "%s %s %s %d %.0f ms %s",
             request.remote,
             request.method,
             _printable(request.path),
             status,
-            (time.monotonic() - started_at) * 1000,
+            took_s * 1000,
             request_id,
         )
     return response
@@ -114,6 +138,7 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     """Let nobody in by a foreign name, from a foreign page or without the key."""
     config = request.app[SERVICE].config
     headers = request.headers
+    _check_place(request)
     check_host(headers.get("Host"), config, _local_host(request))
     origin = headers.get("Origin")
     check_origin(origin, headers.get("Host"), config)
@@ -127,7 +152,28 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     route = route_of(request)
     if route is None or route.needs_key:
         check_key(headers, config.api_key)
+    if route is not None and request.body_exists:
+        await _read_body(request, config.body_timeout_s)
     return await handler(request)
+
+
+def _check_place(request: web.Request) -> None:
+    """Refuse a connection that is one more than we take on."""
+    if isinstance(request.protocol, Connection) and request.protocol.is_surplus:
+        request.protocol.close()
+        raise ApiError(ErrorKind.RATE_LIMITED, "too many connections are open", retry_after_s=1.0)
+
+
+async def _read_body(request: web.Request, timeout_s: float) -> None:
+    """Wait for the whole body, which handlers then find at hand; a slow one is given up."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await request.read()
+    except TimeoutError:
+        request.protocol.close()
+        raise ApiError(
+            ErrorKind.INVALID_REQUEST, f"the body did not arrive within {timeout_s:g} seconds"
+        ) from None
 
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:

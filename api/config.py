@@ -3,9 +3,20 @@
 Pure values; knows no web framework. Any thread.
 """
 
+import math
 from dataclasses import dataclass
 
 from api.address import is_loopback
+
+_ABOVE_ZERO = (
+    "max_body_bytes",
+    "max_connections",
+    "keepalive_s",
+    "header_timeout_s",
+    "body_timeout_s",
+    "idle_timeout_s",
+    "write_timeout_s",
+)
 
 
 class ConfigError(ValueError):
@@ -34,7 +45,12 @@ class ServerConfig:
         strict: Refuse what the hosted APIs refuse: other model names, more than four stops in
             Chat, stops of white space only in Messages.
         max_body_bytes: Largest request body.
+        max_connections: Open connections; more are answered with an error and closed.
         keepalive_s: After so many seconds of silence a stream gets a sign of life.
+        header_timeout_s: How long a new connection may take to send its request's headers.
+        body_timeout_s: How long a request's body may take after its headers.
+        idle_timeout_s: How long a connection may rest between two requests.
+        write_timeout_s: How long a client may leave a stream unread before it counts as gone.
         stop_grace_s: How long running answers may go on when the server is stopped.
     """
 
@@ -45,7 +61,12 @@ class ServerConfig:
     allowed_hosts: tuple[str, ...] = ()
     strict: bool = False
     max_body_bytes: int = 32 * 1024 * 1024
+    max_connections: int = 512
     keepalive_s: float = 5.0
+    header_timeout_s: float = 30.0
+    body_timeout_s: float = 60.0
+    idle_timeout_s: float = 75.0
+    write_timeout_s: float = 60.0
     stop_grace_s: float = 2.0
 
     def __post_init__(self) -> None:
@@ -67,10 +88,10 @@ class ServerConfig:
                     "allowed_origins",
                     f"{origin!r} is no origin; write scheme and host, such as https://example.org",
                 )
-        for name in ("max_body_bytes", "keepalive_s"):
-            if getattr(self, name) <= 0:
+        for name in _ABOVE_ZERO:
+            if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(name, "must be greater than 0")
-        if self.stop_grace_s < 0:
+        if not 0 <= self.stop_grace_s < math.inf:
             raise ConfigError("stop_grace_s", "must not be negative")
 
 

@@ -3,10 +3,29 @@
 Pure; knows no vendor and no web framework. Any thread.
 """
 
+from collections.abc import Callable
 from typing import Any
 
-from pydantic import BeforeValidator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
+
+
+class _TextOr:
+    """Accepts a text where the annotated type is a list of parts, and says so in JSON schemas."""
+
+    def __init__(self, read: Callable[[Any], Any]) -> None:
+        self._validator = BeforeValidator(read)
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return self._validator.__get_pydantic_core_schema__(source, handler)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
 
 
 def _as_parts(value: Any) -> Any:
@@ -22,5 +41,5 @@ def _as_parts_or_none(value: Any) -> Any:
 
 
 # For annotations: Annotated[list[Part], TEXT_OR_PARTS].
-TEXT_OR_PARTS = BeforeValidator(_as_parts)
-TEXT_OR_PARTS_OR_NULL = BeforeValidator(_as_parts_or_none)
+TEXT_OR_PARTS = _TextOr(_as_parts)
+TEXT_OR_PARTS_OR_NULL = _TextOr(_as_parts_or_none)

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from api.config import ServerConfig
 from api.errors import ApiError, ErrorKind
+from api.metrics import Metrics
 from engine.generation import Generation
 from engine.service import Engine
 
@@ -19,12 +20,15 @@ class Service:
         engine: The one engine.
         config: The settings.
         running: The generations that clients are waiting for.
+        metrics: The numbers of this server.
     """
 
     def __init__(self, engine: Engine, config: ServerConfig) -> None:
         self.engine = engine
         self.config = config
         self.running: set[Generation] = set()
+        self.metrics = Metrics(lambda: engine.status)
+        self._draining: set[asyncio.Task[None]] = set()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
@@ -34,10 +38,24 @@ class Service:
         self._is_idle.clear()
 
     def ended(self, generation: Generation) -> None:
-        """Note that nobody waits for it any longer."""
+        """Note that nobody waits for it any longer; if it still goes on, it is cancelled."""
         self.running.discard(generation)
         if not self.running:
             self._is_idle.set()
+        generation.cancel()
+        if generation.finished is not None:
+            self.metrics.answer_ended(generation.finished)
+            return
+        # It ends within a step; its tokens and its reason are counted like any other's.
+        task = asyncio.get_running_loop().create_task(self._drain(generation))
+        self._draining.add(task)
+        task.add_done_callback(self._draining.discard)
+
+    async def _drain(self, generation: Generation) -> None:
+        async for _ in generation.batches():
+            pass
+        if generation.finished is not None:
+            self.metrics.answer_ended(generation.finished)
 
     async def idle(self, timeout_s: float) -> None:
         """Wait until no client waits for a generation, or until the time is up."""

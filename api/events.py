@@ -1,4 +1,4 @@
-"""Server-sent events as values, and what an encoder of a dialect's stream has to offer.
+"""Pieces of a stream as values, and what an encoder of a dialect's stream has to offer.
 
 Pure; knows no vendor and no web framework. Any thread.
 """
@@ -23,13 +23,21 @@ class SseEvent(NamedTuple):
         return f"event: {self.name}\ndata: {self.data}\n\n"
 
 
+class Frame(Protocol):
+    """A piece of a stream."""
+
+    def frame(self) -> str:
+        """Return it as it stands in the stream."""
+        ...
+
+
 class StreamEncoder(Protocol):
     """A dialect's rendering of a running answer; pure but for its own state."""
 
-    def encode(self, events: Sequence[Event], choice: int = 0) -> list[SseEvent]:
+    def encode(self, events: Sequence[Event], choice: int = 0) -> Sequence[Frame]:
         """Return what the dialect says about some events of its ``choice``-th generation."""
         ...
 
-    def fail(self, error: ApiError) -> list[SseEvent]:
+    def fail(self, error: ApiError) -> Sequence[Frame]:
         """Return what the dialect says when the answer breaks off."""
         ...

@@ -4,13 +4,18 @@
 allowed. CORS headers go to allowed origins only. Pure but for the request's headers; any thread.
 """
 
+import re
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from api.address import is_loopback, same_host
 from api.config import ServerConfig
 from api.errors import ApiError, ErrorKind
 
+# A bracketed address or a name, and perhaps a port: nothing else that a lenient parser might see.
+_HOST = re.compile(
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s\[\]:/?#@\\,]+))(?::(?P<port>\d{0,5}))?"
+)
+_MAX_PORT = 65535
 _EXPOSED = "request-id, x-request-id, retry-after"
 
 
@@ -81,14 +86,10 @@ def preflight_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _host_of(header: str | None) -> str | None:
     """Return the host of a ``Host`` header without its port, or None if it is malformed."""
-    if not header or set(header) & set("/?#@\\ \t,"):
+    found = _HOST.fullmatch(header or "")
+    if found is None or not 0 <= int(found["port"] or 0) <= _MAX_PORT:
         return None
-    try:
-        parts = urlsplit(f"//{header}")
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts.hostname
+    return (found["address"] or found["name"]).lower()
 
 
 def _is_own(origin: str, host_header: str | None) -> bool:

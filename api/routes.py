@@ -4,13 +4,29 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
+from pydantic import BaseModel
 
-from api import health, models
+from api import documents, health, models
 from api.anthropic import handlers as anthropic
 from api.anthropic.errors import MESSAGES
+from api.anthropic.wire import CountTokensParams, MessageCreateParams
 from api.errors import Dialect
-from api.openai import handlers as openai
-from api.openai.errors import CHAT
+from api.ollama import handlers as ollama
+from api.ollama import wire as ollama_wire
+from api.ollama.errors import OLLAMA
+from api.openai.chat import handlers as chat
+from api.openai.chat.wire import ChatCompletionParams
+from api.openai.completions import handlers as completions
+from api.openai.completions.wire import CompletionParams
+from api.openai.errors import CHAT, COMPLETIONS, RESPONSES
+from api.openai.responses import handlers as responses
+from api.openai.responses.wire import ResponseParams
+from api.sglang import handlers as sglang
+from api.sglang.errors import GENERATE
+from api.sglang.wire import GenerateAnswer, GenerateParams
+
+_EVENTS = "text/event-stream"
+_LINES = "application/x-ndjson"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -26,6 +42,10 @@ class Route:
         description: What it is for, in a few words.
         dialect: Whose words its errors are in; None leaves it to the request's headers.
         needs_key: Whether it asks for the API key, where there is one.
+        request: The type of its request's body.
+        answer: The type of its answer, where that is JSON of a known shape.
+        media_type: What its answer is, where no type describes it.
+        stream: What its answer is if it is streamed; None where it never is.
     """
 
     method: str
@@ -34,31 +54,153 @@ class Route:
     description: str
     dialect: Dialect | None = None
     needs_key: bool = True
+    request: type[BaseModel] | None = None
+    answer: type[BaseModel] | None = None
+    media_type: str | None = "application/json"
+    stream: str | None = None
 
 
 ROUTES: tuple[Route, ...] = (
-    Route("POST", "/v1/messages", anthropic.create_message, "Anthropic Messages", MESSAGES),
+    Route(
+        "POST",
+        "/v1/messages",
+        anthropic.create_message,
+        "Anthropic Messages",
+        MESSAGES,
+        request=MessageCreateParams,
+        stream=_EVENTS,
+    ),
     Route(
         "POST",
         "/v1/messages/count_tokens",
         anthropic.count_tokens,
         "Tokens of a Messages prompt",
         MESSAGES,
+        request=CountTokensParams,
     ),
     Route(
         "POST",
         "/v1/chat/completions",
-        openai.create_chat_completion,
+        chat.create_chat_completion,
         "OpenAI Chat Completions",
         CHAT,
+        request=ChatCompletionParams,
+        stream=_EVENTS,
+    ),
+    Route(
+        "POST",
+        "/v1/completions",
+        completions.create_completion,
+        "OpenAI Completions",
+        COMPLETIONS,
+        request=CompletionParams,
+        stream=_EVENTS,
+    ),
+    Route(
+        "POST",
+        "/v1/responses",
+        responses.create_response,
+        "OpenAI Responses",
+        RESPONSES,
+        request=ResponseParams,
+        stream=_EVENTS,
+    ),
+    Route(
+        "POST",
+        "/generate",
+        sglang.generate,
+        "SGLang's native API: raw prompts",
+        GENERATE,
+        request=GenerateParams,
+        answer=GenerateAnswer,
+        stream=_EVENTS,
+    ),
+    Route(
+        "GET",
+        "/get_model_info",
+        sglang.get_model_info,
+        "The loaded model, for SGLang's clients",
+        GENERATE,
+    ),
+    Route(
+        "GET",
+        "/health_generate",
+        sglang.health_generate,
+        "Whether a token can be sampled",
+        GENERATE,
+        media_type=None,
+    ),
+    Route(
+        "POST",
+        "/api/chat",
+        ollama.chat,
+        "Ollama's chat",
+        OLLAMA,
+        request=ollama_wire.ChatParams,
+        answer=ollama_wire.OllamaChatAnswer,
+        stream=_LINES,
+    ),
+    Route(
+        "POST",
+        "/api/generate",
+        ollama.generate,
+        "Ollama's single prompts",
+        OLLAMA,
+        request=ollama_wire.GenerateParams,
+        answer=ollama_wire.OllamaGenerateAnswer,
+        stream=_LINES,
+    ),
+    Route(
+        "POST",
+        "/api/show",
+        ollama.show,
+        "What the loaded model can do, for Ollama's clients",
+        OLLAMA,
+        request=ollama_wire.ShowParams,
+        answer=ollama_wire.OllamaModel,
+    ),
+    Route(
+        "GET",
+        "/api/tags",
+        ollama.list_tags,
+        "The loaded model, for Ollama's clients",
+        OLLAMA,
+        answer=ollama_wire.OllamaModels,
+    ),
+    Route(
+        "GET",
+        "/api/ps",
+        ollama.list_running,
+        "The loaded model and its size in memory, for Ollama's clients",
+        OLLAMA,
+        answer=ollama_wire.OllamaModels,
+    ),
+    Route(
+        "GET",
+        "/api/version",
+        ollama.version,
+        "The version of Ollama's API that is spoken",
+        OLLAMA,
+        answer=ollama_wire.OllamaVersion,
     ),
     Route("GET", "/v1/models", models.list_models, "The loaded model, for both vendors' clients"),
     Route("GET", "/v1/models/{id}", models.retrieve_model, "One model by its name"),
     Route("GET", "/health", health.health, "Readiness and load", needs_key=False),
-    Route("GET", "/", health.root, "Whether anybody is there", needs_key=False),
-    Route("HEAD", "/", health.root, "Whether anybody is there", needs_key=False),
+    Route("GET", "/metrics", documents.metrics, "Numbers for Prometheus", media_type="text/plain"),
+    Route("GET", "/openapi.json", documents.openapi, "This table as an OpenAPI 3.1 document"),
+    Route(
+        "GET",
+        "/",
+        health.root,
+        "Whether anybody is there",
+        needs_key=False,
+        media_type="text/plain",
+    ),
+    Route("HEAD", "/", health.root, "Whether anybody is there", needs_key=False, media_type=None),
 )
 
+_DIALECTS = {route.path: route.dialect for route in ROUTES if route.dialect is not None}
+_OLLAMA_PREFIX = "/api/"
 _BY_HANDLER = {(route.method, route.handler): route for route in ROUTES}
 
 
@@ -76,11 +218,12 @@ def route_of(request: web.Request) -> Route | None:
 
 def dialect_of(path: str, headers: Mapping[str, str]) -> Dialect:
     """Return whose words an error is in, for known paths and for unknown ones."""
-    for route in ROUTES:
-        if route.dialect is not None and _is_below(path, route.path):
-            return route.dialect
+    exact = _DIALECTS.get(path)
+    if exact is not None:
+        return exact
+    for prefix, dialect in _DIALECTS.items():
+        if path.startswith(f"{prefix}/"):
+            return dialect
+    if path.startswith(_OLLAMA_PREFIX):
+        return OLLAMA
     return MESSAGES if "anthropic-version" in headers else CHAT
-
-
-def _is_below(path: str, prefix: str) -> bool:
-    return path == prefix or path.startswith(f"{prefix}/")

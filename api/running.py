@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 
 from api.context import Service
 from api.errors import failure_of
-from engine.events import Event, Finished, PromptProgress, TokenTrace
+from api.observing import note_generation
+from engine.events import Event, Finished, PromptProgress
 from engine.generation import Generation, merged
 from engine.request import GenerationRequest
 
@@ -29,15 +30,17 @@ async def running(
             generation = await service.engine.generate(request)
             generations.append(generation)
             service.started(generation)
+            note_generation(generation, loaded.id if (loaded := service.engine.model) else "")
         yield generations
     finally:
         for generation in generations:
             service.ended(generation)
-            generation.cancel()
 
 
 async def collected(generation: Generation) -> tuple[list[Event], Finished]:
     """Read a generation to its end; return its deltas, neighbours merged, and the end.
+
+    Where its request asks for a trace, each token's trace follows the deltas of that token.
 
     Raises:
         ApiError: It did not end normally.
@@ -51,9 +54,7 @@ async def collected(generation: Generation) -> tuple[list[Event], Finished]:
     failure = failure_of(finished)
     if failure is not None:
         raise failure
-    deltas: list[Event] = [
-        event for event in events if not isinstance(event, PromptProgress | TokenTrace)
-    ]
+    deltas: list[Event] = [event for event in events if not isinstance(event, PromptProgress)]
     return merged(deltas), finished
 
 

@@ -7,6 +7,7 @@ import asyncio
 import errno
 import logging
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 
 from aiohttp import web
@@ -14,7 +15,9 @@ from aiohttp import web
 from api.address import Address
 from api.application import build
 from api.config import ServerConfig
+from api.connection import Connection, ConnectionLimits
 from api.context import SERVICE
+from api.observing import RequestObserver
 from engine.service import Engine
 
 _CLOSE_TIMEOUT_S = 1.0
@@ -50,12 +53,18 @@ class ApiServer:
         address: Where it listens; None while it does not.
     """
 
-    def __init__(self, engine: Engine, config: ServerConfig | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        config: ServerConfig | None = None,
+        observer: RequestObserver | None = None,
+    ) -> None:
         self.config = config if config is not None else ServerConfig()
         self.address: Address | None = None
         self._engine = engine
+        self._observer = observer
         self._runner: web.AppRunner | None = None
-        self._site: web.SockSite | None = None
+        self._listening: asyncio.Server | None = None
 
     async def start(self) -> Address:
         """Listen; return where.
@@ -69,21 +78,20 @@ class ApiServer:
         listener = await self._listener()
         # Without handler_cancellation a client that leaves during prefill goes unnoticed.
         runner = web.AppRunner(
-            build(self._engine, self.config),
+            build(self._engine, self.config, self._observer),
             handler_cancellation=True,
-            access_log=None,
-            logger=_quiet_logger(),
             shutdown_timeout=_CLOSE_TIMEOUT_S,
         )
         try:
             await runner.setup()
-            site = web.SockSite(runner, listener, backlog=_BACKLOG)
-            await site.start()
+            listening = await asyncio.get_running_loop().create_server(
+                self._connections(runner), sock=listener, backlog=_BACKLOG
+            )
         except BaseException:
             listener.close()
             await runner.cleanup()
             raise
-        self._runner, self._site = runner, site
+        self._runner, self._listening = runner, listening
         self.address = Address(self.config.host, listener.getsockname()[1])
         return self.address
 
@@ -92,16 +100,25 @@ class ApiServer:
 
         An answer that is ended so gets an error, never a normal end.
         """
-        runner, site = self._runner, self._site
-        self._runner = self._site = self.address = None
-        if runner is None or site is None:
+        runner, listening = self._runner, self._listening
+        self._runner = self._listening = self.address = None
+        if runner is None or listening is None:
             return
-        await site.stop()
+        listening.close()
         service = runner.app[SERVICE]
         await service.idle(self.config.stop_grace_s)
         for generation in list(service.running):
             generation.cancel()
         await runner.cleanup()
+
+    def _connections(self, runner: web.AppRunner) -> Callable[[], Connection]:
+        """Return what makes the protocol of each new connection."""
+        server, logger, config = runner.server, _quiet_logger(), self.config
+        assert server is not None, "the runner has been set up"
+        limits = ConnectionLimits(
+            config.max_connections, config.header_timeout_s, config.idle_timeout_s
+        )
+        return lambda: Connection(server, limits, logger=logger, access_log=None)
 
     async def _listener(self) -> socket.socket:
         """Return a bound socket. One socket, so that port 0 means one port for all names."""

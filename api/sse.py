@@ -1,4 +1,4 @@
-"""Writes a stream of server-sent events and shows signs of life while nothing happens.
+"""Writes a stream of events or lines and shows signs of life while nothing happens.
 
 Knows no vendor: encoders say what is written. Runs on the server's loop.
 """
@@ -12,25 +12,30 @@ from typing import Self
 
 from aiohttp import web
 
+from api.context import service_of
 from api.errors import ApiError, ErrorKind, failure_of
-from api.events import SseEvent, StreamEncoder
+from api.events import Frame, StreamEncoder
+from api.observing import note_stream_delivered, note_streamed
 from engine.events import Event, Finished
 
 COMMENT = ": still here\n\n"
+EVENTS = "text/event-stream; charset=utf-8"
 
 _log = logging.getLogger(__name__)
 
 
-class SseWriter:
+class StreamWriter:
     """One open stream. The response's headers go out with the first bytes.
 
     That may be a sign of life: until then a failure can still be answered with its own status.
     """
 
-    def __init__(self, request: web.Request, sign_of_life: str, silence_s: float) -> None:
+    def __init__(
+        self, request: web.Request, sign_of_life: str, silence_s: float, content_type: str
+    ) -> None:
         self.response = web.StreamResponse(
             headers={
-                "Content-Type": "text/event-stream; charset=utf-8",
+                "Content-Type": content_type,
                 "Cache-Control": "no-cache",
                 "X-Accel-Buffering": "no",
             }
@@ -38,8 +43,9 @@ class SseWriter:
         self._request = request
         self._sign_of_life = sign_of_life.encode()
         self._silence_s = silence_s
+        self._patience_s = service_of(request).config.write_timeout_s
         self._loop = asyncio.get_running_loop()
-        self._written_at = self._loop.time()
+        self._begun_at = self._written_at = self._loop.time()
         self._lock = asyncio.Lock()
         self._clock: asyncio.Task[None] | None = None
 
@@ -62,29 +68,49 @@ class SseWriter:
             self._clock.cancel()
             await asyncio.wait((self._clock,))
 
-    async def write(self, events: Sequence[SseEvent]) -> None:
+    async def write(self, events: Sequence[Frame]) -> None:
         """Write some events at once; waits while the client reads too slowly."""
         if events:
             await self._write("".join([event.frame() for event in events]).encode())
 
+    async def finish(self) -> None:
+        """End the stream."""
+        async with self._lock:
+            self._begun_at = self._loop.time()
+            await self.response.write_eof()
+            note_stream_delivered()
+
     async def _write(self, data: bytes) -> None:
         async with self._lock:
+            self._begun_at = self._loop.time()
             if not self.response.prepared:
                 await self.response.prepare(self._request)
+            # Returns at once while the client has less than some 64 kB unread.
             await self.response.write(data)
             self._written_at = self._loop.time()
+            note_streamed(data)
 
     async def _keep_alive(self) -> None:
-        with suppress(ConnectionError):
+        """Break silences, and give up a client that has stopped reading.
+
+        One task watches, because a timer for each write would cost more than the write.
+        """
+        with suppress(ConnectionError, TimeoutError):
             while True:
-                silent_s = self._loop.time() - self._written_at
-                if silent_s < self._silence_s:
-                    await asyncio.sleep(self._silence_s - silent_s)
-                elif self._lock.locked():
+                now = self._loop.time()
+                if self._lock.locked():
                     # The client is slow, not we: it has bytes to read.
-                    await asyncio.sleep(self._silence_s)
+                    if now - self._begun_at >= self._patience_s:
+                        break
+                    await asyncio.sleep(min(self._silence_s, self._patience_s))
+                elif now - self._written_at < self._silence_s:
+                    left_s = self._silence_s - (now - self._written_at)
+                    await asyncio.sleep(min(left_s, self._patience_s))
                 else:
-                    await self._write(self._sign_of_life)
+                    async with asyncio.timeout(self._patience_s):
+                        await self._write(self._sign_of_life)
+        if self._request.transport is not None:
+            self._request.transport.abort()
 
 
 async def stream(
@@ -94,13 +120,17 @@ async def stream(
     *,
     sign_of_life: str = COMMENT,
     silence_s: float,
+    content_type: str = EVENTS,
 ) -> web.StreamResponse:
     """Write batches of events, each tagged with its choice, as they come; return the response.
 
     Raises:
         ApiError: The first thing that came was a failure, and nothing has been written yet.
     """
-    async with SseWriter(request, sign_of_life, silence_s) as writer, aclosing(batches) as source:
+    async with (
+        StreamWriter(request, sign_of_life, silence_s, content_type) as writer,
+        aclosing(batches) as source,
+    ):
         try:
             async for choice, batch in source:
                 last = batch[-1]
@@ -119,5 +149,5 @@ async def stream(
             _log.exception("a stream broke off")
             await writer.write(encoder.fail(ApiError(ErrorKind.INTERNAL, "internal error")))
             writer.response.force_close()
-        await writer.response.write_eof()
+        await writer.finish()
     return writer.response

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 
 from api.address import Address
 from api.config import ServerConfig
+from api.observing import RequestObserver
 from api.server import ApiServer
 from engine.service import Engine
 
@@ -16,9 +17,15 @@ from engine.service import Engine
 class ServerThread:
     """An ``ApiServer`` that a program without a loop to spare can start and stop."""
 
-    def __init__(self, engine: Engine, config: ServerConfig | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        config: ServerConfig | None = None,
+        observer: RequestObserver | None = None,
+    ) -> None:
         self.config = config if config is not None else ServerConfig()
         self._engine = engine
+        self._observer = observer
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_wanted: asyncio.Event | None = None
@@ -61,7 +68,7 @@ class ServerThread:
         thread.join()
 
     async def _serve(self, started: Future[Address]) -> None:
-        server = ApiServer(self._engine, self.config)
+        server = ApiServer(self._engine, self.config, self._observer)
         self._loop = asyncio.get_running_loop()
         self._stop_wanted = asyncio.Event()
         try:

@@ -34,12 +34,14 @@ def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
             f"the prompt has {len(prompt.tokens)} tokens, "
             f"the model's context holds {context} including the answer",
         )
+    channels = backend.answer_format(request, prompt)
     generation.prompt_tokens = len(prompt.tokens)
+    generation.vocabulary = backend.vocabulary
     starts_in = Channel.THINKING if prompt.thinks else Channel.TEXT
     limits = AnswerLimits(request.max_tokens, context - len(prompt.tokens))
     generation.setting = RunSetting(
         model=backend.info.id,
-        channels=backend.channels,
+        channels=channels,
         starts_in=starts_in,
         eos=tuple(sorted(backend.vocabulary.eos)),
         context_room=limits.context_room,
@@ -49,7 +51,7 @@ def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
     builder = AnswerBuilder(
         vocabulary=backend.vocabulary,
         detokenizer=backend.detokenizer(),
-        splitter=open_splitter(backend.channels, starts_in),
+        splitter=open_splitter(channels, starts_in),
         rules=request.stops,
         limits=limits,
         parse_calls=backend.call_parser(request),

@@ -37,10 +37,12 @@ class Step:
     Attributes:
         read: Per row that is still reading its prompt: (row, tokens read in this batch so far).
         sampled: Per decoding row: (row, token id, log-probabilities or None).
+        failed: Per row that cannot go on after its token of this step: (row, why).
     """
 
     read: list[tuple[int, int]] = field(default_factory=list)
     sampled: list[tuple[int, int, Any]] = field(default_factory=list)
+    failed: list[tuple[int, str]] = field(default_factory=list)
 
 
 class Backend(Protocol):
@@ -52,6 +54,14 @@ class Backend(Protocol):
 
     def render(self, request: GenerationRequest) -> Prompt:
         """Template and tokenise; raises ``InvalidRequest`` where the model cannot take it."""
+        ...
+
+    def answer_format(self, request: GenerationRequest, prompt: Prompt) -> ChannelFormat:
+        """Return the tags that the answer can hold.
+
+        Raises ``InvalidRequest`` where the answer cannot be held to the request's constraint
+        or choice of tools.
+        """
         ...
 
     def tokenize(self, text: str) -> list[int]:

@@ -14,6 +14,7 @@ from engine.chat import ToolCall
 from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from engine.request import GenerationRequest
 from engine.setting import RunSetting
+from engine.vocabulary import Vocabulary
 
 _numbers = itertools.count(1)
 
@@ -40,6 +41,8 @@ class Generation:
         request: What was asked.
         prompt_tokens: Length of the rendered prompt, known from the moment of acceptance.
         setting: The circumstances, likewise; with a trace, enough to replay the run.
+        vocabulary: What the model's token ids stand for; None until acceptance.
+        finished: The end, once it has been read.
     """
 
     def __init__(
@@ -52,13 +55,14 @@ class Generation:
         self.request = request
         self.prompt_tokens = 0
         self.setting = RunSetting()
+        self.vocabulary: Vocabulary | None = None
+        self.finished: Finished | None = None
         self._loop = loop
         self._on_cancel = on_cancel
         self._lock = threading.Lock()
         self._pending: list[Event] = []
         self._wake_is_due = False
         self._arrived = asyncio.Event()
-        self._is_finished = False
         self._accepted: asyncio.Future[None] = loop.create_future()
 
     # -- reader's side ---------------------------------------------------------------------
@@ -66,13 +70,13 @@ class Generation:
     @property
     def is_finished(self) -> bool:
         """Whether ``Finished`` has been read."""
-        return self._is_finished
+        return self.finished is not None
 
     def cancel(self) -> None:
         """Ask the engine to end this answer within one step; the events still end in one
         ``Finished``. Does nothing once it has ended. Any thread.
         """
-        if not self._is_finished:
+        if self.finished is None:
             self._on_cancel(self)
 
     async def accepted(self) -> None:
@@ -81,12 +85,13 @@ class Generation:
 
     async def batches(self) -> AsyncIterator[list[Event]]:
         """Yield events as they come, all that have arrived at once; ends after ``Finished``."""
-        while not self._is_finished:
+        while self.finished is None:
             batch = self._drain()
             if not batch:
                 await self._arrived.wait()
                 continue
-            self._is_finished = isinstance(batch[-1], Finished)
+            last = batch[-1]
+            self.finished = last if isinstance(last, Finished) else None
             yield batch
 
     async def events(self) -> AsyncIterator[Event]:

@@ -6,9 +6,11 @@ them. mlx-lm is given no stops and no limits: ending an answer is decided elsewh
 
 import contextlib
 import json
+import math
 import os
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from engine import prompts, sampling
 from engine.answer import CallParser
 from engine.backend import Prompt, Step
 from engine.channels import ChannelFormat
+from engine.constraints import Constraints
 from engine.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.errors import ModelLoadFailed
 from engine.events import TokenStats
@@ -39,6 +42,7 @@ from engine.models import (
     weights_size,
 )
 from engine.request import GenerationRequest
+from engine.token_constraint import TokenConstraint
 from engine.vocabulary import Vocabulary, read_vocabulary
 
 # The batch must never end a row by itself.
@@ -72,6 +76,10 @@ class MlxBackend:
         self._tokenizer = tokenizer
         self._defaults = sampling_defaults(info.path)
         self.channels = _channel_format(tokenizer, vocabulary)
+        self._constraints = Constraints(
+            tokenizer._tokenizer, vocabulary, self.channels, _call_style(tokenizer)
+        )
+        self._held: dict[int, TokenConstraint] = {}
         self._chunk = prefill_chunk
         self._rows = rows
         self._prompt_cache = LRUPromptCache(max_size=_CACHED_PROMPTS, max_bytes=cache_bytes)
@@ -94,7 +102,13 @@ class MlxBackend:
 
     def render(self, request: GenerationRequest) -> Prompt:
         """Template and tokenise."""
+        if request.tool_choice.mode == "none":
+            request = replace(request, tools=())
         return prompts.render(self._tokenizer, request)
+
+    def answer_format(self, request: GenerationRequest, prompt: Prompt) -> ChannelFormat:
+        """Return the tags that the answer can hold, if it can be what the request asks."""
+        return self._constraints.check(request, prompt.tokens, thinks=prompt.thinks)
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of plain text."""
@@ -133,15 +147,28 @@ class MlxBackend:
         cache, rest = self._cached(prompt.tokens)
         cached = len(prompt.tokens) - len(rest)
         wanted = request.sampling
+        if request.tool_choice.mode == "none":
+            wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
+        processors = sampling.processors(wanted, self._defaults)
+        constraint = self._constraints.hold(request, prompt.tokens, thinks=prompt.thinks)
+        if constraint is not None:  # the last word is its own
+            processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
         [row] = self._batch.insert(
             [rest],
             max_tokens=[_NO_LIMIT],
             caches=None if cache is None else [cache],
             all_tokens=[prompt.tokens[:cached]],
             samplers=[sampling.sampler(wanted, self._defaults, self.info.vocabulary_size)],
-            logits_processors=[sampling.processors(wanted, self._defaults)],
+            logits_processors=[processors],
         )
+        if constraint is not None:
+            self._held[row] = constraint
         return row, cached
+
+    def _no_calls(self) -> list[tuple[int, float]]:
+        """Return the bias that keeps the model from opening a tool call by a tag of one token."""
+        start = self.channels.tool_start
+        return [(i, -math.inf) for i, tag in self.channels.ids.items() if tag == start]
 
     def _cached(self, tokens: list[int]) -> tuple[Any, list[int]]:
         """Return a copy of the longest usable cache and the tokens that it lacks (at least 1)."""
@@ -164,7 +191,13 @@ class MlxBackend:
         return Step(
             [(part.uid, part.progress[0]) for part in read],
             [(part.uid, part.token, part.logprobs) for part in sampled],
+            self._failed() if self._held else [],
         )
+
+    def _failed(self) -> list[tuple[int, str]]:
+        """Return the rows that cannot be held to their constraint any more."""
+        failures = ((row, held.failure) for row, held in self._held.items())
+        return [(row, failure) for row, failure in failures if failure is not None]
 
     def stats(self, sampled: Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
         """Say how likely the tokens of one step were."""
@@ -175,6 +208,7 @@ class MlxBackend:
 
     def leave(self, row: int) -> None:
         """Take a row out of the batch and keep its cache for the next turn."""
+        self._held.pop(row, None)
         with mx.stream(self._batch.stream):
             self._keep(row, self._batch.remove([row], return_prompt_caches=True))
 
@@ -191,6 +225,7 @@ class MlxBackend:
         """Drop all rows and the batch itself after a step that failed."""
         with contextlib.suppress(Exception):
             self._batch.close()
+        self._held.clear()
         self._batch = self._new_batch()
 
     def close(self, *, ends_thread: bool) -> None:
@@ -236,6 +271,10 @@ def _channel_format(tokenizer: Any, vocabulary: Vocabulary) -> ChannelFormat:
         ids=ids,
         harmony=_harmony_ids(vocabulary),
     )
+
+
+def _call_style(tokenizer: Any) -> str:
+    return str(getattr(tokenizer.tool_parser, "__module__", "")).rpartition(".")[2]
 
 
 def _harmony_ids(vocabulary: Vocabulary) -> dict[str, int]:

@@ -1,7 +1,9 @@
 """What a caller asks of the engine, in the domain's own words. Pure values; any thread."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, Literal
 
 from engine.chat import Message, Tool
 from engine.stopping.rules import StopRules
@@ -43,6 +45,33 @@ class TraceLevel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class OutputConstraint:
+    """What the answer's text must be; it can then be nothing else, whatever the model prefers.
+
+    Reasoning before the answer stays free.
+
+    Attributes:
+        json_schema: The JSON schema of the answer; None asks for any JSON object.
+    """
+
+    json_schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """Whether the model may, must or must not call a tool.
+
+    Attributes:
+        mode: ``auto`` leaves it to the model, ``none`` keeps the tools from it, ``required``
+            makes the answer a tool call with valid arguments.
+        name: With ``required``, the only tool that may be called; None means any of them.
+    """
+
+    mode: Literal["auto", "none", "required"] = "auto"
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One answer to be generated.
 
@@ -58,6 +87,8 @@ class GenerationRequest:
         trace: Whether ``TokenTrace`` events are sent, and how much they tell.
         top_logprobs: Number of the most likely tokens in each full trace, at most 20.
         prompt: Instead of messages, text or token ids to continue as they are, no template.
+        constraint: What the answer's text must be; None leaves it free.
+        tool_choice: Whether one of ``tools`` may, must or must not be called.
     """
 
     messages: tuple[Message, ...] = ()
@@ -69,3 +100,5 @@ class GenerationRequest:
     trace: TraceLevel = TraceLevel.OFF
     top_logprobs: int = 5
     prompt: str | tuple[int, ...] | None = None
+    constraint: OutputConstraint | None = None
+    tool_choice: ToolChoice = field(default_factory=ToolChoice)

@@ -3,7 +3,8 @@
 Engine thread. One of the two modules that import MLX.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +20,7 @@ from mlx_lm.sample_utils import (
 from engine.events import TokenStats
 from engine.models import SamplingDefaults
 from engine.request import Sampling
+from engine.token_constraint import TokenConstraint
 
 Sampler = Callable[[mx.array], mx.array]
 
@@ -80,6 +82,48 @@ def processors(wanted: Sampling, defaults: SamplingDefaults) -> list[Any]:
     )
 
 
+class ConstraintProcessor:
+    """A logits processor that leaves only the tokens that a constraint allows.
+
+    It runs one step ahead: before the token of this step has been handed out, it is asked what
+    may follow. So it has to wait for that token, which rows without a constraint never do.
+
+    Args:
+        constraint: The state of the row's answer.
+        prompt_tokens: Length of the prompt; what follows it in the context is the answer.
+    """
+
+    def __init__(self, constraint: TokenConstraint, prompt_tokens: int) -> None:
+        self._constraint = constraint
+        self._seen = prompt_tokens
+        self._bits = b""
+        self._mask = mx.array(False)
+
+    def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
+        """Return the logits of shape (1, vocabulary), those of other tokens at minus infinity."""
+        sampled: Any = context[self._seen :].tolist()
+        # From here on the model computes while the constraint is asked.
+        mx.async_eval(logits)  # type: ignore[no-untyped-call]
+        self._seen += len(sampled)
+        for token_id in sampled:
+            self._constraint.advance(token_id)
+        bits = self._constraint.allowed()
+        if bits != self._bits:
+            self._bits = bits
+            self._mask = _mask(bits, logits.shape[-1])
+        return mx.where(self._mask, logits, mx.array(-math.inf, logits.dtype))
+
+
+def _mask(bits: bytes, width: int) -> mx.array:
+    """Return booleans of shape (width,) for the lowest bits first; those beyond are False."""
+    view: Any = memoryview(bits)
+    octets = mx.array(view)
+    mask = (octets[:, None] >> mx.arange(8, dtype=mx.uint8)).reshape(-1) & 1
+    if mask.size < width:
+        mask = mx.pad(mask, (0, width - mask.size))
+    return mask[:width].astype(mx.bool_)
+
+
 def token_stats(
     sampled: Sequence[tuple[int, mx.array]], eos: Sequence[int], count: int
 ) -> list[TokenStats]:
@@ -109,8 +153,14 @@ def token_stats(
         TokenStats(
             logprob=values[row],
             rank=places[row],
-            top=tuple(sorted(zip(ids[row], tops[row], strict=True), key=lambda pair: -pair[1])),
+            top=_likeliest(zip(ids[row], tops[row], strict=True)),
             eos_probability=endings[row],
         )
         for row in range(len(sampled))
     ]
+
+
+def _likeliest(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    # A constraint makes most tokens impossible; those are no candidates.
+    possible = (pair for pair in pairs if pair[1] > -math.inf)
+    return tuple(sorted(possible, key=lambda pair: -pair[1]))

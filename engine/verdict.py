@@ -10,7 +10,6 @@ from engine.events import Finished, tokens_per_s
 from engine.stopping.record import Channel, StopInfo, StopKind
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
-_SYMBOLS = {"\n": "⏎", "\r": "␍", "\t": "⇥", " ": "·", "\u00a0": "⍽"}
 # Control, format, surrogate and private characters, and every separator but the plain space.
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
 _WHERE = {Channel.TEXT: "", Channel.THINKING: " of its thinking", Channel.TOOL: " of a tool call"}
@@ -28,11 +27,6 @@ def quoted(text: str, max_chars: int | None = None) -> str:
     if max_chars is not None and len(text) > max_chars:
         return f'"{_escaped(text[:max_chars])}…"'
     return f'"{_escaped(text)}"'
-
-
-def visible(text: str) -> str:
-    """Return text with white space shown as symbols (``⏎ ⇥ ·``) and other unseen ones escaped."""
-    return "".join(_SYMBOLS.get(char) or _unseen_escape(char) or char for char in text)
 
 
 def headline(stop: StopInfo) -> str:

@@ -123,7 +123,7 @@ class EngineThread:
             if is_idle:
                 # What the last command ended must be told before the long wait.
                 self._publish()
-                self._flush()
+                self._flush(is_forced=True)
             try:
                 command = self._inbox.get(block=is_idle)
             except queue.Empty:
@@ -132,8 +132,8 @@ class EngineThread:
                 return False
             self._do(command)
 
-    def _flush(self) -> None:
-        for gone in self._outbox.flush():
+    def _flush(self, *, is_forced: bool = False) -> None:
+        for gone in self._outbox.flush(is_forced=is_forced):
             self._cancel(gone)
 
     def _do(self, command: Command) -> None:
@@ -221,7 +221,8 @@ class EngineThread:
                 self._fail_batch(error)
 
     def _finish(self, row: Row, kind: StopKind, error: str | None = None) -> None:
-        self._outbox.put(row.generation, row.end(kind, time.perf_counter(), error))
+        last = row.end(kind, time.perf_counter(), error)
+        self._outbox.put(row.generation, last, is_urgent=True)
 
     def _end_all(self, kind: StopKind, error: str | None = None) -> None:
         for row in (*self._rows.values(), *self._waiting):
@@ -259,9 +260,15 @@ class EngineThread:
             if stop is not None:
                 del rows[number]
                 backend.leave(number)
-                put(row.generation, [*row.take_events(), row.finish(stop, time.perf_counter())])
+                last = row.finish(stop, time.perf_counter())
+                put(row.generation, [*row.take_events(), last], is_urgent=True)
             elif row.builder.events:
-                put(row.generation, row.take_events())
+                put(row.generation, row.take_events(), is_urgent=row.builder.count == 1)
+        for number, why in step.failed:
+            row = rows.pop(number, None)
+            if row is not None:
+                backend.leave(number)
+                self._finish(row, StopKind.ERROR, f"the answer could not be constrained: {why}")
         for number, tokens in step.read:
             row = rows.get(number)
             if row is not None:
@@ -337,7 +344,7 @@ class EngineThread:
         kind = StopKind.CANCELLED if cause is None else StopKind.ERROR
         for row in (*self._rows.values(), *self._waiting):
             self._finish(row, kind, cause)
-        self._outbox.flush()
+        self._outbox.flush(is_forced=True)
         left = [self._model_change, *self._later] if self._model_change else [*self._later]
         while True:
             try:

@@ -1,14 +1,40 @@
 """Fixtures that every test folder shares: the demo model and a real engine that has loaded it."""
 
 import asyncio
+import gc
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from app.garbage import collect_if_due
 from engine.service import Engine
 
 ROOT = Path(__file__).parents[1]
+
+
+_folders = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def own_data_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Keep every test, and every process that it starts, away from this person's conversations."""
+    folder = tmp_path_factory.getbasetemp() / f"data-{next(_folders)}"
+    monkeypatch.setenv("FULLSTOP_DATA_DIR", str(folder))
+    # Likewise from settings and keychain.
+    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(folder / "config"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+
+
+@pytest.fixture(autouse=True)
+def _collected_on_the_main_thread() -> Iterator[None]:
+    """As the program with a window does: else widgets could be destroyed on another thread."""
+    gc.disable()
+    yield
+    collect_if_due()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """The two palettes of the window, by role. Pure values; any thread."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ui.wording import Tone
 
@@ -116,3 +116,19 @@ DARK = Colors(
     code="#232227",
     is_dark=True,
 )
+
+
+def strengthened(colors: Colors) -> Colors:
+    """Return a palette whose lines and lesser texts stand out as far as its plain text does."""
+    ink, paper = ("#ffffff", "#000000") if colors.is_dark else ("#000000", "#ffffff")
+    return replace(
+        colors,
+        canvas=paper,
+        raised=paper,
+        text=ink,
+        muted=ink,
+        faint=ink,
+        quiet=ink,
+        line="#8c8c94" if colors.is_dark else "#75716a",
+        strong_line="#b9b9c2" if colors.is_dark else "#4a4741",
+    )

@@ -55,6 +55,11 @@ _PATHS = {
     "lock": '<rect x="5.5" y="10.5" width="13" height="9" rx="2"/>'
     '<path d="M8.5 10.5V8a3.5 3.5 0 0 1 7 0v2.5"/>',
     "mark": '<circle cx="12" cy="12" r="5.2" fill="COLOR" stroke="none"/>',
+    "search": '<circle cx="10.8" cy="10.8" r="6.3"/><path d="M15.5 15.5l4.8 4.8"/>',
+    "pin": '<path d="M9 3.8h6M10 3.8v6l-3 4.2h10l-3-4.2v-6M12 14v6.2"/>',
+    "regenerate": '<path d="M19.4 9.5A8 8 0 1 0 20 13.4M19.8 4.2v5.3h-5.3"/>',
+    "continue": '<path d="M5 6.5v11l7-5.5zM13 6.5v11l7-5.5z"/>',
+    "chevron-left": '<path d="M14.5 6l-6 6 6 6"/>',
     "spinner": '<path d="M12 3.8a8.2 8.2 0 1 1-7.3 4.5"/>',
 }
 

@@ -11,26 +11,35 @@ Main thread, inside the one loop that Qt and asyncio share. To compose it::
     await window.finish()                              # answers, loading and server have ended
 
 ``server`` is a ``ui.viewmodels.server.ServerControl``; without one the switch is not shown.
-``store`` is a ``ui.viewmodels.conversations.ConversationStore``; without one, memory.
+``desk`` makes the rest of the server's side from its switch; without one there is no more of it.
+``store`` is a ``ui.viewmodels.storing.ConversationStore``; without one, memory.
 The engine itself is closed by the application, after ``finish``.
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, Qt, Signal
-from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QKeySequence, QUndoGroup
-from PySide6.QtWidgets import QFileDialog, QMainWindow, QMenu, QMessageBox, QSplitter
+from PySide6.QtGui import QAction, QCloseEvent, QKeySequence, QUndoGroup
+from PySide6.QtWidgets import QFileDialog, QMainWindow, QMenu, QSplitter
 
 from engine.service import Engine
 from ui import icons
+from ui.panels.about import about_box
+from ui.panels.appearance_menu import AppearanceMenu
 from ui.panels.chat_panel import ChatPanel
-from ui.panels.preferences import MODES, PreferencesDialog
+from ui.panels.conversation_menu import ConversationMenu
+from ui.panels.preferences import PreferencesDialog
+from ui.panels.server_card import ServerCard
+from ui.panels.server_window import ServerWindow
+from ui.panels.shortcuts import ShortcutsDialog
 from ui.panels.sidebar import Sidebar
 from ui.panels.stop_panel import WIDTH_PX, StopPanel
-from ui.theme import Theme, ThemeMode
-from ui.viewmodels.conversations import ConversationStore
-from ui.viewmodels.server import ServerControl
+from ui.theme import Theme
+from ui.viewmodels.preferences import Preferences, PreferencesState
+from ui.viewmodels.server import ServerControl, ServerSwitch
+from ui.viewmodels.server_desk import ServerDesk
+from ui.viewmodels.storing import ConversationStore
 from ui.viewmodels.workspace import OpenConversation, Workspace
 
 _SIDEBAR_PX = 250
@@ -41,6 +50,9 @@ class MainWindow(QMainWindow):
 
     Signals:
         closed: The window was closed; running answers have been asked to end.
+
+    Attributes:
+        goes_on_when_closed: Whether closing only hides the window. The application decides.
     """
 
     closed = Signal()
@@ -51,19 +63,29 @@ class MainWindow(QMainWindow):
         theme: Theme,
         server: ServerControl | None = None,
         store: ConversationStore | None = None,
+        preferences: PreferencesState | None = None,
+        desk: Callable[[ServerSwitch], ServerDesk] | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
         self.resize(1280, 820)
         self.setMinimumHeight(480)
         self.theme = theme
+        self.goes_on_when_closed: Callable[[], bool] = lambda: False
+        self._is_quitting = False
+        self.preferences = preferences or PreferencesState(Preferences(theme=theme.mode))
         self.workspace = Workspace(engine, server, store, self)
         self.sidebar = Sidebar(theme, self.workspace)
         self.chat = ChatPanel(theme, self.workspace)
         self.stop_panel = StopPanel(theme, self.workspace)
+        switch = self.workspace.server
+        self.desk = None if desk is None or switch is None else desk(switch)
+        self.server_window: ServerWindow | None = None
         self._undo_group = QUndoGroup(self)
-        self._appearances: dict[ThemeMode, QAction] = {}
         self._lay_out()
+        self._conversation_menu = ConversationMenu(
+            self.workspace, self.sidebar, self.chat, self
+        )
         self._build_menus()
         self._connect_signals()
         self._follow_undo(self.workspace.current)
@@ -74,24 +96,62 @@ class MainWindow(QMainWindow):
         """Begin the background work: load a model, if one is given. Needs the running loop."""
         if model_path is not None:
             self.workspace.load_model(model_path)
+        if self.desk is not None:
+            self.desk.start()
+
+    def quit(self) -> None:
+        """Close the window for good, whatever closing it does otherwise."""
+        self._is_quitting = True
+        self.close()
+
+    def come_forward(self) -> None:
+        """Show the window above all others."""
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+
+    def show_server(self) -> None:
+        """Show the server's own window."""
+        if self.desk is None:
+            return
+        if self.server_window is None:
+            self.server_window = ServerWindow(self.theme, self.desk, self)
+        self.server_window.show()
+        self.server_window.raise_()
+        self.server_window.activateWindow()
 
     async def finish(self) -> None:
         """End answers and server, and wait until nothing is under way."""
+        if self.desk is not None:
+            self.desk.end()
         await self.workspace.finish()
+        if self.desk is not None:
+            await self.desk.finish()
+        if self.server_window is not None:
+            await self.server_window.finish()
 
     def save_layout(self) -> bytes:
         """Return size, place and columns, for ``restore_layout``."""
-        return bytes(self.saveGeometry().data()) + _SEPARATOR + bytes(self.saveState().data())
+        parts = (self.saveGeometry(), self.saveState(), self._columns.saveState())
+        return _SEPARATOR.join(bytes(part.data()) for part in parts)
 
     def restore_layout(self, layout: bytes) -> None:
         """Take over size, place and columns of an earlier window; ignores what does not fit."""
-        geometry, found, state = layout.partition(_SEPARATOR)
-        if found:
-            self.restoreGeometry(QByteArray(geometry))
-            self.restoreState(QByteArray(state))
+        parts = [QByteArray(part) for part in layout.split(_SEPARATOR)]
+        if len(parts) == 3:
+            self.restoreState(parts[1])
+            self._columns.restoreState(parts[2])
+            self.sidebar.setVisible(self._columns.sizes()[0] > 0)
+            # Last: only now may the window be as narrow as it was.
+            self.restoreGeometry(parts[0])
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Ask running answers to end, and say that the window has gone."""
+        """Hide, or ask running answers to end and say that the window has gone."""
+        if not self._is_quitting and self.goes_on_when_closed():
+            event.ignore()
+            self.hide()
+            return
         self.workspace.cancel_all()
         super().closeEvent(event)
         self.closed.emit()
@@ -99,7 +159,7 @@ class MainWindow(QMainWindow):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        splitter = QSplitter(Qt.Orientation.Horizontal)
+        splitter = self._columns = QSplitter(Qt.Orientation.Horizontal)
         splitter.setHandleWidth(1)
         splitter.addWidget(self.sidebar)
         splitter.addWidget(self.chat)
@@ -119,10 +179,12 @@ class MainWindow(QMainWindow):
         self._add(menu, "&New Conversation", workspace.new_conversation, keys.New)
         self._add(menu, "&Open Model Folder…", self._choose_model, keys.Open)
         menu.addSeparator()
+        self._conversation_menu.fill_file(menu)
+        menu.addSeparator()
         action = self._add(menu, "&Preferences…", self._show_preferences, "Ctrl+,")
         action.setMenuRole(QAction.MenuRole.PreferencesRole)
         self._add(menu, "&Close Window", self.close, keys.Close)
-        action = self._add(menu, "&Quit", self.close, "Ctrl+Q")
+        action = self._add(menu, "&Quit", self.quit, "Ctrl+Q")
         action.setMenuRole(QAction.MenuRole.QuitRole)
 
         menu = bar.addMenu("&Edit")
@@ -131,6 +193,8 @@ class MainWindow(QMainWindow):
         redo = self._undo_group.createRedoAction(self, "Redo")
         redo.setShortcut(keys.Redo)
         menu.addActions([undo, redo])
+        menu.addSeparator()
+        self._conversation_menu.fill_edit(menu)
 
         menu = bar.addMenu("&Conversation")
         self._stop = self._add(menu, "&Stop the Answer", workspace.cancel, "Ctrl+.")
@@ -139,6 +203,7 @@ class MainWindow(QMainWindow):
         self._add(menu, "&Rename…", self.sidebar.rename_current, "Ctrl+R")
         self._add(menu, "&Delete", self.sidebar.delete_current, "Ctrl+Shift+Backspace")
         self._add(menu, "Se&ttings…", self.chat.show_settings, "Ctrl+Shift+S")
+        self._conversation_menu.fill_conversation(menu)
 
         menu = bar.addMenu("&View")
         self._add(menu, "&Conversations", self._toggle_sidebar, "Ctrl+B")
@@ -148,21 +213,15 @@ class MainWindow(QMainWindow):
         menu.addAction(panel)
         self._add(menu, "&Write a Message", self.chat.focus_composer, "Ctrl+L")
         menu.addSeparator()
-        self._build_appearance(menu.addMenu("&Appearance"))
+        AppearanceMenu(menu.addMenu("&Appearance"), self.theme, self.preferences)
+        if self.desk is not None:
+            menu.addSeparator()
+            self._add(menu, "Ser&ver and Requests…", self.show_server, "Ctrl+Shift+R")
 
         menu = bar.addMenu("&Help")
+        self._add(menu, "&Keyboard Shortcuts…", self._show_shortcuts, "Ctrl+/")
         action = self._add(menu, "&About Fullstop", self._show_about)
         action.setMenuRole(QAction.MenuRole.AboutRole)
-
-    def _build_appearance(self, menu: QMenu) -> None:
-        group = QActionGroup(menu)
-        for mode, words in MODES:
-            action = menu.addAction(words)
-            action.setCheckable(True)
-            action.triggered.connect(lambda _=False, chosen=mode: self.theme.set_mode(chosen))
-            group.addAction(action)
-            self._appearances[mode] = action
-        self._mark_appearance()
 
     def _add(
         self,
@@ -186,8 +245,12 @@ class MainWindow(QMainWindow):
         self.chat.sidebar_toggled.connect(self._toggle_sidebar)
         self.chat.stop_panel_toggled.connect(self.stop_panel.toggleViewAction().trigger)
         self.chat.stops_wanted.connect(self.stop_panel.show)
+        self.preferences.changed.connect(self._apply)
+        for card in self.findChildren(ServerCard):
+            card.details.setVisible(self.desk is not None)
+            card.details_wanted.connect(self.show_server)
         self.theme.changed.connect(self._tint)
-        self.theme.changed.connect(self._mark_appearance)
+        self._apply()
         self._refresh_stop()
 
     # -- intents ---------------------------------------------------------------------------
@@ -203,19 +266,20 @@ class MainWindow(QMainWindow):
         dialog.open()
 
     def _show_preferences(self) -> None:
-        PreferencesDialog(self.theme, self).open()
+        PreferencesDialog(self.theme, self.preferences, self).open()
+
+    def _show_shortcuts(self) -> None:
+        ShortcutsDialog(self.menuBar(), self).open()
+
+    def _apply(self) -> None:
+        now = self.preferences.now
+        if self.theme.mode != now.theme:
+            self.theme.set_mode(now.theme)
+        self.theme.set_high_contrast(now.has_high_contrast)
+        self.workspace.conversations.new_settings = now.new_conversation
 
     def _show_about(self) -> None:
-        box = QMessageBox(self)
-        box.setWindowTitle("About Fullstop")
-        box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setText(f"Fullstop {_version()}")
-        box.setInformativeText(
-            "Chat with MLX language models, serve them to other apps, and see exactly why a "
-            "model stopped."
-        )
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.open()
+        about_box(self).open()
 
     def _follow_undo(self, opened: OpenConversation) -> None:
         stack = opened.stops.undo_stack
@@ -225,18 +289,8 @@ class MainWindow(QMainWindow):
     def _refresh_stop(self) -> None:
         self._stop.setEnabled(self.workspace.current.session.is_running)
 
-    def _mark_appearance(self) -> None:
-        self._appearances[self.theme.mode].setChecked(True)
-
     def _tint(self) -> None:
         self.setWindowIcon(icons.icon("stop-match", self.theme.colors.match, 64))
 
 
 _SEPARATOR = b"\0fullstop\0"
-
-
-def _version() -> str:
-    try:
-        return version("fullstop-chat")
-    except PackageNotFoundError:
-        return "(development)"

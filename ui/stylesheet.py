@@ -66,6 +66,7 @@ QPushButton[kind="link"] {
     background: transparent; border: 1px solid transparent; color: $accent; padding: 3px 5px;
     text-align: left;
 }
+QPushButton[kind="link"][is_flush="true"] { padding: 3px 0; }
 QPushButton[kind="link"]:hover { text-decoration: underline; }
 QPushButton[kind="link"]:focus { border: 1px solid $accent; }
 QPushButton[kind="chip"] {
@@ -113,8 +114,60 @@ QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button,
 QDoubleSpinBox::down-button { width: 0; border: none; }
 QAbstractSpinBox QLineEdit { background: transparent; border: none; padding: 0; }
 
-QCheckBox { spacing: 8px; background: transparent; }
-QCheckBox:focus { color: $accent; }
+QCheckBox, QRadioButton { spacing: 8px; background: transparent; }
+QCheckBox:focus, QRadioButton:focus { color: $accent; }
+QCheckBox:disabled, QRadioButton:disabled { color: $faint; }
+QCheckBox::indicator, QRadioButton::indicator {
+    width: 15px; height: 15px; background: $raised; border: 1px solid $strong_line;
+}
+QCheckBox::indicator { border-radius: 4px; }
+QRadioButton::indicator { border-radius: 8px; }
+QCheckBox::indicator:hover, QRadioButton::indicator:hover { border: 1px solid $faint; }
+QCheckBox::indicator:checked { background: $accent; border: 1px solid $accent; }
+QRadioButton::indicator:checked {
+    width: 7px; height: 7px; background: $on_accent; border: 5px solid $accent;
+}
+QCheckBox::indicator:disabled, QRadioButton::indicator:disabled {
+    background: $sunken; border: 1px solid $line;
+}
+QCheckBox::indicator:focus, QRadioButton::indicator:focus { border: 1px solid $text; }
+QComboBox { padding-right: 24px; }
+QComboBox::drop-down { border: none; background: transparent; width: 0; }
+QComboBox::down-arrow { image: none; width: 0; height: 0; }
+QComboBox QAbstractItemView {
+    background: $raised; border: 1px solid $strong_line; padding: 4px;
+    selection-background-color: $accent; selection-color: $on_accent;
+}
+
+QTableView[kind="rows"] {
+    background: $raised; border: 1px solid $line; border-radius: 8px;
+    gridline-color: transparent; selection-background-color: $accent_soft;
+    selection-color: $text;
+}
+QTableView[kind="rows"]:focus { border: 1px solid $accent; }
+QTableView[kind="rows"]::item { border: none; padding: 0 6px; }
+QHeaderView { background: transparent; border: none; }
+QHeaderView::section {
+    background: $raised; color: $muted; border: none; border-bottom: 1px solid $line;
+    padding: 6px 8px;
+}
+QTableView QTableCornerButton::section { background: transparent; border: none; }
+QPlainTextEdit[kind="code"] {
+    background: $raised; border: none; border-radius: 0; padding: 8px 12px;
+}
+QPlainTextEdit[kind="code"]:focus { border: none; background: $sunken; }
+
+QTabWidget::pane { border: none; border-top: 1px solid $line; background: transparent; }
+QTabWidget::tab-bar { left: 8px; }
+QTabBar { background: transparent; }
+QTabBar::tab {
+    background: transparent; color: $muted; border: none; border-bottom: 2px solid transparent;
+    padding: 6px 10px; margin-right: 4px;
+}
+QTabBar::tab:hover { color: $text; }
+QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
+QTabBar::tab:focus { color: $accent; }
+QSplitter::handle { background: transparent; }
 
 QDockWidget { color: $text; }
 QDockWidget > QWidget { background: $sidebar; }
@@ -135,6 +188,8 @@ QDockWidget > QWidget { background: $sidebar; }
 #composer { background: $raised; border: 1px solid $strong_line; border-radius: 16px; }
 #composer[focused="true"] { border: 1px solid $accent; }
 #composer QPlainTextEdit { background: transparent; border: none; padding: 0; }
+
+#problem_bar { background: $fault_soft; border-bottom: 1px solid $line; }
 
 #conversation_list { background: transparent; border: none; }
 #answer_text, #bubble QTextBrowser { background: transparent; border: none; }

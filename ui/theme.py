@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication
 
-from ui.colors import DARK, LIGHT, Colors
+from ui.colors import DARK, LIGHT, Colors, strengthened
 from ui.stylesheet import stylesheet
 
 ThemeMode = Literal["system", "light", "dark"]
@@ -44,9 +44,12 @@ class Theme(QObject):
         super().__init__(app)
         self._app = app
         self._mode: ThemeMode = mode
+        self._has_high_contrast = False
         self.colors: Colors = LIGHT
         app.setStyle("Fusion")
         app.styleHints().colorSchemeChanged.connect(self._refresh)
+        if hasattr(app.styleHints(), "accessibility"):
+            app.styleHints().accessibility().contrastPreferenceChanged.connect(self._refresh)
         self.set_mode(mode)
 
     @property
@@ -65,13 +68,28 @@ class Theme(QObject):
         self._app.styleHints().setColorScheme(schemes[mode])
         self._refresh()
 
+    def set_high_contrast(self, is_on: bool) -> None:
+        """Draw lines and lesser texts stronger; where the system asks for it, it is always so."""
+        if is_on != self._has_high_contrast:
+            self._has_high_contrast = is_on
+            self._refresh()
+
     def _refresh(self) -> None:
         system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
         is_dark = system_is_dark if self._mode == "system" else self._mode == "dark"
-        self.colors = DARK if is_dark else LIGHT
+        colors = DARK if is_dark else LIGHT
+        is_strong = self._has_high_contrast or _system_wants_contrast(self._app)
+        self.colors = strengthened(colors) if is_strong else colors
         self._app.setPalette(_qt_palette(self.colors))
         self._app.setStyleSheet(stylesheet(self.colors))
         self.changed.emit()
+
+
+def _system_wants_contrast(app: QApplication) -> bool:
+    hints = app.styleHints()
+    if not hasattr(hints, "accessibility"):  # before Qt 6.10
+        return False
+    return hints.accessibility().contrastPreference() == Qt.ContrastPreference.HighContrast
 
 
 def _qt_palette(colors: Colors) -> QPalette:

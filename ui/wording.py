@@ -169,6 +169,12 @@ def seconds(duration_s: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+INTERRUPTED_SENTENCE = "This answer was interrupted."
+INTERRUPTED_DETAIL = (
+    "Fullstop ended before the answer did. What had arrived is kept; at most the last second is "
+    "missing."
+)
+
 _ENDED = "The model finished its answer by itself."
 
 

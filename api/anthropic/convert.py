@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
+from api.anthropic.requirements import constraint_of, tool_choice_of, wants_report
 from api.anthropic.wire import (
     ContentBlock,
     CountTokensParams,
@@ -17,7 +18,7 @@ from api.anthropic.wire import (
     ToolUseBlock,
 )
 from api.errors import ApiError, ErrorKind, FieldPath, invalid, unsupported
-from api.extension import is_report_wanted, report_to_wire, scope_of
+from api.extension import report_to_wire, scope_of
 from api.sampling import nucleus
 from engine.chat import Message, Tool, ToolCall
 from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta, Usage
@@ -48,10 +49,13 @@ def request_from_wire(params: MessageCreateParams, *, strict: bool = False) -> G
     return GenerationRequest(
         messages=prompt.messages,
         tools=prompt.tools,
+        tool_choice=prompt.tool_choice,
+        constraint=prompt.constraint,
         thinking=prompt.thinking,
         sampling=Sampling(temperature=params.temperature, top_p=top_p, top_k=top_k),
         stops=StopRules(
             strings=_stop_strings(params.stop_sequences or [], strict),
+            token_ids=tuple(dict.fromkeys(params.stop_token_ids or ())),
             scope=scope_of(params.fullstop),
         ),
         max_tokens=params.max_tokens,
@@ -67,10 +71,13 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     for index, message in enumerate(params.messages):
         for turn in _turns(message, ("messages", index, "content"), tool_names):
             _append(messages, turn)
-    choice = params.tool_choice.type if params.tool_choice is not None else "auto"
+    choice = tool_choice_of(params)
+    wants_tools = choice.mode != "none"
     return GenerationRequest(
         messages=tuple(messages),
-        tools=() if choice == "none" else tuple(_tool(tool) for tool in params.tools or []),
+        tools=tuple(_tool(tool) for tool in params.tools or [] if wants_tools),
+        tool_choice=choice,
+        constraint=constraint_of(params),
         # Absent means off, as in the vendor's API, whatever the model's template prefers.
         thinking=params.thinking is not None and params.thinking.type in ("enabled", "adaptive"),
     )
@@ -95,14 +102,8 @@ def _refuse_unsupported(params: CountTokensParams) -> None:
             "threads are not kept here; send the full conversation without it",
             details={"error_code": "thread_unsupported_request"},
         )
-    if params.output_config is not None and params.output_config.format is not None:
-        raise unsupported(("output_config", "format"), "structured output")
-    if params.output_format is not None:
-        raise unsupported(("output_format",), "structured output")
     if params.mcp_servers:
         raise unsupported(("mcp_servers",), "calling MCP servers")
-    if params.tool_choice is not None and params.tool_choice.type in ("any", "tool"):
-        raise unsupported(("tool_choice", "type"), "a forced tool call")
 
 
 def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:
@@ -262,7 +263,7 @@ def response_to_wire(
         "stop_sequence": stop_sequence,
         "usage": usage_to_wire(finished.usage),
     }
-    if isinstance(params, MessageCreateParams) and is_report_wanted(params.fullstop):
+    if isinstance(params, MessageCreateParams) and wants_report(params):
         message["fullstop"] = report_to_wire(finished)
     return message
 

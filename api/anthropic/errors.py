@@ -47,5 +47,10 @@ def _status_and_type(kind: ErrorKind) -> tuple[int, str]:
 MESSAGES = Dialect(
     name="Messages",
     render_error=error_to_wire,
-    field_names={"stops.strings": "stop_sequences"},
+    field_names={
+        "stops.strings": "stop_sequences",
+        "stops.token_ids": "stop_token_ids",
+        "constraint.json_schema": "output_config.format.schema",
+        "constraint": "output_config.format",
+    },
 )

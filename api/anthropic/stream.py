@@ -16,10 +16,11 @@ from api.anthropic.convert import (
     usage_to_wire,
 )
 from api.anthropic.errors import error_to_wire
+from api.anthropic.requirements import wants_report
 from api.anthropic.wire import MessageCreateParams
 from api.errors import ApiError, failure_of
 from api.events import SseEvent
-from api.extension import is_report_wanted, report_to_wire
+from api.extension import report_to_wire
 from api.json_text import json_text
 from engine.events import (
     Event,
@@ -53,7 +54,7 @@ class MessageEncoder:
         self._request_id = request_id
         self._shows_thinking = shows_thinking(params)
         self._allows_parallel_calls = allows_parallel_calls(params)
-        self._reports = is_report_wanted(params.fullstop)
+        self._reports = wants_report(params)
         self._has_started = False
         self._index = 0
         self._open: _BlockKind | None = None

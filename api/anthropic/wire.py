@@ -77,6 +77,7 @@ class ToolChoiceParam(WireModel):
     """Whether tools may or must be called."""
 
     type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
     disable_parallel_tool_use: bool | None = None
 
 
@@ -87,10 +88,17 @@ class ThinkingParam(WireModel):
     display: Literal["summarized", "omitted"] | None = None
 
 
+class OutputFormatParam(WireModel):
+    """``{"type": "json_schema"}``: what the text of the answer must be."""
+
+    type: Literal["json_schema"]
+    json_schema: dict[str, Any] = Field(alias="schema")
+
+
 class OutputConfigParam(WireModel):
     """The form of the output."""
 
-    format: dict[str, Any] | None = None
+    format: OutputFormatParam | None = None
 
 
 class CountTokensParams(WireModel):
@@ -103,7 +111,8 @@ class CountTokensParams(WireModel):
     tool_choice: ToolChoiceParam | None = None
     thinking: ThinkingParam | None = None
     output_config: OutputConfigParam | None = None
-    output_format: dict[str, Any] | None = None
+    # The name that the form had while it was in beta.
+    output_format: OutputFormatParam | None = None
     mcp_servers: list[Any] | None = None
     thread: Any = None
 
@@ -118,4 +127,6 @@ class MessageCreateParams(CountTokensParams):
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     top_k: int | None = Field(default=None, ge=0)
+    # Accepted beyond the reference.
+    stop_token_ids: list[int] | None = None
     fullstop: FullstopOptions | None = None

@@ -1,1 +1,1 @@
-"""The OpenAI dialects; for now Chat Completions, ``POST /v1/chat/completions``."""
+"""The OpenAI dialects: Chat Completions, Completions and Responses, and what they share."""

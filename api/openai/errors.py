@@ -50,8 +50,34 @@ def _status_type_code(kind: ErrorKind) -> tuple[int, str, str | None]:
             assert_never(kind)
 
 
+# The engine's names of fields that all three spell in the same way.
+_NAMES = {
+    "stops.strings": "stop",
+    "stops.token_ids": "stop_token_ids",
+    "tool_choice.name": "tool_choice",
+}
 CHAT = Dialect(
     name="Chat Completions",
     render_error=error_to_wire,
-    field_names={"stops.strings": "stop", "stops.token_ids": "stop_token_ids"},
+    field_names={
+        **_NAMES,
+        "constraint.json_schema": "response_format.json_schema.schema",
+        "constraint": "response_format",
+    },
+)
+COMPLETIONS = Dialect(
+    name="Completions",
+    render_error=error_to_wire,
+    field_names={**_NAMES, "messages": "prompt", "top_logprobs": "logprobs"},
+)
+RESPONSES = Dialect(
+    name="Responses",
+    render_error=error_to_wire,
+    field_names={
+        **_NAMES,
+        "messages": "input",
+        "max_tokens": "max_output_tokens",
+        "constraint.json_schema": "text.format.schema",
+        "constraint": "text.format",
+    },
 )

@@ -168,18 +168,19 @@ def save(model: nn.Module, folder: Path) -> None:
 
 
 def lessons(rendering: Rendering, seed: int) -> list[Lesson]:
-    """Return the lessons in order: copying and then everything, long contexts, brief lists, lists."""
+    """Return the lessons in order: copying, then everything, long contexts, brief lists, lists."""
     first, second, third, fourth, last, lists = (Random(seed + index) for index in range(6))
     begun = chain(
         islice(first_batches(rendering, first), FIRST_STEPS),
         batches(rendering, first, any_conversation, BUCKETS),
     )
+    no_prompts = partial(batches, rendering, weight_of_prompts=0.0)
     return [
         Lesson(1000, begun, warm_up_steps=100),
         Lesson(200, batches(rendering, second, later_conversation), warm_up_steps=100),
         Lesson(200, batches(rendering, third, last_conversation)),
         Lesson(400, batches(rendering, fourth, last_conversation), (1.0, 0.8)),
-        Lesson(780, batches(rendering, last, last_conversation, weight_of_prompts=0.0), (0.7, 0.0)),
+        Lesson(780, no_prompts(last, last_conversation), (0.7, 0.0)),
         Lesson(
             1250, batches(rendering, lists, list_conversation, weight_of_prompts=0.0), (0.55, 0.0)
         ),

@@ -83,6 +83,34 @@ SCENARIOS: dict[str, list[list[Event]]] = {
         [ThinkingDelta("Hm")],
         [ended(StopInfo(StopKind.MAX_TOKENS, channel=Channel.THINKING), 1, 1)],
     ],
+    "stop_inside_thinking": [
+        *_START,
+        [ThinkingDelta("Let me ")],
+        [
+            ended(
+                StopInfo(
+                    StopKind.STOP_STRING,
+                    "see",
+                    channel=Channel.THINKING,
+                    text_offset=7,
+                    dropped="see.",
+                ),
+                4,
+                4,
+            )
+        ],
+    ],
+    "call_cut_by_the_limit": [
+        *_START,
+        [TextDelta("I shall look.")],
+        [
+            ended(
+                StopInfo(StopKind.MAX_TOKENS, channel=Channel.TOOL),
+                9,
+                unfinished_tool_call='{"name": "get_we',
+            )
+        ],
+    ],
     "full_context": [*_START, [TextDelta("1")], [ended(StopInfo(StopKind.CONTEXT_FULL), 1)]],
     "error_after_text": [
         *_START,

@@ -16,11 +16,12 @@ from api.json_text import json_text
 from engine.chat import Message, Tool, ToolCall
 from engine.errors import InvalidRequest
 from engine.events import TextDelta, ThinkingDelta, Usage
-from engine.request import GenerationRequest
+from engine.request import GenerationRequest, OutputConstraint, ToolChoice
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+WEATHER = {"name": "weather", "input_schema": SCHEMA}
 
 
 def params(**fields: Any) -> MessageCreateParams:
@@ -191,10 +192,18 @@ def test_the_prompt_to_count_is_the_prompt_that_is_generated_from() -> None:
 @pytest.mark.parametrize(
     ("fields", "path"),
     [
-        ({"tool_choice": {"type": "any"}}, ("tool_choice", "type")),
-        ({"tool_choice": {"type": "tool", "name": "weather"}}, ("tool_choice", "type")),
-        ({"output_config": {"format": {"type": "json_schema"}}}, ("output_config", "format")),
-        ({"output_format": {"type": "json_schema"}}, ("output_format",)),
+        ({"tool_choice": {"type": "any"}}, ("tool_choice",)),
+        ({"tool_choice": {"type": "any"}, "tools": []}, ("tool_choice",)),
+        ({"tool_choice": {"type": "tool"}, "tools": [WEATHER]}, ("tool_choice", "name")),
+        (
+            {"tool_choice": {"type": "tool", "name": "time"}, "tools": [WEATHER]},
+            ("tool_choice", "name"),
+        ),
+        (
+            {"output_config": {"format": {"type": "json_schema"}}},
+            ("output_config", "format", "schema"),
+        ),
+        ({"output_format": {"type": "grammar", "schema": {}}}, ("output_format", "type")),
         ({"mcp_servers": [{"url": "http://example.org"}]}, ("mcp_servers",)),
         ({"thread": {"type": "create"}}, ("thread",)),
     ],
@@ -206,6 +215,32 @@ def test_what_would_change_the_answer_if_ignored_is_refused(
         request(**fields)
 
     assert caught.value.field == path
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (None, ToolChoice()),
+        ({"type": "auto"}, ToolChoice()),
+        ({"type": "none"}, ToolChoice("none")),
+        ({"type": "any"}, ToolChoice("required")),
+        ({"type": "tool", "name": "weather"}, ToolChoice("required", "weather")),
+    ],
+)
+def test_a_call_can_be_required(choice: Any, expected: ToolChoice) -> None:
+    assert request(tools=[WEATHER], tool_choice=choice).tool_choice == expected
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
+        {"output_format": {"type": "json_schema", "schema": {"type": "object"}}},
+    ],
+)
+def test_a_schema_holds_the_answer(fields: dict[str, Any]) -> None:
+    assert request(**fields).constraint == OutputConstraint({"type": "object"})
+    assert request(output_config={"effort": "high"}).constraint is None
 
 
 def test_a_thread_is_refused_in_the_words_that_clients_know() -> None:

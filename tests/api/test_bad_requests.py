@@ -11,6 +11,11 @@ from tests.api.conftest import LONG
 
 ASK = {"model": "m", "max_tokens": 8, "messages": [{"role": "user", "content": "Hi"}]}
 MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
+COMPLETIONS, RESPONSES = "/v1/completions", "/v1/responses"
+
+
+# What a good request of these has beside ``ASK``.
+MORE = {RESPONSES: {"input": "Hi", "prompt": None}}
 
 
 def without(field: str) -> dict[str, Any]:
@@ -73,7 +78,7 @@ def check_envelope(reply: Any, path: str) -> str:
         (MESSAGES, ASK | {"thinking": {"type": "maybe"}}, "thinking.type: "),
         (MESSAGES, ASK | {"tools": [{"name": "f"}]}, "tools.0.input_schema: "),
         (MESSAGES, ASK | {"tools": [{"type": "bash_20250124", "name": "b"}]}, "tools.0.type: "),
-        (MESSAGES, ASK | {"tool_choice": {"type": "any"}}, "tool_choice.type: "),
+        (MESSAGES, ASK | {"tool_choice": {"type": "any"}}, "tool_choice: "),
         (MESSAGES, ASK | {"fullstop": {"stop_scope": "moon"}}, "fullstop.stop_scope: "),
         (CHAT, b'{"model": "m",}', "line 1 column 15"),
         (CHAT, {}, "model"),
@@ -96,11 +101,46 @@ def check_envelope(reply: Any, path: str) -> str:
         (CHAT, ASK | {"stop_token_ids": [-1]}, "stop_token_ids[0]: "),
         (CHAT, ASK | {"n": 0}, "n: "),
         (CHAT, ASK | {"max_tokens": 1.5}, "max_tokens: "),
-        (CHAT, ASK | {"logprobs": True}, "logprobs: "),
-        (CHAT, ASK | {"response_format": {"type": "json_object"}}, "response_format.type: "),
+        (CHAT, ASK | {"top_logprobs": 2}, "top_logprobs: "),
+        (CHAT, ASK | {"logprobs": True, "top_logprobs": 21}, "top_logprobs: "),
+        (CHAT, ASK | {"response_format": {"type": "grammar"}}, "response_format.type: "),
         (CHAT, ASK | {"tool_choice": "required"}, "tool_choice: "),
         (CHAT, ASK | {"logit_bias": {"END": 1}}, "logit_bias.END: "),
         (CHAT, b'{"model": "\\udc00", "messages": []}', "model: "),
+        (COMPLETIONS, without("messages"), "prompt: "),
+        (COMPLETIONS, ASK | {"prompt": None}, "prompt: must be a string"),
+        (COMPLETIONS, ASK | {"prompt": []}, "prompt: must be a string"),
+        (COMPLETIONS, ASK | {"prompt": ["Hi", [1]]}, "prompt: must be a string"),
+        (COMPLETIONS, ASK | {"prompt": [1, True]}, "prompt: must be a string"),
+        (COMPLETIONS, ASK | {"prompt": [1, 10**9]}, "prompt[1]: "),
+        (COMPLETIONS, ASK | {"prompt": ""}, "prompt: "),
+        (COMPLETIONS, ASK | {"prompt": "Hi", "best_of": 2}, "best_of: "),
+        (COMPLETIONS, ASK | {"prompt": "Hi", "suffix": "!"}, "suffix: "),
+        (COMPLETIONS, ASK | {"prompt": "Hi", "logprobs": 21}, "logprobs: "),
+        (COMPLETIONS, ASK | {"prompt": "Hi", "echo": True, "logprobs": 1}, "echo: "),
+        (COMPLETIONS, ASK | {"prompt": [1], "echo": True}, "echo: "),
+        (COMPLETIONS, ASK | {"prompt": ["Hi"] * 65, "n": 2}, "n: "),
+        (COMPLETIONS, ASK | {"prompt": "Hi", "stop": [1]}, "stop[0]: "),
+        (RESPONSES, without("messages"), "input: "),
+        (RESPONSES, ASK | {"input": []}, "input: "),
+        (RESPONSES, ASK | {"input": 5}, "input: "),
+        (RESPONSES, ASK | {"input": [{"role": "user", "content": 5}]}, "input[0].content: "),
+        (RESPONSES, ASK | {"input": [{"role": "king", "content": ""}]}, "input[0].role: "),
+        (RESPONSES, ASK | {"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type: "),
+        (
+            RESPONSES,
+            ASK | {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
+            "input[0].content[0].type: 'input_image'",
+        ),
+        (RESPONSES, ASK | {"input": "Hi", "stop": [1]}, "stop[0]: "),
+        (RESPONSES, ASK | {"input": "Hi", "max_output_tokens": 0}, "max_output_tokens: "),
+        (RESPONSES, ASK | {"input": "Hi", "previous_response_id": "resp_1"}, "previous_response"),
+        (RESPONSES, ASK | {"input": "Hi", "conversation": "conv_1"}, "conversation: "),
+        (RESPONSES, ASK | {"input": "Hi", "prompt": {"id": "p"}}, "prompt: "),
+        (RESPONSES, ASK | {"input": "Hi", "background": True}, "background: "),
+        (RESPONSES, ASK | {"input": "Hi", "tools": [{"type": "function"}]}, "tools[0].name: "),
+        (RESPONSES, ASK | {"input": "Hi", "text": {"format": {"type": "xml"}}}, "text.format.type"),
+        (RESPONSES, ASK | {"input": "Hi", "tool_choice": "required"}, "tool_choice: "),
     ],
 )
 def test_a_bad_body_is_refused_and_its_field_named(
@@ -110,7 +150,7 @@ def test_a_bad_body_is_refused_and_its_field_named(
 
     assert reply.status == 400
     assert named in check_envelope(reply, path)
-    assert site.send("POST", path, ASK).status == 200
+    assert site.send("POST", path, ASK | {"prompt": "Hi"} | MORE.get(path, {})).status == 200
 
 
 def test_the_named_field_is_the_param_too(site: Any) -> None:

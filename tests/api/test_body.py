@@ -9,7 +9,7 @@ from api.anthropic.wire import MessageCreateParams
 from api.body import WireModel, parsed
 from api.errors import ApiError, ErrorKind
 from api.json_text import json_text
-from api.openai.wire import ChatCompletionParams
+from api.openai.chat.wire import ChatCompletionParams
 
 
 class Cat(WireModel):

@@ -8,8 +8,15 @@ import pytest
 
 from tests.api.conftest import LONG
 
-ASK = {"model": "m", "max_tokens": 50, "messages": [{"role": "user", "content": LONG}]}
+ASK = {
+    "model": "m",
+    "max_tokens": 50,
+    "messages": [{"role": "user", "content": LONG}],
+    "input": LONG,
+}
+RAW = {"prompt": f"<|start|>user:{LONG}<|end|><|go|>"}
 MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
+COMPLETIONS, RESPONSES = "/v1/completions", "/v1/responses"
 
 
 def breaks_at(stage: Any, step: int) -> None:
@@ -24,19 +31,31 @@ def breaks_at(stage: Any, step: int) -> None:
     stage.model.fault = fault
 
 
-@pytest.mark.parametrize(("path", "type_"), [(MESSAGES, "api_error"), (CHAT, "server_error")])
+def ask_for(path: str) -> dict[str, Any]:
+    return ASK | RAW if path == COMPLETIONS else ASK
+
+
+@pytest.mark.parametrize(
+    ("path", "type_"),
+    [
+        (MESSAGES, "api_error"),
+        (CHAT, "server_error"),
+        (COMPLETIONS, "server_error"),
+        (RESPONSES, "server_error"),
+    ],
+)
 def test_a_whole_answer_that_breaks_off_is_an_error(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str, type_: str
 ) -> None:
     stage = staged(step_s=0)
     site = serve(stage.engine)
     breaks_at(stage.stage, 5)
-    reply = site.send("POST", path, ASK)
+    reply = site.send("POST", path, ask_for(path))
 
     assert reply.status == 500
     assert reply.json["error"]["type"] == type_
     assert "the device was lost" in reply.json["error"]["message"]
-    assert site.send("POST", path, ASK).status == 200
+    assert site.send("POST", path, ask_for(path) | {"max_output_tokens": 5}).status == 200
 
 
 def test_a_streamed_message_that_breaks_off_ends_in_an_error_event(
@@ -57,13 +76,14 @@ def test_a_streamed_message_that_breaks_off_ends_in_an_error_event(
     assert "the device was lost" in error["error"]["message"]
 
 
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 def test_a_streamed_completion_that_breaks_off_ends_in_an_error_chunk(
-    serve: Callable[..., Any], staged: Callable[..., Any]
+    serve: Callable[..., Any], staged: Callable[..., Any], path: str
 ) -> None:
     stage = staged(step_s=0)
     site = serve(stage.engine)
     breaks_at(stage.stage, 5)
-    reply = site.send("POST", CHAT, ASK | {"stream": True})
+    reply = site.send("POST", path, ask_for(path) | {"stream": True})
     lines = [data for _, data in reply.events]
 
     assert "[DONE]" not in lines
@@ -71,13 +91,29 @@ def test_a_streamed_completion_that_breaks_off_ends_in_an_error_chunk(
     assert not any('"finish_reason":"' in line for line in lines)
 
 
-@pytest.mark.parametrize("path", [MESSAGES, CHAT])
+def test_a_streamed_response_that_breaks_off_ends_in_its_failure(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    stage = staged(step_s=0)
+    site = serve(stage.engine)
+    breaks_at(stage.stage, 5)
+    reply = site.send("POST", RESPONSES, ASK | {"stream": True})
+    names = [name for name, _ in reply.events]
+    last = json.loads(reply.events[-1][1])
+
+    assert "response.output_text.delta" in names
+    assert "response.completed" not in names
+    assert last["type"] == names[-1] == "response.failed"
+    assert "the device was lost" in last["response"]["error"]["message"]
+
+
+@pytest.mark.parametrize("path", [MESSAGES, CHAT, COMPLETIONS, RESPONSES])
 def test_a_running_answer_is_told_when_the_server_stops(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str
 ) -> None:
     stage = staged()
     site = serve(stage.engine, stop_grace_s=0.05)
-    with site.open("POST", path, ASK | {"max_tokens": 2000, "stream": True}) as response:
+    with site.open("POST", path, ask_for(path) | {"max_tokens": 2000, "stream": True}) as response:
         assert response.readline()
         site.thread.stop()
         rest = response.read().decode()
@@ -85,6 +121,7 @@ def test_a_running_answer_is_told_when_the_server_stops(
     assert '"error"' in rest
     assert "cancelled" in rest
     assert "message_stop" not in rest
+    assert "response.completed" not in rest
     assert "[DONE]" not in rest
 
 

@@ -10,11 +10,16 @@ import pytest
 from engine.worker import Limits
 from tests.api.conftest import LONG
 
-MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
-ASK = {"model": "m", "max_tokens": 2000, "messages": [{"role": "user", "content": LONG}]}
+MESSAGES, CHAT, RESPONSES = "/v1/messages", "/v1/chat/completions", "/v1/responses"
+ASK = {
+    "model": "m",
+    "max_tokens": 2000,
+    "messages": [{"role": "user", "content": LONG}],
+    "input": LONG,
+}
 
 STEP_S = 0.01
-PATHS = pytest.mark.parametrize("path", [MESSAGES, CHAT])
+PATHS = pytest.mark.parametrize("path", [MESSAGES, CHAT, RESPONSES])
 STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 
 
@@ -49,7 +54,8 @@ def test_while_the_prompt_is_read(
 ) -> None:
     stage = staged(Limits(prefill_chunk=16), step_s=STEP_S)
     site = serve(stage.engine)
-    prompt = {"messages": [{"role": "user", "content": "x" * 16 * 500}]}
+    long = "x" * 16 * 500
+    prompt = {"messages": [{"role": "user", "content": long}], "input": long}
     connection = site.open("POST", path, ASK | prompt | {"stream": is_streamed}, waits=False)
     assert stage.wait_until(lambda _: len(stage.stage.model.calls) > 5)
 

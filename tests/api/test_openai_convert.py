@@ -5,18 +5,17 @@ import pytest
 from api.body import parsed
 from api.errors import ApiError
 from api.json_text import json_text
-from api.openai.convert import (
+from api.openai.chat.convert import (
     request_from_wire,
     requests_from_wire,
     response_to_wire,
-    stop_to_wire,
-    usage_to_wire,
 )
-from api.openai.wire import ChatCompletionParams
+from api.openai.chat.wire import ChatCompletionParams
+from api.openai.endings import stop_to_wire, usage_to_wire
 from engine.chat import Message, Tool, ToolCall
 from engine.errors import InvalidRequest
 from engine.events import TextDelta, ThinkingDelta, ToolCallDelta, Usage
-from engine.request import GenerationRequest
+from engine.request import GenerationRequest, OutputConstraint, ToolChoice, TraceLevel
 from engine.stopping.record import StopInfo, StopKind
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -182,12 +181,25 @@ def test_tools_are_offered_unless_the_choice_is_none() -> None:
 @pytest.mark.parametrize(
     ("fields", "path"),
     [
-        ({"logprobs": True}, ("logprobs",)),
         ({"top_logprobs": 2}, ("top_logprobs",)),
-        ({"response_format": {"type": "json_object"}}, ("response_format", "type")),
-        ({"response_format": {"type": "json_schema"}}, ("response_format", "type")),
-        ({"tool_choice": "required", "tools": [TOOL]}, ("tool_choice",)),
-        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, ("tool_choice",)),
+        ({"response_format": {"type": "grammar"}}, ("response_format", "type")),
+        (
+            {"response_format": {"type": "json_schema"}},
+            ("response_format", "json_schema", "schema"),
+        ),
+        ({"tool_choice": "required"}, ("tool_choice",)),
+        ({"tool_choice": "perhaps"}, ("tool_choice",)),
+        ({"tool_choice": 5}, ("tool_choice",)),
+        ({"tool_choice": {"type": "custom", "custom": {}}, "tools": [TOOL]}, ("tool_choice",)),
+        (
+            {"tool_choice": {"type": "function", "function": {"name": "f"}}, "tools": [TOOL]},
+            ("tool_choice",),
+        ),
+        (
+            {"tool_choice": {"type": "function", "function": {}}, "tools": [TOOL]},
+            ("tool_choice", "function", "name"),
+        ),
+        ({"tool_choice": {"type": "allowed_tools"}, "tools": [TOOL]}, ("tool_choice", "tools")),
         ({"functions": [{"name": "f"}]}, ("functions",)),
         ({"modalities": ["text", "audio"]}, ("modalities",)),
         ({"logit_bias": {"END": 1}}, ("logit_bias", "END")),
@@ -200,6 +212,56 @@ def test_what_would_change_the_answer_if_ignored_is_refused(
         request(**fields)
 
     assert caught.value.field == path
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (None, ToolChoice()),
+        ("auto", ToolChoice()),
+        ("none", ToolChoice("none")),
+        ("required", ToolChoice("required")),
+        ({"type": "function", "function": {"name": "weather"}}, ToolChoice("required", "weather")),
+    ],
+)
+def test_a_call_can_be_required(choice: Any, expected: ToolChoice) -> None:
+    assert request(tools=[TOOL], tool_choice=choice).tool_choice == expected
+
+
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_tools_can_be_kept_to_a_list(mode: Any) -> None:
+    listed = [{"type": "function", "function": {"name": "weather"}}]
+    other = {"type": "function", "function": {"name": "time"}}
+    found = request(
+        tools=[TOOL, other],
+        tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": listed}},
+    )
+
+    assert [tool.name for tool in found.tools] == ["weather"]
+    assert found.tool_choice == ToolChoice(mode)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, OutputConstraint()),
+        (
+            {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}},
+            OutputConstraint(SCHEMA),
+        ),
+    ],
+)
+def test_a_format_holds_the_answer(wanted: Any, expected: OutputConstraint | None) -> None:
+    assert request(response_format=wanted).constraint == expected
+
+
+def test_likelihoods_ask_for_a_full_trace() -> None:
+    found = request(logprobs=True, top_logprobs=3)
+
+    assert (found.trace, found.top_logprobs) == (TraceLevel.FULL, 3)
+    assert request(logprobs=True).top_logprobs == 0
+    assert request().trace is TraceLevel.OFF
 
 
 def test_what_asks_for_nothing_is_no_error() -> None:

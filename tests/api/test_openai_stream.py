@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from api.events import SseEvent
-from api.openai.stream import ChatEncoder
-from api.openai.wire import ChatCompletionParams
+from api.openai.chat.stream import ChatEncoder
+from api.openai.chat.wire import ChatCompletionParams
 from engine.events import Event
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}

@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 from api.anthropic import convert as messages
 from api.anthropic.stream import MessageEncoder
 from api.anthropic.wire import MessageCreateParams
-from api.openai import convert as chat
-from api.openai.stream import ChatEncoder
-from api.openai.wire import ChatCompletionParams
+from api.openai.chat import convert as chat
+from api.openai.chat.stream import ChatEncoder
+from api.openai.chat.wire import ChatCompletionParams
+from api.openai.completions import convert as completions
+from api.openai.completions.stream import CompletionEncoder
+from api.openai.completions.wire import CompletionParams
+from api.openai.responses.output import ResponseHead
+from api.openai.responses.output import response_to_wire as whole_response
+from api.openai.responses.stream import ResponseEncoder
+from api.openai.responses.wire import ResponseParams
 from engine.chat import ToolCall
 from engine.events import (
     Event,
@@ -147,3 +154,67 @@ def test_a_streamed_completion_adds_up_to_the_whole_one(batches: list[list[Event
         "reasoning_content": message.get("reasoning_content", ""),
         "tool_calls": message.get("tool_calls", []),
     }
+
+
+@settings(max_examples=150, deadline=None)
+@given(answers(), st.booleans())
+def test_a_streamed_raw_completion_adds_up_to_the_whole_one(
+    batches: list[list[Event]], echo: bool
+) -> None:
+    params = CompletionParams.model_validate(
+        {"model": "m", "prompt": "Once", "echo": echo, "stream_options": {"include_usage": True}}
+    )
+    encoder = CompletionEncoder(completion_id="cmpl-1", created=1, model="m", params=params)
+    lines = [event.data for batch in batches for event in encoder.encode(batch)]
+    assert lines.pop() == "[DONE]"
+    *chunks, end, usage = [json.loads(line) for line in lines]
+    body = completions.response_to_wire(
+        [whole(batches)], completion_id="cmpl-1", created=1, model="m", params=params
+    )
+    parts = [chunk["choices"][0] for chunk in chunks]
+    rebuilt = end["choices"][0] | {"text": "".join(part["text"] for part in parts)}
+    if thinking := "".join(part.get("reasoning_content", "") for part in parts):
+        rebuilt["reasoning_content"] = thinking
+    if found := [call for part in parts for call in part.get("tool_calls", [])]:
+        assert [call.pop("index") for call in found] == list(range(len(found)))
+        rebuilt["tool_calls"] = found
+
+    assert body["choices"] == [rebuilt]
+    assert body["usage"] == usage["usage"]
+
+
+def rebuilt_response(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put the items of a streamed response together as clients do, from deltas alone."""
+    items: list[dict[str, Any]] = []
+    for event in events:
+        match event["type"].removeprefix("response."):
+            case "output_item.added":
+                assert event["output_index"] == len(items)
+                items.append(event["item"])
+            case "content_part.added":
+                items[-1]["content"].append(event["part"])
+            case "output_text.delta" | "reasoning_text.delta":
+                items[-1]["content"][event["content_index"]]["text"] += event["delta"]
+            case "function_call_arguments.delta":
+                items[-1]["arguments"] += event["delta"]
+            case "output_item.done":
+                items[-1]["status"] = event["item"]["status"]
+                assert items[-1] == event["item"]
+    return items
+
+
+@settings(max_examples=150, deadline=None)
+@given(answers(), st.booleans())
+def test_a_streamed_response_adds_up_to_the_whole_one(
+    batches: list[list[Event]], parallel: bool
+) -> None:
+    asked = {"model": "m", "input": "Hi", "stop": "END", "parallel_tool_calls": parallel}
+    head = ResponseHead("resp_1", 1, "m", ResponseParams.model_validate(asked))
+    encoder = ResponseEncoder(head)
+    events = [json.loads(event.data) for batch in batches for event in encoder.encode(batch)]
+    last = events[-1]
+    expected = whole_response(head, *whole(batches))
+
+    assert last["response"] == expected
+    assert last["type"] == f"response.{expected['status']}"
+    assert rebuilt_response(events) == expected["output"]

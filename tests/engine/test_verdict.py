@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from engine.events import Finished, Timing, Usage
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.verdict import counted, figures, headline, quoted, sentence, visible
+from engine.verdict import counted, figures, headline, quoted, sentence
 
 
 def finished(stop: StopInfo, *, error: str | None = None, call: str = "") -> Finished:
@@ -94,7 +94,3 @@ def test_quoted_text_is_one_line_without_unseen_characters(text: str) -> None:
 
 def test_a_long_text_is_cut_where_asked() -> None:
     assert quoted("abcdef", max_chars=3) == '"abc…"'
-
-
-def test_white_space_becomes_visible() -> None:
-    assert visible("a b\n\tc\u200b") == r"a·b⏎⇥c\u200b"

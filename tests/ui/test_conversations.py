@@ -1,15 +1,11 @@
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from ui.viewmodels.conversations import (
-    UNTITLED,
-    ChatMessage,
-    Conversation,
-    ConversationList,
-    MemoryConversationStore,
-    StopEntry,
-)
+from ui.viewmodels.conversation_list import ConversationList
+from ui.viewmodels.conversations import UNTITLED, Conversation, StopEntry
+from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.runs import Run
+from ui.viewmodels.storing import MemoryConversationStore
 
 
 @pytest.fixture
@@ -44,7 +40,7 @@ def test_a_new_conversation_is_made_once_while_it_is_unused(
 ) -> None:
     first = conversations.create()
     assert conversations.create() is first
-    first.messages.append(ChatMessage("user", "hi"))
+    first.add(ChatMessage("user", "hi"))
     assert conversations.create() is not first
 
 
@@ -66,7 +62,7 @@ def test_the_first_question_names_a_conversation(conversations: ConversationList
 
 def test_the_preview_is_what_was_said_last(conversations: ConversationList) -> None:
     conversation = conversations.at(0)
-    conversation.messages.append(ChatMessage("assistant", run=Run(text="two\nlines")))
+    conversation.add(ChatMessage("assistant", run=Run(text="two\nlines")))
     shown = conversations.data(conversations.index(0), ConversationList.preview_role)
     assert shown == "two lines"
 
@@ -74,3 +70,35 @@ def test_the_preview_is_what_was_said_last(conversations: ConversationList) -> N
 def test_only_enabled_sequences_count_and_each_once() -> None:
     stops = [StopEntry("a"), StopEntry("b", False), StopEntry("a"), StopEntry("c")]
     assert Conversation(stops=stops).enabled_stops() == ("a", "c")
+
+
+def test_pinned_conversations_stay_above_the_others(conversations: ConversationList) -> None:
+    old = conversations.at(2)
+    conversations.pin(old, True)
+    assert titles(conversations) == ["old", "new", "middle"]
+    conversations.touch(conversations.at(2))
+    assert titles(conversations) == ["old", "middle", "new"]
+    conversations.pin(old, False)
+    assert titles(conversations) == ["middle", "new", "old"]
+
+
+def test_deletions_are_undone_one_after_the_other(conversations: ConversationList) -> None:
+    conversations.delete(conversations.at(0))
+    conversations.delete(conversations.at(0))
+    assert titles(conversations) == ["old"]
+    conversations.undo_delete()
+    assert titles(conversations) == ["middle", "old"]
+    conversations.undo_delete()
+    assert titles(conversations) == ["new", "middle", "old"]
+    assert not conversations.can_undo_delete
+
+
+def test_what_is_not_loaded_shows_its_preview(conversations: ConversationList) -> None:
+    conversation = conversations.at(0)
+    conversation.unload("kept\nelsewhere")
+    assert conversation.has_messages
+    assert conversations.data(conversations.index(0), ConversationList.preview_role) == (
+        "kept\nelsewhere"
+    )
+    conversation.fill([ChatMessage("user", "here")])
+    assert conversations.data(conversations.index(0), ConversationList.preview_role) == "here"

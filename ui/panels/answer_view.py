@@ -1,4 +1,4 @@
-"""One message of a conversation on screen: a question's bubble, or an answer with its reason.
+"""An answer on screen: thinking, text, and the line with the reason of its end.
 
 Main thread. A signal of the session costs one edit block here, thirty times a second at most.
 """
@@ -15,23 +15,15 @@ from PySide6.QtWidgets import (
 )
 
 from ui import icons
+from ui.panels.message_actions import MessageActions
 from ui.panels.style import markdown_style
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.runs import Run, RunState
-from ui.widgets.buttons import IconButton
 from ui.widgets.flow_text import FlowText
 from ui.widgets.labels import label
 from ui.widgets.markdown_view import MarkdownView
-from ui.widgets.plain_bubble import PlainBubble
 from ui.widgets.reason_line import ReasonLine
 from ui.wording import Tone, answer_figures, seconds, verdict
-
-
-class QuestionView(PlainBubble):
-    """What the person wrote."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, f"You: {text}")
 
 
 class AnswerView(QWidget):
@@ -39,12 +31,14 @@ class AnswerView(QWidget):
 
     Signals:
         reason_chosen: The person wants to see why this run stopped; carries the ``Run``.
-        retry_wanted: The question is to be sent again; carries the ``Run``.
+        regenerate_wanted: The question is to be answered once more.
+        continue_wanted: The model is to go on where this answer ends.
         link_chosen: A link was chosen; carries the ``QUrl``.
     """
 
     reason_chosen = Signal(object)
-    retry_wanted = Signal(object)
+    regenerate_wanted = Signal()
+    continue_wanted = Signal()
     link_chosen = Signal(QUrl)
 
     def __init__(self, theme: Theme, run: Run, reasons: QButtonGroup) -> None:
@@ -64,12 +58,15 @@ class AnswerView(QWidget):
         reasons.addButton(self._reason)
         self._retry = QPushButton("Try again")
         self._retry.setAccessibleName("Ask this question again")
-        self._copy = IconButton(theme, "copy", "Copy this answer as Markdown", size=16)
+        self.action_row = MessageActions(theme, self, is_quiet=False)
+        self._continue = self.action_row.add("continue", "Continue this answer (Ctrl+Shift+Return)")
+        self._regenerate = self.action_row.add("regenerate", "Answer once more (Ctrl+Shift+G)")
+        self._copy = self.action_row.add("copy", "Copy this answer as Markdown")
         foot = QHBoxLayout()
         foot.setSpacing(8)
         foot.addWidget(self._reason, 1)
         foot.addWidget(self._retry)
-        foot.addWidget(self._copy)
+        foot.addWidget(self.action_row)
         self._calls = FlowText()
         self._calls.setObjectName("tool_calls")
         self._calls.setFont(fixed_font(self.font()))
@@ -93,6 +90,11 @@ class AnswerView(QWidget):
         """The view of the reasoning, hidden while it is folded."""
         return self._thinking.text_view
 
+    def show_busy(self, is_busy: bool) -> None:
+        """Allow no other answer while one is running."""
+        for button in (self._continue, self._regenerate, self._retry):
+            button.setEnabled(not is_busy)
+
     def append_text(self, text: str) -> None:
         """Show more of the answer."""
         self._text.append_markdown(text)
@@ -112,11 +114,15 @@ class AnswerView(QWidget):
         self._progress.show_run(run)
         self._reason.setVisible(run.is_over)
         self._copy.setVisible(run.is_over and bool(run.text))
+        self._regenerate.setVisible(run.is_over)
+        self._continue.setVisible(run.is_over and run.can_be_continued)
         self._retry.setVisible(run.state is RunState.REFUSED or _failed(run))
         if run.is_over:
             self._text.finish()
         if run.state is RunState.REFUSED:
             self._reason.show_reason([], f"Not sent: {run.refusal}", "fault", Tone.FAULT)
+        elif run.state is RunState.INTERRUPTED:
+            self._reason.show_reason([], "Interrupted", "fault", Tone.FAULT)
         elif run.finished is not None:
             said = verdict(run.finished, run.max_tokens)
             figures = answer_figures(run.finished.usage, run.finished.timing)
@@ -134,7 +140,9 @@ class AnswerView(QWidget):
 
     def _connect_signals(self) -> None:
         self._reason.clicked.connect(lambda: self.reason_chosen.emit(self.run))
-        self._retry.clicked.connect(lambda: self.retry_wanted.emit(self.run))
+        self._retry.clicked.connect(self.regenerate_wanted)
+        self._regenerate.clicked.connect(self.regenerate_wanted)
+        self._continue.clicked.connect(self.continue_wanted)
         self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.run.text))
         self._theme.changed.connect(self._restyle)
 

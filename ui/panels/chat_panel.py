@@ -1,7 +1,6 @@
 """The middle of the window: header, messages or greeting, composer. Main thread."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QFont
@@ -18,10 +17,12 @@ from PySide6.QtWidgets import (
 from ui.panels.composer import Composer
 from ui.panels.message_column import MessageColumn
 from ui.panels.model_badge import ModelBadge
+from ui.panels.problem_bar import ProblemBar
 from ui.panels.settings_popover import SettingsPopover, settings_words
 from ui.panels.welcome import Suggestion, Welcome
 from ui.theme import Theme
 from ui.viewmodels.conversations import ConversationSettings
+from ui.viewmodels.presets import Preset
 from ui.viewmodels.runs import Run
 from ui.viewmodels.workspace import OpenConversation, Workspace
 from ui.widgets.buttons import IconButton
@@ -52,10 +53,13 @@ class ChatPanel(QWidget):
         self._title = ElidedLabel()
         rescale(self._title, 1.08, QFont.Weight.DemiBold)
         self._header = self._build_header(theme)
+        self.problem = ProblemBar(theme)
+        self.problem.tell(workspace.store.problem)
+        workspace.store.on_problem(self.problem.tell)
         self.column = MessageColumn(theme)
         self.welcome = Welcome(theme, workspace.model)
         self.composer = Composer(theme)
-        self.settings = SettingsPopover(self)
+        self.settings = SettingsPopover(self, workspace.presets)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.welcome)
         self._stack.addWidget(self.column)
@@ -66,6 +70,18 @@ class ChatPanel(QWidget):
     def focus_composer(self) -> None:
         """Put the caret where one writes."""
         self.composer.input.setFocus()
+
+    def edit_last_question(self) -> None:
+        """Put an editor in the last question's place."""
+        current = self._workspace.current
+        if current.session.is_running:
+            return
+        for message in reversed(current.conversation.messages):
+            if message.role == "user":
+                view = self.column.question_view(message)
+                if view is not None:
+                    view.begin_editing()
+                return
 
     def show_settings(self) -> None:
         """Show the conversation's settings above the composer."""
@@ -104,6 +120,7 @@ class ChatPanel(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(self._header)
+        layout.addWidget(self.problem)
         layout.addWidget(self._stack, 1)
         layout.addLayout(foot)
 
@@ -121,9 +138,15 @@ class ChatPanel(QWidget):
         composer.stops_wanted.connect(self.stops_wanted)
         composer.input.textChanged.connect(self._keep_draft)
         self.settings.edited.connect(workspace.change_settings)
+        self.settings.presets.chosen.connect(self._use_preset)
+        self.settings.presets.save_wanted.connect(workspace.save_preset)
         self.welcome.suggestion_chosen.connect(self._try)
         self.column.reason_chosen.connect(self._show_reason)
-        self.column.retry_wanted.connect(self._retry)
+        self.column.edit_wanted.connect(workspace.edit)
+        self.column.regenerate_wanted.connect(workspace.regenerate)
+        self.column.continue_wanted.connect(workspace.continue_answer)
+        self.column.version_wanted.connect(workspace.show_version)
+        workspace.message_wanted.connect(self.column.show_message)
         self.column.link_chosen.connect(self._ask_about_link)
 
     def _show(self, opened: OpenConversation) -> None:
@@ -159,7 +182,7 @@ class ChatPanel(QWidget):
 
     def _keep_draft(self) -> None:
         if self._opened is not None:
-            self._opened.conversation.draft = self.composer.text
+            self._workspace.change_draft(self.composer.text)
 
     def _try(self, suggestion: Suggestion) -> None:
         if suggestion.stop:
@@ -168,16 +191,14 @@ class ChatPanel(QWidget):
         self._set_thinking(suggestion.is_thinking)
         self._send(suggestion.question)
 
-    def _retry(self, run: Run) -> None:
-        messages = self._workspace.current.conversation.messages
-        for question, answer in pairwise(messages):
-            if answer.run is run:
-                self._workspace.send(question.text)
-                return
-
     def _show_reason(self, run: Run) -> None:
         self._workspace.show_run(run)
         self.stops_wanted.emit()
+
+    def _use_preset(self, preset: Preset) -> None:
+        # Shown first: a card that closes takes over what it shows.
+        self.settings.show_settings(preset.settings)
+        self._workspace.use_preset(preset)
 
     def _set_thinking(self, is_thinking: bool) -> None:
         settings: ConversationSettings = self._workspace.current.conversation.settings

@@ -7,10 +7,12 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QS
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from ui import icons
 from ui.theme import Theme
-from ui.viewmodels.conversations import ConversationList
+from ui.viewmodels.conversation_list import ConversationList
 
 _HEIGHT_LINES = 2.0
+_PIN_PX = 13
 _ELIDE = Qt.TextElideMode.ElideRight
 
 
@@ -71,14 +73,21 @@ class ConversationDelegate(QStyledItemDelegate):
         bold.setWeight(QFont.Weight.Medium)
         small.setPointSizeF(small.pointSizeF() * 0.9)
         bold_metrics, small_metrics = QFontMetrics(bold), QFontMetrics(small)
-        when = "Answering…" if is_running else _when(index.data(ConversationList.updated_at_role))
+        updated_at = index.data(ConversationList.updated_at_role)
+        when = "Answering…" if is_running else when_words(updated_at)
         when_width = small_metrics.horizontalAdvance(when)
         half = inner.height() // 2
         top = QRect(inner.left(), inner.top(), inner.width(), half)
         painter.setFont(bold)
         painter.setPen(QColor(colors.text))
         title = str(index.data(ConversationList.title_role))
-        title = bold_metrics.elidedText(title, _ELIDE, inner.width() - when_width - 10)
+        room = inner.width() - when_width - 10
+        if index.data(ConversationList.is_pinned_role):
+            pin = icons.pixmap("pin", colors.accent, _PIN_PX)
+            painter.drawPixmap(top.left(), top.center().y() - _PIN_PX // 2, pin)
+            room -= _PIN_PX + 4
+            top = top.adjusted(_PIN_PX + 4, 0, 0, 0)
+        title = bold_metrics.elidedText(title, _ELIDE, room)
         painter.drawText(top, Qt.AlignmentFlag.AlignVCenter, title)
         painter.setFont(small)
         painter.setPen(QColor(colors.match if is_running else colors.faint))
@@ -101,7 +110,7 @@ class ConversationDelegate(QStyledItemDelegate):
         editor.setGeometry(area.adjusted(10, 6, -10, -6))
 
 
-def _when(updated_at: float) -> str:
+def when_words(updated_at: float) -> str:
     """Return a time of today, else a short date."""
     moment = datetime.fromtimestamp(updated_at)
     if time.time() - updated_at < 60:

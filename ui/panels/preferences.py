@@ -1,18 +1,26 @@
 """What belongs to the program and not to a conversation. Main thread."""
 
-from typing import cast
+from dataclasses import replace
+from typing import Any, cast
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
-    QComboBox,
     QDialog,
     QDialogButtonBox,
-    QFormLayout,
+    QDoubleSpinBox,
+    QGridLayout,
+    QPlainTextEdit,
+    QSpinBox,
+    QTabWidget,
     QVBoxLayout,
     QWidget,
 )
 
 from ui.theme import Theme, ThemeMode
+from ui.viewmodels.preferences import PreferencesState, ServerAtLaunch
+from ui.widgets.check_box import CheckBox
+from ui.widgets.choice import Choice
 from ui.widgets.labels import label
 
 MODES: tuple[tuple[ThemeMode, str], ...] = (
@@ -20,31 +28,167 @@ MODES: tuple[tuple[ThemeMode, str], ...] = (
     ("light", "Light"),
     ("dark", "Dark"),
 )
+_AT_LAUNCH: tuple[tuple[ServerAtLaunch, str], ...] = (
+    ("as_left", "As it was left"),
+    ("on", "Always turned on"),
+    ("off", "Always off"),
+)
+_UNSET_TEMPERATURE = -0.05
+_MOST_TOKENS = 1_000_000
+_NAMES_PX = 150
+_FIELD_PX = 190
 
 
 class PreferencesDialog(QDialog):
-    """Appearance; changes act at once."""
+    """Appearance, server, and what new conversations begin with; changes act at once."""
 
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
+    def __init__(self, theme: Theme, preferences: PreferencesState, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle("Preferences")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.appearance = QComboBox()
-        self.appearance.setAccessibleName("Appearance")
-        for mode, words in MODES:
-            self.appearance.addItem(words, mode)
-        self.appearance.setCurrentIndex([mode for mode, _ in MODES].index(theme.mode))
-        self.appearance.currentIndexChanged.connect(
-            lambda row: theme.set_mode(cast(ThemeMode, self.appearance.itemData(row)))
-        )
-        form = QFormLayout()
-        form.setHorizontalSpacing(16)
-        form.addRow(label("Appearance"), self.appearance)
+        self._theme = theme
+        self._preferences = preferences
+        self.tabs = QTabWidget()
+        self.tabs.setAccessibleName("Groups of preferences")
+        self.tabs.addTab(self._general(), "General")
+        self.tabs.addTab(self._server(), "Server")
+        self.tabs.addTab(self._new_conversations(), "New conversations")
+        self._problem = label("", "fault", 0.95, is_wrapped=True)
+        self._problem.hide()
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.close)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(22, 20, 22, 16)
-        layout.setSpacing(18)
-        layout.addLayout(form)
+        layout.setContentsMargins(18, 16, 18, 16)
+        layout.setSpacing(14)
+        layout.addWidget(self.tabs, 1)
+        layout.addWidget(self._problem)
         layout.addWidget(buttons)
-        self.setMinimumWidth(340)
+        self.setMinimumWidth(500)
+        preferences.keeping_failed.connect(self._say)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Take over the system prompt when the window closes."""
+        super().hideEvent(event)
+        self._change_new(system_prompt=self.system_prompt.toPlainText())
+
+    def _general(self) -> QWidget:
+        now = self._preferences.now
+        self.appearance = Choice(self._theme, "Appearance", MODES)
+        self.appearance.choose(now.theme)
+        self.appearance.currentIndexChanged.connect(
+            lambda row: self._preferences.change(
+                theme=cast(ThemeMode, self.appearance.itemData(row))
+            )
+        )
+        self.contrast = CheckBox(self._theme, "Stronger lines, no grey text", "High contrast")
+        self.contrast.setChecked(now.has_high_contrast)
+        self.contrast.toggled.connect(
+            lambda is_on: self._preferences.change(has_high_contrast=is_on)
+        )
+        page = _Page()
+        page.add("Appearance", self.appearance)
+        page.add("Contrast", self.contrast)
+        return page
+
+    def _server(self) -> QWidget:
+        now = self._preferences.now
+        self.at_launch = Choice(self._theme, "The server at launch", _AT_LAUNCH)
+        self.at_launch.choose(now.server.at_launch)
+        self.at_launch.currentIndexChanged.connect(
+            lambda row: self._preferences.change_server(
+                at_launch=cast(ServerAtLaunch, self.at_launch.itemData(row))
+            )
+        )
+        self.stays = CheckBox(self._theme, "Keep serving in the background")
+        self.stays.setChecked(now.stays_in_tray)
+        self.stays.toggled.connect(lambda is_on: self._preferences.change(stays_in_tray=is_on))
+        page = _Page()
+        page.add("At launch", self.at_launch)
+        page.add("When the window closes", self.stays)
+        hint = (
+            "While the server is on, the icon in the tray brings the window back. Quit always "
+            "ends everything. Port, network, key and origins are in the Server window."
+        )
+        page.add_hint(hint)
+        return page
+
+    def _new_conversations(self) -> QWidget:
+        now = self._preferences.now.new_conversation
+        self.system_prompt = QPlainTextEdit(now.system_prompt)
+        self.system_prompt.setAccessibleName("System prompt of new conversations")
+        self.system_prompt.setPlaceholderText("Instructions that precede the conversation")
+        self.system_prompt.setTabChangesFocus(True)
+        self.system_prompt.setFixedHeight(92)
+        self.temperature = QDoubleSpinBox()
+        self.temperature.setAccessibleName("Temperature of new conversations")
+        self.temperature.setRange(_UNSET_TEMPERATURE, 2.0)
+        self.temperature.setSingleStep(0.05)
+        self.temperature.setSpecialValueText("The model’s own")
+        unset = now.temperature is None
+        self.temperature.setValue(_UNSET_TEMPERATURE if unset else cast(float, now.temperature))
+        self.max_tokens = QSpinBox()
+        self.max_tokens.setAccessibleName("Longest answer of new conversations, in tokens")
+        self.max_tokens.setRange(0, _MOST_TOKENS)
+        self.max_tokens.setSingleStep(64)
+        self.max_tokens.setSuffix(" tokens")
+        self.max_tokens.setSpecialValueText("No limit")
+        self.max_tokens.setValue(now.max_tokens or 0)
+        for spin in (self.temperature, self.max_tokens):
+            spin.setKeyboardTracking(False)
+            spin.lineEdit().setTextMargins(8, 0, 8, 0)
+        self.temperature.valueChanged.connect(
+            lambda value: self._change_new(temperature=None if value < 0 else round(value, 3))
+        )
+        self.max_tokens.valueChanged.connect(
+            lambda value: self._change_new(max_tokens=value or None)
+        )
+        self.thinking = CheckBox(self._theme, "Let models that can think do so first")
+        self.thinking.setChecked(now.is_thinking)
+        self.thinking.toggled.connect(lambda is_on: self._change_new(is_thinking=is_on))
+        page = _Page()
+        page.add("System prompt", self.system_prompt)
+        page.add("Temperature", self.temperature)
+        page.add("Longest answer", self.max_tokens)
+        page.add("Thinking", self.thinking)
+        return page
+
+    def _change_new(self, **fields: Any) -> None:
+        now = self._preferences.now.new_conversation
+        self._preferences.change(new_conversation=replace(now, **fields))
+
+    def _say(self, problem: str) -> None:
+        self._problem.setText(problem)
+        self._problem.show()
+
+
+class _Page(QWidget):
+    """Rows of a name and a control."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._grid = QGridLayout()
+        self._grid.setHorizontalSpacing(20)
+        self._grid.setVerticalSpacing(11)
+        self._grid.setColumnStretch(1, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 16, 6, 6)
+        layout.addLayout(self._grid)
+        layout.addStretch(1)
+
+    def add(self, name: str, control: QWidget) -> None:
+        """Add a row; a control of several lines has its name at its top."""
+        row = self._grid.rowCount()
+        is_tall = isinstance(control, QPlainTextEdit)
+        if isinstance(control, Choice | QSpinBox | QDoubleSpinBox):
+            control.setFixedWidth(_FIELD_PX)
+        title = label(name)
+        title.setFixedWidth(_NAMES_PX)
+        title.setContentsMargins(0, 6 if is_tall else 0, 0, 0)
+        side = Qt.AlignmentFlag.AlignTop if is_tall else Qt.AlignmentFlag.AlignVCenter
+        self._grid.addWidget(title, row, 0, side)
+        self._grid.addWidget(control, row, 1)
+
+    def add_hint(self, words: str) -> None:
+        """Add an explanation."""
+        row = self._grid.rowCount()
+        self._grid.addWidget(label(words, "faint", 0.92, is_wrapped=True), row, 0, 1, 2)

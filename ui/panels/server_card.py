@@ -1,17 +1,25 @@
-"""The local server's switch, with its address. Main thread."""
+"""The local server's switch, with its address and the way to its window. Main thread."""
 
-from PySide6.QtCore import QTimer
-from PySide6.QtGui import QFont, QGuiApplication
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
+from ui.panels.server_words import reach_words
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.server import ServerSwitch
-from ui.widgets.buttons import IconButton, ToggleSwitch
+from ui.widgets.buttons import ToggleSwitch
+from ui.widgets.copy_button import CopyButton
 from ui.widgets.labels import ElidedLabel, label
 
 
 class ServerCard(QFrame):
-    """Turns the server on and off, shows its address to copy, and says what went wrong."""
+    """Turns the server on and off, shows its address to copy, and says what went wrong.
+
+    Signals:
+        details_wanted: The server's own window is to be shown.
+    """
+
+    details_wanted = Signal()
 
     def __init__(self, theme: Theme, server: ServerSwitch) -> None:
         super().__init__()
@@ -22,7 +30,12 @@ class ServerCard(QFrame):
         self._state = label("", "muted", 0.92, is_wrapped=True)
         self.address = ElidedLabel()
         self.address.setFont(fixed_font(self.address.font(), 0.88))
-        self.copy = IconButton(theme, "copy", "Copy the server’s address", size=16)
+        self.copy = CopyButton(theme, "Copy the server’s address", lambda: server.url)
+        self.details = QPushButton("Requests and settings…")
+        self.details.setProperty("kind", "link")
+        self.details.setProperty("is_flush", True)
+        self.details.setAccessibleName("Requests and settings of the server")
+        self.details.hide()
         head = QHBoxLayout()
         head.addWidget(label("Local server", "title", 1.0, weight=QFont.Weight.DemiBold))
         head.addStretch(1)
@@ -37,11 +50,12 @@ class ServerCard(QFrame):
         inner.addLayout(head)
         inner.addWidget(self._state)
         inner.addLayout(line)
+        inner.addWidget(self.details)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(10, 6, 10, 12)
         outer.addWidget(card)
         self.switch.clicked.connect(server.turn)
-        self.copy.clicked.connect(self._copy)
+        self.details.clicked.connect(self.details_wanted)
         server.changed.connect(self._refresh)
         self._refresh()
 
@@ -50,7 +64,7 @@ class ServerCard(QFrame):
         words = {
             "off": "Off. Other apps can use this model while it is on.",
             "starting": "Starting…",
-            "on": "On, for this computer only.",
+            "on": f"On. {reach_words(server)}",
             "stopping": "Stopping…",
             "failed": f"Could not start: {server.message}",
         }
@@ -65,10 +79,3 @@ class ServerCard(QFrame):
         self.address.setToolTip(server.url)
         self.address.setVisible(is_on)
         self.copy.setVisible(is_on)
-
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._server.url)
-        self.copy.show_icon("tick", "Copied")
-        QTimer.singleShot(
-            1500, self.copy, lambda: self.copy.show_icon("copy", "Copy the server’s address")
-        )

@@ -14,9 +14,11 @@ from PySide6.QtWidgets import (
 )
 
 from ui.panels.conversation_delegate import ConversationDelegate
+from ui.panels.search_box import SearchField, SearchResults
 from ui.panels.server_card import ServerCard
 from ui.theme import Theme
 from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.finding import Hit
 from ui.viewmodels.workspace import OpenConversation, Workspace
 from ui.widgets.buttons import IconButton
 from ui.widgets.labels import ElidedLabel, label
@@ -27,7 +29,13 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 class Sidebar(QFrame):
-    """New, open, rename and delete conversations; a deletion can be undone."""
+    """New, open, search, rename, pin, copy and delete conversations; a deletion can be undone.
+
+    Signals:
+        export_wanted: A conversation is to be written to a file; carries it.
+    """
+
+    export_wanted = Signal(object)
 
     def __init__(self, theme: Theme, workspace: Workspace) -> None:
         super().__init__()
@@ -37,6 +45,8 @@ class Sidebar(QFrame):
         self.list = _ConversationListView()
         self.list.setModel(workspace.conversations)
         self.list.setItemDelegate(ConversationDelegate(theme, self.list))
+        self.search_field = SearchField(theme, workspace.search)
+        self.results = SearchResults(theme, workspace.search)
         self.undo_bar = _UndoBar()
         new = IconButton(theme, "plus", "New conversation (Ctrl+N)", ink="text", size=20)
         new.clicked.connect(workspace.new_conversation)
@@ -58,18 +68,31 @@ class Sidebar(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
+        field = QHBoxLayout()
+        field.setContentsMargins(12, 0, 12, 8)
+        field.addWidget(self.search_field)
         layout.addWidget(head_frame)
+        layout.addLayout(field)
         layout.addWidget(self.list, 1)
+        layout.addWidget(self.results, 1)
         layout.addWidget(self._hint)
         layout.addWidget(self.undo_bar)
         if workspace.server is not None:
             layout.addWidget(ServerCard(theme, workspace.server))
         self._connect_signals()
         self._show_current(workspace.current)
-        self._refresh_hint()
+        self._show_search()
+
+    def search(self) -> None:
+        """Begin to search: show the field and put the caret into it."""
+        self.show()
+        self.search_field.setFocus()
+        self.search_field.selectAll()
 
     def rename_current(self) -> None:
         """Edit the open conversation's title in place."""
+        self.show()
+        self.search_field.clear()
         row = self._workspace.conversations.row_of(self._workspace.current.conversation)
         self.list.edit(self._workspace.conversations.index(row))
 
@@ -82,6 +105,9 @@ class Sidebar(QFrame):
         self.list.opened.connect(lambda i: self._workspace.open(conversations.at(i.row())))
         self.list.delete_wanted.connect(self.delete_current)
         self.list.customContextMenuRequested.connect(self._show_menu)
+        self.search_field.entered.connect(self.results.enter)
+        self._workspace.search.changed.connect(self._show_search)
+        self.results.chosen.connect(self._show_hit)
         self._workspace.opened.connect(self._show_current)
         conversations.rowsMoved.connect(lambda: self._show_current(self._workspace.current))
         conversations.rowsInserted.connect(lambda: self._show_current(self._workspace.current))
@@ -98,8 +124,17 @@ class Sidebar(QFrame):
 
     def _refresh_hint(self) -> None:
         conversations = self._workspace.conversations
-        said = any(conversations.at(r).messages for r in range(conversations.rowCount()))
-        self._hint.setVisible(not said)
+        said = any(conversations.at(r).has_messages for r in range(conversations.rowCount()))
+        self._hint.setVisible(not said and not self._workspace.search.is_active)
+
+    def _show_search(self) -> None:
+        is_searching = self._workspace.search.is_active
+        self.list.setVisible(not is_searching)
+        self.results.setVisible(is_searching)
+        self._refresh_hint()
+
+    def _show_hit(self, hit: Hit) -> None:
+        self._workspace.open_at(hit.conversation_id, hit.message_id)
 
     def _show_menu(self, place: QPoint) -> None:
         index = self.list.indexAt(place)
@@ -108,8 +143,18 @@ class Sidebar(QFrame):
         conversation: Conversation = self._workspace.conversations.at(index.row())
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        workspace = self._workspace
+        pin = "Unpin" if conversation.is_pinned else "Pin to the top"
         menu.addAction("Rename").triggered.connect(lambda: self.list.edit(index))
-        menu.addAction("Delete").triggered.connect(lambda: self._workspace.delete(conversation))
+        menu.addAction(pin).triggered.connect(
+            lambda: workspace.conversations.pin(conversation, not conversation.is_pinned)
+        )
+        menu.addAction("Duplicate").triggered.connect(
+            lambda: workspace.library.duplicate(conversation)
+        )
+        menu.addAction("Export…").triggered.connect(lambda: self.export_wanted.emit(conversation))
+        menu.addSeparator()
+        menu.addAction("Delete").triggered.connect(lambda: workspace.delete(conversation))
         menu.popup(self.list.viewport().mapToGlobal(place))
 
 

@@ -25,7 +25,16 @@ from ui.visible import quoted, visible
 from ui.widgets.buttons import IconBadge
 from ui.widgets.facts import FactTable, FigureTile
 from ui.widgets.labels import clear_layout_of, label
-from ui.wording import Tone, channel_name, figure, position, seconds, verdict
+from ui.wording import (
+    INTERRUPTED_DETAIL,
+    INTERRUPTED_SENTENCE,
+    Tone,
+    channel_name,
+    figure,
+    position,
+    seconds,
+    verdict,
+)
 
 _TAIL_CHARS = 60
 
@@ -90,6 +99,9 @@ class VerdictView(QWidget):
             self._show_waiting_for_question()
         elif run.state is RunState.REFUSED:
             self._say("fault", Tone.FAULT, "This message was not sent to the model.", run.refusal)
+        elif run.state is RunState.INTERRUPTED:
+            self._say("fault", Tone.FAULT, INTERRUPTED_SENTENCE, INTERRUPTED_DETAIL)
+            self._show_circumstances(run, self._new_facts())
         elif finished is None:
             self._show_progress(run)
         else:
@@ -179,6 +191,12 @@ class VerdictView(QWidget):
         facts.add("Prompt read", f"in {seconds(timing.prefill_s)}")
         facts.add("Written", f"in {seconds(timing.decode_s)}")
         facts.add("Total", seconds(timing.total_s))
+        self._show_circumstances(run, facts)
+
+    def _show_circumstances(self, run: Run, facts: FactTable) -> None:
+        """Show what was known before the end: stops in force, tools, the model."""
+        if run.continued_chars:
+            facts.add("Continues", f"an earlier answer of {run.continued_chars:,} characters")
         stops = "  ".join(visible(stop) for stop in run.stops)
         facts.add("Stop list", stops or "none", is_code=bool(stops))
         for call in run.tool_calls:

@@ -6,23 +6,27 @@ at 30 Hz, so that a token costs an append and only a tick costs a signal and a r
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.chat import Message
 from engine.errors import EngineError
 from engine.events import Event, Finished, TextDelta, ThinkingDelta, Timing, Usage
 from engine.generation import Generation, merged
 from engine.models import ModelInfo
-from engine.request import GenerationRequest, Sampling
+from engine.request import GenerationRequest
 from engine.stopping.record import StopInfo, StopKind
-from engine.stopping.rules import StopRules
-from ui.viewmodels.conversations import ChatMessage, Conversation
+from ui.viewmodels.asking import request_for
+from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.runs import Run, RunState
+from ui.viewmodels.storing import ConversationStore, MemoryConversationStore
 from ui.viewmodels.tasks import Tasks
 
 TICK_MS = 33
+# A running answer is stored this often: less than a second of it can be missing after a crash.
+KEEP_MS = 500
 
 
 class AnsweringEngine(Protocol):
@@ -37,10 +41,11 @@ class AnsweringEngine(Protocol):
 
 
 class ChatSession(QObject):
-    """Sends what a person writes and keeps the answer's run up to date.
+    """Sends what a person writes and keeps the answer's run up to date, here and in the store.
 
     Signals:
-        message_appended: A message was added; carries the ``ChatMessage``.
+        message_appended: A message was added at the end; carries the ``ChatMessage``.
+        path_changed: Other versions are shown; carries the index of the first such message.
         text_appended: The running answer grew; carries the ``Run`` and the new text.
         thinking_appended: Its reasoning grew; carries the ``Run`` and the new text.
         run_changed: A run went to another stage or read more of its prompt; carries the ``Run``.
@@ -49,6 +54,7 @@ class ChatSession(QObject):
     """
 
     message_appended = Signal(object)
+    path_changed = Signal(int)
     text_appended = Signal(object, str)
     thinking_appended = Signal(object, str)
     run_changed = Signal(object)
@@ -56,10 +62,17 @@ class ChatSession(QObject):
     is_running_changed = Signal(bool)
 
     def __init__(
-        self, engine: AnsweringEngine, conversation: Conversation, parent: QObject | None = None
+        self,
+        engine: AnsweringEngine,
+        conversation: Conversation,
+        parent: QObject | None = None,
+        store: ConversationStore | None = None,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
+        self._store = store or MemoryConversationStore()
+        self._answer_message: ChatMessage | None = None
+        self._is_unkept = False
         self._engine = engine
         self._tasks = Tasks()
         self._run: Run | None = None
@@ -68,6 +81,9 @@ class ChatSession(QObject):
         self._ticks = QTimer(self)
         self._ticks.setInterval(TICK_MS)
         self._ticks.timeout.connect(self._take)
+        self._keeps = QTimer(self)
+        self._keeps.setInterval(KEEP_MS)
+        self._keeps.timeout.connect(self._keep)
 
     @property
     def is_running(self) -> bool:
@@ -83,25 +99,46 @@ class ChatSession(QObject):
         """Ask a question; returns the run of its answer, None if one is still running."""
         if self._run is not None or not text.strip():
             return None
-        conversation = self.conversation
-        model = self._engine.model
-        run = Run(
-            stops=conversation.enabled_stops(),
-            max_tokens=conversation.settings.max_tokens,
-            model_id=model.id if model else "",
-        )
         question = ChatMessage("user", text)
-        conversation.messages.append(question)
-        request = request_for(conversation, model)
-        answer = ChatMessage("assistant", run=run)
-        conversation.messages.append(answer)
-        self._run = run
+        self.conversation.add(question)
         self.message_appended.emit(question)
-        self.message_appended.emit(answer)
-        self.is_running_changed.emit(True)
-        self._ticks.start()
-        self._tasks.start(self._answer(run, request), f"answer {run.id}")
-        return run
+        return self._begin(question, [question])
+
+    def edit(self, question: ChatMessage, text: str) -> Run | None:
+        """Ask another question in a question's place; the old one stays as a version."""
+        if self._run is not None or not text.strip() or question.role != "user":
+            return None
+        edited = ChatMessage("user", text)
+        self.conversation.tree.add(edited, question.parent)
+        self.path_changed.emit(len(self.conversation.messages) - 1)
+        return self._begin(edited, [edited])
+
+    def regenerate(self, answer: ChatMessage) -> Run | None:
+        """Answer a question once more; the old answer stays as a version."""
+        if self._run is not None or answer.parent is None or answer.run is None:
+            return None
+        return self._begin(answer.parent)
+
+    def continue_answer(self, answer: ChatMessage) -> Run | None:
+        """Let the model go on where an answer was cut off; the short one stays as a version."""
+        run = answer.run
+        if self._run is not None or answer.parent is None or run is None:
+            return None
+        if not run.can_be_continued:
+            return None
+        return self._begin(answer.parent, continued=run)
+
+    def show_version(self, message: ChatMessage) -> None:
+        """Show a version of a message, with all that follows it."""
+        if self._run is not None:
+            return
+        before = self.conversation.messages
+        self._store.save_messages(self.conversation, self.conversation.tree.show(message))
+        after = self.conversation.messages
+        pairs = zip(before, after, strict=False)
+        same = next((n for n, (old, new) in enumerate(pairs) if old is not new), None)
+        if same is not None:
+            self.path_changed.emit(same)
 
     def cancel(self) -> None:
         """End the running answer within one step of the model; its text is kept."""
@@ -117,8 +154,49 @@ class ChatSession(QObject):
         self.cancel()
         await self._tasks.finish()
 
+    def _begin(
+        self,
+        question: ChatMessage,
+        unkept: Sequence[ChatMessage] = (),
+        continued: Run | None = None,
+    ) -> Run:
+        """Add an answer to a question, store what is new, and start generating it."""
+        conversation, model = self.conversation, self._engine.model
+        run = Run(
+            stops=conversation.enabled_stops(),
+            max_tokens=conversation.settings.max_tokens,
+            model_id=model.id if model else "",
+        )
+        if continued is not None:
+            run.text, run.thinking = continued.text, continued.thinking
+            run.thinking_s, run.continued_chars = continued.thinking_s, len(continued.text)
+        request = request_for(conversation, model, question, run.text)
+        is_first = not any(m.parent is question for m in conversation.tree)
+        answer = ChatMessage("assistant", run=run)
+        conversation.tree.add(answer, question)
+        self._run, self._answer_message = run, answer
+        if is_first:
+            self.message_appended.emit(answer)
+        else:
+            self.path_changed.emit(len(conversation.messages) - 1)
+        self._store.save(conversation)
+        self._store.save_messages(conversation, [*unkept, answer])
+        self.is_running_changed.emit(True)
+        self._ticks.start()
+        self._keeps.start()
+        self._tasks.start(self._answer(run, request), f"answer {run.id}")
+        return run
+
+    def _keep(self) -> None:
+        """Store the running answer if it has grown."""
+        if self._is_unkept and self._answer_message is not None:
+            self._is_unkept = False
+            self._store.save_messages(self.conversation, [self._answer_message])
+
     async def _answer(self, run: Run, request: GenerationRequest) -> None:
         try:
+            # What was asked is on disk before the model is.
+            await self._store.settled()
             self._generation = await self._engine.generate(request)
             run.prompt_total = self._generation.prompt_tokens
             if run.is_cancelling:
@@ -143,6 +221,7 @@ class ChatSession(QObject):
             return
         events = merged(list(self._arrived))
         self._arrived.clear()
+        self._is_unkept = True
         state_before, progress_before = run.state, run.prompt_processed
         for event in events:
             run.apply(event)
@@ -161,45 +240,11 @@ class ChatSession(QObject):
             # The reading task itself was cut off (the loop is closing): say so and keep the text.
             run.apply(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
         self._ticks.stop()
-        self._generation = None
-        self._run = None
-        for message in self.conversation.messages:
-            if message.run is run:
-                message.text = run.text
+        self._keeps.stop()
+        answer = self._answer_message
+        self._generation = self._run = self._answer_message = None
+        if answer is not None:
+            answer.text = run.text
+            self._store.save_messages(self.conversation, [answer])
         self.run_finished.emit(run)
         self.is_running_changed.emit(False)
-
-
-def request_for(conversation: Conversation, model: ModelInfo | None) -> GenerationRequest:
-    """Return the request that answers the last message of a conversation."""
-    settings = conversation.settings
-    messages: list[Message] = []
-    if settings.system_prompt.strip():
-        messages.append(Message("system", settings.system_prompt))
-    for message in _answered(conversation.messages):
-        messages.append(Message(message.role, message.text))
-    return GenerationRequest(
-        messages=tuple(messages),
-        sampling=Sampling(temperature=settings.temperature),
-        stops=StopRules(strings=conversation.enabled_stops()),
-        max_tokens=settings.max_tokens,
-        thinking=settings.is_thinking if model is not None and model.can_think else None,
-    )
-
-
-def _answered(messages: list[ChatMessage]) -> list[ChatMessage]:
-    """Leave out questions that were refused or failed without a word, and their answers."""
-    kept: list[ChatMessage] = []
-    for message in messages:
-        run = message.run
-        if run is not None and not message.text and _went_wrong(run):
-            if kept and kept[-1].role == "user":
-                kept.pop()
-            continue
-        kept.append(message)
-    return kept
-
-
-def _went_wrong(run: Run) -> bool:
-    is_error = run.finished is not None and run.finished.stop.kind is StopKind.ERROR
-    return run.state is RunState.REFUSED or is_error

@@ -4,7 +4,15 @@ from engine.events import Finished, tokens_per_s
 from engine.stopping.record import StopKind
 from ui.viewmodels.runs import Run, RunState
 from ui.visible import escaped
-from ui.wording import channel_name, figure, position, seconds, verdict
+from ui.wording import (
+    INTERRUPTED_DETAIL,
+    INTERRUPTED_SENTENCE,
+    channel_name,
+    figure,
+    position,
+    seconds,
+    verdict,
+)
 
 
 def markdown_report(run: Run, question: str = "") -> str:
@@ -12,6 +20,8 @@ def markdown_report(run: Run, question: str = "") -> str:
     lines = ["### Why the answer stopped", ""]
     if run.state is RunState.REFUSED:
         lines += [f"The request was refused: {run.refusal}", ""]
+    elif run.state is RunState.INTERRUPTED:
+        lines += [f"{INTERRUPTED_SENTENCE} {INTERRUPTED_DETAIL}", ""]
     elif run.finished is None:
         lines += ["The answer is still running.", ""]
     else:
@@ -32,6 +42,8 @@ def _rows(run: Run) -> list[tuple[str, str]]:
     listed = ", ".join(_code(stop) for stop in run.stops)
     rows.append(("Stop sequences", listed or "none"))
     rows.append(("Limit", "none" if run.max_tokens is None else f"{run.max_tokens} tokens"))
+    if run.continued_chars:
+        rows.append(("Continues", f"an earlier answer of {run.continued_chars} characters"))
     if run.finished is not None:
         rows += _finished_rows(run.finished, run.max_tokens)
     return rows

@@ -5,7 +5,7 @@ Plain records without Qt; changed on the main thread only.
 
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from engine.chat import ToolCall
@@ -18,16 +18,24 @@ from engine.events import (
     TokenTrace,
     ToolCallDelta,
 )
+from engine.stopping.record import Channel, StopKind
 
 
 class RunState(StrEnum):
-    """The stages of a run. ``REFUSED`` ones never reached the model."""
+    """The stages of a run.
+
+    ``REFUSED`` ones never reached the model; ``INTERRUPTED`` ones were cut off with the program.
+    """
 
     QUEUED = "queued"
     PREFILL = "prefill"
     STREAMING = "streaming"
     FINISHED = "finished"
     REFUSED = "refused"
+    INTERRUPTED = "interrupted"
+
+
+_CONTINUED = (StopKind.MAX_TOKENS, StopKind.CANCELLED, StopKind.STOP_STRING, StopKind.STOP_TOKEN)
 
 
 @dataclass(eq=False)
@@ -48,6 +56,7 @@ class Run:
         prompt_cached: Prompt tokens that needed no reading.
         finished: The engine's last word, once there is one.
         refusal: Why it was refused, for ``REFUSED``.
+        continued_chars: Characters of its text that an earlier answer had, which it continues.
         is_cancelling: Whether a cancel has been asked for and has not yet ended it.
         started_at: Unix time of the request, in seconds.
         id: Unique.
@@ -66,6 +75,7 @@ class Run:
     prompt_cached: int = 0
     finished: Finished | None = None
     refusal: str = ""
+    continued_chars: int = 0
     is_cancelling: bool = False
     started_at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -74,7 +84,16 @@ class Run:
     @property
     def is_over(self) -> bool:
         """Whether nothing more will come."""
-        return self.state in (RunState.FINISHED, RunState.REFUSED)
+        return self.state in (RunState.FINISHED, RunState.REFUSED, RunState.INTERRUPTED)
+
+    @property
+    def can_be_continued(self) -> bool:
+        """Whether the model could go on where this answer ends."""
+        if not self.text.strip() or self.tool_calls:
+            return False
+        if self.state is RunState.INTERRUPTED:
+            return True
+        return self.finished is not None and self.finished.stop.kind in _CONTINUED
 
     def apply(self, event: Event) -> None:
         """Take one event of the engine into the record."""
@@ -100,10 +119,17 @@ class Run:
             case Finished():
                 self._end_thinking()
                 self.state = RunState.FINISHED
-                self.finished = event
+                self.finished = self._placed(event)
                 self.is_cancelling = False
             case TokenTrace():
                 pass
+
+    def _placed(self, finished: Finished) -> Finished:
+        """Return the end with its place in the whole text, not in what was added to it."""
+        if not self.continued_chars or finished.stop.channel is not Channel.TEXT:
+            return finished
+        offset = finished.stop.text_offset + self.continued_chars
+        return replace(finished, stop=replace(finished.stop, text_offset=offset))
 
     def _end_thinking(self) -> None:
         if self._thinking_began_s is not None and self.thinking_s is None:

@@ -3,6 +3,7 @@
 Main thread. Knows no HTTP: the application composes it with something that can start and stop.
 """
 
+import errno
 from typing import Literal, Protocol
 
 from PySide6.QtCore import QObject, Signal
@@ -40,7 +41,10 @@ class ServerSwitch(QObject):
         self._control = control
         self._tasks = Tasks()
         self._is_wanted = False
+        self._is_stale = False
         self.stage: ServerStage = "off"
+        self.is_port_taken = False
+        self.is_on_network = False
         self.url = ""
         self.message = ""
 
@@ -59,14 +63,29 @@ class ServerSwitch(QObject):
         else:
             self._tasks.start(self._follow(), "server switch")
 
+    def show_reach(self, is_on_network: bool) -> None:
+        """Say whether other computers can reach the server while it is on."""
+        if is_on_network != self.is_on_network:
+            self.is_on_network = is_on_network
+            self.changed.emit()
+
+    def restart(self) -> None:
+        """Let a running server begin anew, with settings that are others now."""
+        if not self._is_wanted:
+            return
+        self._is_stale = True
+        if self.stage not in ("starting", "stopping"):
+            self._tasks.start(self._follow(), "server switch")
+
     async def finish(self) -> None:
         """Stop the server and wait for it."""
         self.turn(False)
         await self._tasks.finish()
 
     async def _follow(self) -> None:
-        while self._is_wanted != (self.stage == "on"):
-            if self._is_wanted:
+        while self._is_wanted != (self.stage == "on") or (self._is_stale and self.stage == "on"):
+            if self._is_wanted and self.stage != "on":
+                self._is_stale = False
                 await self._start()
             else:
                 await self._stop()
@@ -77,6 +96,7 @@ class ServerSwitch(QObject):
             self.url = await self._control.start()
         except Exception as error:  # the control's own errors are not known here
             self._is_wanted = False
+            self.is_port_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
             self.message = str(error) or type(error).__name__
             self._set("failed", keep_message=True)
         else:
@@ -98,4 +118,5 @@ class ServerSwitch(QObject):
         self.stage = stage
         if not keep_message:
             self.message = ""
+            self.is_port_taken = False
         self.changed.emit()

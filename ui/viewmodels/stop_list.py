@@ -228,6 +228,11 @@ class StopListModel(QAbstractTableModel):
         if len(after) < len(self._entries):
             self._push("remove", after, min(min(gone), len(after) - 1))
 
+    def replace_all(self, entries: Sequence[StopEntry], what: str) -> None:
+        """Put another list in this one's place; ``what`` names the change for undo."""
+        if list(entries) != self._entries and self._accepts(list(entries)):
+            self._push(what, list(entries), len(entries) - 1)
+
     def move(self, row: int, to_row: int) -> None:
         """Put a row where ``to_row`` is now; beyond the ends does nothing."""
         if row == to_row or not 0 <= to_row < len(self._entries):

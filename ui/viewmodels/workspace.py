@@ -5,30 +5,40 @@ Main thread. Knows no widgets; the main window and the panels render it.
 
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.service import Engine
 from ui.viewmodels.chat import ChatSession
-from ui.viewmodels.conversations import (
-    Conversation,
-    ConversationList,
-    ConversationSettings,
-    ConversationStore,
-    MemoryConversationStore,
-)
+from ui.viewmodels.conversation_list import ConversationList
+from ui.viewmodels.conversations import Conversation, ConversationSettings
+from ui.viewmodels.library import Library
+from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.model_state import ModelState
+from ui.viewmodels.preset_list import PresetList
+from ui.viewmodels.presets import Preset
 from ui.viewmodels.runs import Run
+from ui.viewmodels.search import Search
 from ui.viewmodels.server import ServerControl, ServerSwitch
 from ui.viewmodels.stop_list import StopListModel
+from ui.viewmodels.storing import ConversationStore, MemoryConversationStore
+from ui.viewmodels.tasks import Tasks
+
+_DRAFT_KEPT_AFTER_MS = 400
 
 
 class OpenConversation(QObject):
     """A conversation with its session and its stop list; lives on while another one is shown."""
 
-    def __init__(self, engine: Engine, conversation: Conversation, parent: QObject) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        conversation: Conversation,
+        store: ConversationStore,
+        parent: QObject,
+    ) -> None:
         super().__init__(parent)
         self.conversation = conversation
-        self.session = ChatSession(engine, conversation, self)
+        self.session = ChatSession(engine, conversation, self, store)
         self.stops = StopListModel(conversation.stops, self)
         self.shown_run: Run | None = None
         self.stops.edited.connect(self._keep_stops)
@@ -44,9 +54,11 @@ class Workspace(QObject):
         opened: Another conversation is shown; carries its ``OpenConversation``.
         run_shown: The stop panel shows another run; carries the ``Run`` or None.
         settings_changed: The open conversation's settings are others now.
+        message_wanted: A message of the open conversation is to be seen; carries it.
     """
 
     opened = Signal(object)
+    message_wanted = Signal(object)
     run_shown = Signal(object)
     settings_changed = Signal()
 
@@ -62,9 +74,18 @@ class Workspace(QObject):
         self._open: dict[str, OpenConversation] = {}
         self.model = ModelState(engine, self)
         self.server = None if server is None else ServerSwitch(server, self)
-        self.conversations = ConversationList(store or MemoryConversationStore(), self)
+        self.store: ConversationStore = store or MemoryConversationStore()
+        self._tasks = Tasks()
+        self._wanted: Conversation | None = None
+        self.conversations = ConversationList(self.store, self)
+        self.search = Search(self.store, self)
+        self.presets = PresetList(self.store, self)
+        self.library = Library(self.store, self.conversations, self)
+        self._drafts = QTimer(self, singleShot=True, interval=_DRAFT_KEPT_AFTER_MS)
+        self._drafts.timeout.connect(self.keep_draft)
         self.model.changed.connect(self._offer_tokenizer)
         self.conversations.restored.connect(self.open)
+        self.library.added.connect(self.open)
         self.current = self._opened(self._first())
 
     # -- intents ---------------------------------------------------------------------------
@@ -77,13 +98,30 @@ class Workspace(QObject):
         """Show an empty conversation."""
         self.open(self.conversations.create())
 
+    def take_in(self, conversation: Conversation) -> None:
+        """Add a conversation to the list and show it."""
+        self.conversations.insert(conversation)
+        self.open(conversation)
+
     def open(self, conversation: Conversation) -> None:
-        """Show a conversation."""
-        if self.current.conversation is conversation:
+        """Show a conversation, at once if its messages are in memory."""
+        self._wanted = conversation
+        if conversation.is_loaded:
+            self._show(conversation)
+        else:
+            self._tasks.start(self._load_and_open(conversation), "open a conversation")
+
+    def open_at(self, conversation_id: str, message_id: str | None) -> None:
+        """Show a conversation at one of its messages, whatever version that belongs to."""
+        conversation = self.conversations.with_id(conversation_id)
+        if conversation is None:
             return
-        self.current = self._opened(conversation)
-        self.opened.emit(self.current)
-        self.run_shown.emit(self.current.shown_run)
+        if message_id is None:
+            self.open(conversation)
+        else:
+            self._wanted = conversation
+            work = self._load_and_open(conversation, message_id)
+            self._tasks.start(work, "open a conversation at a message")
 
     def delete(self, conversation: Conversation) -> None:
         """Delete a conversation, ending its answer; another one is shown in its place."""
@@ -99,15 +137,47 @@ class Workspace(QObject):
     def send(self, text: str) -> bool:
         """Ask the open conversation's model; returns whether it was sent."""
         current = self.current
-        if self.model.stage != "ready":
+        if not self._is_ready:
             return False
         run = current.session.send(text)
         if run is None:
             return False
-        self.conversations.name_after(current.conversation, text)
-        self.conversations.touch(current.conversation)
-        self.show_run(run)
+        self._follow(run, text)
         return True
+
+    def edit(self, question: ChatMessage, text: str) -> bool:
+        """Ask another question in a question's place; returns whether it was sent."""
+        return self._is_ready and self._follow(self.current.session.edit(question, text))
+
+    def regenerate(self, answer: ChatMessage) -> bool:
+        """Answer a question once more; returns whether that was begun."""
+        return self._is_ready and self._follow(self.current.session.regenerate(answer))
+
+    def continue_answer(self, answer: ChatMessage) -> bool:
+        """Let the model go on with an answer; returns whether that was begun."""
+        return self._is_ready and self._follow(self.current.session.continue_answer(answer))
+
+    def show_version(self, message: ChatMessage, step: int) -> None:
+        """Show the version before (-1) or after (1) one that is shown."""
+        versions = self.current.conversation.tree.versions(message)
+        place = versions.index(message) + step
+        if 0 <= place < len(versions) and not self.current.session.is_running:
+            self.current.session.show_version(versions[place])
+            shown = self.current.conversation.messages
+            answer = next((m.run for m in reversed(shown) if m.run is not None), None)
+            self.show_run(answer)
+            self.conversations.repaint(self.current.conversation)
+
+    def change_draft(self, text: str) -> None:
+        """Note what stands in the composer; it is stored a moment later."""
+        if self.current.conversation.draft != text:
+            self.current.conversation.draft = text
+            self._drafts.start()
+
+    def keep_draft(self) -> None:
+        """Store the draft now."""
+        self._drafts.stop()
+        self.conversations.changed(self.current.conversation)
 
     def cancel(self) -> None:
         """End the open conversation's running answer."""
@@ -125,6 +195,16 @@ class Workspace(QObject):
             self.conversations.changed(self.current.conversation)
             self.settings_changed.emit()
 
+    def use_preset(self, preset: Preset) -> None:
+        """Give the open conversation a preset's settings and stop list, which can be undone."""
+        self.change_settings(preset.settings)
+        self.current.stops.replace_all(preset.stops, f"use preset {preset.name}")
+
+    def save_preset(self, name: str) -> None:
+        """Keep the open conversation's settings and stop list under a name."""
+        conversation = self.current.conversation
+        self.presets.keep(Preset(name, conversation.settings, tuple(conversation.stops)))
+
     def cancel_all(self) -> None:
         """End every running answer."""
         for opened in self._open.values():
@@ -132,23 +212,66 @@ class Workspace(QObject):
 
     async def finish(self) -> None:
         """End all that is under way: answers, loading, the server."""
+        if self._drafts.isActive():
+            self.keep_draft()
         for opened in list(self._open.values()):
             await opened.session.finish()
+        await self._tasks.finish()
+        await self.search.finish()
+        await self.library.finish()
+        await self.store.settled()
         await self.model.finish()
         if self.server is not None:
             await self.server.finish()
 
     # -- inside ----------------------------------------------------------------------------
 
+    @property
+    def _is_ready(self) -> bool:
+        return self.model.stage == "ready"
+
+    def _follow(self, run: Run | None, question: str = "") -> bool:
+        """Show a run that was begun; returns whether one was."""
+        if run is None:
+            return False
+        self.conversations.name_after(self.current.conversation, question)
+        self.conversations.touch(self.current.conversation)
+        self.show_run(run)
+        return True
+
+    async def _load_and_open(
+        self, conversation: Conversation, message_id: str | None = None
+    ) -> None:
+        await self.store.fill(conversation)
+        if self._wanted is not conversation or not conversation.is_loaded:
+            return  # another one has been asked for meanwhile, or it can not be read
+        self._show(conversation)
+        message = conversation.tree.get(message_id) if message_id else None
+        if message is not None:
+            self.current.session.show_version(message)
+            self.message_wanted.emit(message)
+
+    def _show(self, conversation: Conversation) -> None:
+        if self.current.conversation is conversation:
+            return
+        if self._drafts.isActive():
+            self.keep_draft()
+        self.current = self._opened(conversation)
+        self.opened.emit(self.current)
+        self.run_shown.emit(self.current.shown_run)
+
     def _first(self) -> Conversation:
-        if self.conversations.rowCount():
-            return self.conversations.at(0)
+        """Return what was last worked on, as far as it is in memory, or a new conversation."""
+        every = map(self.conversations.at, range(self.conversations.rowCount()))
+        loaded = [conversation for conversation in every if conversation.is_loaded]
+        if loaded:
+            return max(loaded, key=lambda conversation: conversation.updated_at)
         return self.conversations.create()
 
     def _opened(self, conversation: Conversation) -> OpenConversation:
         opened = self._open.get(conversation.id)
         if opened is None:
-            opened = OpenConversation(self._engine, conversation, self)
+            opened = OpenConversation(self._engine, conversation, self.store, self)
             if self.model.stage == "ready":
                 opened.stops.set_tokenizer(self._engine.tokenize)
             repaint = lambda *_: self.conversations.changed(conversation)  # noqa: E731

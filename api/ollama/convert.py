@@ -1,0 +1,203 @@
+"""Between Ollama's types and the domain's. Pure functions, no web framework."""
+
+import json
+from typing import Any, assert_never
+
+from api.errors import ApiError, ErrorKind, invalid, unsupported
+from api.extension import scope_of
+from api.ollama.wire import AnswerParams, ChatMessage, ChatParams, GenerateParams, Options
+from api.sampling import nucleus
+from engine.chat import Message, Tool, ToolCall
+from engine.errors import InvalidRequest
+from engine.events import Finished
+from engine.request import GenerationRequest, OutputConstraint, Sampling
+from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopRules, checked_strings
+
+_SEEDS = 2**64
+_NS = 1_000_000_000
+
+
+# -- requests ---------------------------------------------------------------------------------
+
+
+def chat_from_wire(params: ChatParams) -> GenerationRequest:
+    """Return what ``/api/chat`` asks for.
+
+    Raises:
+        ApiError: A feature is not supported, or a field is wrong; the error names it.
+        InvalidRequest: A stop is wrong; the message names its index.
+    """
+    messages = params.messages or []
+    for index, message in enumerate(messages):
+        if message.images:
+            raise unsupported(("messages", index, "images"), "input other than text")
+    return GenerationRequest(
+        messages=_turns(messages),
+        tools=tuple(
+            Tool(
+                tool.function.name, tool.function.description or "", tool.function.parameters or {}
+            )
+            for tool in params.tools or []
+        ),
+        **_common(params),
+    )
+
+
+def generate_from_wire(params: GenerateParams) -> GenerationRequest:
+    """Return what ``/api/generate`` asks for; raises as ``chat_from_wire`` does."""
+    for name, what in (
+        ("images", "input other than text"),
+        ("suffix", "filling in the middle"),
+        ("template", "a template of the request's own"),
+        ("context", "the context of an earlier answer"),
+    ):
+        if getattr(params, name):
+            raise unsupported((name,), what)
+    if params.raw:
+        if params.system:
+            raise invalid(("system",), "cannot be used with raw; write it into the prompt")
+        return GenerationRequest(prompt=params.prompt or "", **_common(params))
+    system = (Message("system", params.system),) if params.system else ()
+    return GenerationRequest(
+        messages=(*system, Message("user", params.prompt or "")), **_common(params)
+    )
+
+
+def _common(params: AnswerParams) -> dict[str, Any]:
+    if params.logprobs or params.top_logprobs:
+        raise unsupported(("logprobs",), "returning log-probabilities")
+    options = params.options if params.options is not None else Options()
+    _refuse_samplers(options)
+    top_p, top_k = nucleus(options.top_p, options.top_k)
+    # The reference's default of -1 means a new draw each time.
+    seed = None if options.seed in (None, -1) else options.seed
+    wanted = options.num_predict
+    return {
+        "thinking": None if params.think is None else params.think is not False,
+        "sampling": Sampling(
+            temperature=options.temperature,
+            top_p=top_p,
+            top_k=top_k,
+            min_p=options.min_p,
+            repetition_penalty=options.repeat_penalty,
+            presence_penalty=options.presence_penalty,
+            frequency_penalty=options.frequency_penalty,
+            seed=None if seed is None else seed % _SEEDS,
+        ),
+        "stops": StopRules(strings=_stop_strings(options.stop), scope=scope_of(params.fullstop)),
+        "max_tokens": wanted if wanted is not None and wanted > 0 else None,
+        "constraint": _constraint(params.format),
+    }
+
+
+def _refuse_samplers(options: Options) -> None:
+    for name, off in (("typical_p", (None, 1.0)), ("tfs_z", (None, 1.0)), ("mirostat", (None, 0))):
+        if getattr(options, name) not in off:
+            raise unsupported(("options", name), f"{name}")
+
+
+def _constraint(form: object) -> OutputConstraint | None:
+    match form:
+        case None | "":
+            return None
+        case "json":
+            return OutputConstraint()
+        case dict():
+            return OutputConstraint(json_schema=form)
+        case _:
+            raise invalid(("format",), 'must be "json" or a JSON schema')
+
+
+def _stop_strings(stop: object) -> tuple[str, ...]:
+    match stop:
+        case None:
+            return ()
+        case str():
+            try:
+                return checked_strings([stop], "options.stop")
+            except InvalidRequest as error:
+                raise invalid(("options", "stop"), error.reason) from None
+        case list():
+            return checked_strings(stop, "options.stop")
+        case _:
+            raise invalid(("options", "stop"), "must be a list of strings")
+
+
+def _turns(messages: list[ChatMessage]) -> tuple[Message, ...]:
+    """Return the conversation; results without an id belong to the calls in their order."""
+    turns: list[Message] = []
+    open_calls: list[ToolCall] = []
+    for message in messages:
+        text = message.content or ""
+        if message.role == "tool":
+            turns.append(_result(message, text, open_calls))
+            continue
+        calls = tuple(
+            ToolCall(
+                call.id or f"call_{len(turns)}_{index}",
+                call.function.name,
+                json.dumps(call.function.arguments, ensure_ascii=False),
+            )
+            for index, call in enumerate(message.tool_calls or [])
+        )
+        open_calls = list(calls) or open_calls
+        turns.append(Message(message.role, text, thinking=message.thinking or "", tool_calls=calls))
+    return tuple(turns)
+
+
+def _result(message: ChatMessage, text: str, open_calls: list[ToolCall]) -> Message:
+    """Return a tool's turn, and take the call that it answers from the open ones."""
+    for index, call in enumerate(open_calls):
+        asked_for = message.tool_call_id or call.id
+        if call.id == asked_for and message.tool_name in (None, call.name):
+            del open_calls[index]
+            return Message("tool", text, tool_call_id=call.id, name=call.name)
+    return Message("tool", text, tool_call_id=message.tool_call_id, name=message.tool_name)
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+def done_reason_to_wire(stop: StopInfo) -> str:
+    """Return ``done_reason``; this API has no word for what matched."""
+    match stop.kind:
+        case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN | StopKind.TOOL_CALL:
+            return "stop"
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
+            return "length"
+        case StopKind.ERROR:
+            return "error"
+        case StopKind.CANCELLED:
+            raise ApiError(ErrorKind.UNAVAILABLE, "the generation was cancelled on the server")
+        case _:
+            assert_never(stop.kind)
+
+
+def counts_to_wire(finished: Finished) -> dict[str, int]:
+    """Return the counts and durations (nanoseconds) of the last line."""
+    usage, timing = finished.usage, finished.timing
+    return {
+        "total_duration": round(timing.total_s * _NS),
+        "load_duration": 0,
+        "prompt_eval_count": usage.prompt_tokens,
+        "prompt_eval_duration": round(timing.prefill_s * _NS),
+        "eval_count": usage.output_tokens,
+        "eval_duration": round(timing.decode_s * _NS),
+    }
+
+
+def call_to_wire(call: ToolCall, index: int) -> dict[str, Any]:
+    """Return a call as this API spells it: arguments are an object."""
+    return {
+        "id": f"call_{call.id}",
+        "function": {"index": index, "name": call.name, "arguments": _arguments(call.arguments)},
+    }
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {"arguments": text}
+    return value if isinstance(value, dict) else {"arguments": value}

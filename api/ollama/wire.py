@@ -1,0 +1,175 @@
+"""The request types of Ollama's API, spelled as in its reference.
+
+Only shapes: what they mean is ``convert``'s business. Unknown fields are ignored. Any thread.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from api.body import WireModel
+from api.extension import FullstopOptions
+
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
+
+
+class Options(WireModel):
+    """``options``: how the answer is drawn, and what ends it.
+
+    What concerns memory and threads (``num_ctx``, ``num_gpu`` …) is accepted and changes nothing.
+    """
+
+    # A string, a list or null: checked by the rule that all surfaces share.
+    stop: Any = None
+    # -1 and -2 are "until it ends by itself", as is 0.
+    num_predict: int | None = Field(default=None, ge=-2)
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
+    top_k: int | None = Field(default=None, ge=-1)
+    top_p: _Share | None = None
+    min_p: _Share | None = None
+    repeat_penalty: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    presence_penalty: _Penalty | None = None
+    frequency_penalty: _Penalty | None = None
+    typical_p: float | None = None
+    tfs_z: float | None = None
+    mirostat: int | None = None
+
+
+class CalledFunction(WireModel):
+    """What was called, and with what."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class ToolCallParam(WireModel):
+    """A call that an earlier answer made."""
+
+    id: str | None = None
+    function: CalledFunction
+
+
+class ChatMessage(WireModel):
+    """One turn."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None = None
+    thinking: str | None = None
+    images: list[Any] | None = None
+    tool_calls: list[ToolCallParam] | None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+
+
+class FunctionParam(WireModel):
+    """A function that the client runs."""
+
+    name: str = Field(min_length=1)
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class ToolParam(WireModel):
+    """A tool that the model may call."""
+
+    type: str | None = None
+    function: FunctionParam
+
+
+class AnswerParams(WireModel):
+    """What ``/api/chat`` and ``/api/generate`` have in common."""
+
+    model: str
+    stream: bool | None = None
+    format: Any = None
+    options: Options | None = None
+    think: bool | Literal["low", "medium", "high"] | None = None
+    keep_alive: Any = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    fullstop: FullstopOptions | None = None
+
+
+class ChatParams(AnswerParams):
+    """``POST /api/chat``; no messages ask whether the model is there."""
+
+    messages: list[ChatMessage] | None = None
+    tools: list[ToolParam] | None = None
+
+
+class GenerateParams(AnswerParams):
+    """``POST /api/generate``; no prompt asks whether the model is there."""
+
+    prompt: str | None = None
+    suffix: str | None = None
+    system: str | None = None
+    template: str | None = None
+    context: list[int] | None = None
+    raw: bool | None = None
+    images: list[Any] | None = None
+
+
+class ShowParams(WireModel):
+    """``POST /api/show``."""
+
+    model: str | None = None
+    name: str | None = None
+
+
+class OllamaError(BaseModel):
+    """What every failure looks like."""
+
+    error: str
+
+
+class OllamaAnswer(BaseModel):
+    """One line of an answer; the last has ``done`` and the counts."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str
+    created_at: str
+    done: bool
+    done_reason: Literal["stop", "length", "load", "error"] | None = None
+    total_duration: int | None = Field(default=None, description="in nanoseconds")
+    load_duration: int | None = None
+    prompt_eval_count: int | None = None
+    prompt_eval_duration: int | None = None
+    eval_count: int | None = None
+    eval_duration: int | None = None
+
+
+class OllamaChatAnswer(OllamaAnswer):
+    """A line of ``/api/chat``."""
+
+    message: dict[str, Any]
+
+
+class OllamaGenerateAnswer(OllamaAnswer):
+    """A line of ``/api/generate``."""
+
+    response: str
+    thinking: str | None = None
+
+
+class OllamaModels(BaseModel):
+    """``GET /api/tags`` and ``GET /api/ps``."""
+
+    models: list[dict[str, Any]]
+
+
+class OllamaVersion(BaseModel):
+    """``GET /api/version``."""
+
+    version: str
+
+
+class OllamaModel(BaseModel):
+    """``POST /api/show``."""
+
+    details: dict[str, Any]
+    model_info: dict[str, Any]
+    capabilities: list[str]
+    modified_at: str

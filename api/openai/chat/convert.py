@@ -1,0 +1,205 @@
+"""Between Chat Completions' types and the domain's. Pure functions, no web framework."""
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from api.errors import invalid, unsupported
+from api.extension import is_report_wanted, report_to_wire
+from api.openai.calls import call_to_wire
+from api.openai.chat.wire import (
+    AssistantMessage,
+    ChatCompletionParams,
+    ChatMessage,
+    SystemMessage,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+)
+from api.openai.decoding import choices_of, sampling_of, stops_of, thinking_of
+from api.openai.endings import stop_to_wire, usage_to_wire
+from api.openai.logprobs import TokenTexts, aligned, entries_to_wire
+from api.openai.output_format import constraint_of
+from api.openai.tool_choice import chosen_tools
+from engine.chat import Message, Tool, ToolCall
+from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
+from engine.request import GenerationRequest, OutputConstraint, TraceLevel
+
+# -- requests ---------------------------------------------------------------------------------
+
+
+def requests_from_wire(
+    params: ChatCompletionParams, *, strict: bool = False
+) -> list[GenerationRequest]:
+    """Return what a request asks for: one generation for each of its ``n`` choices.
+
+    Raises: as ``request_from_wire``.
+    """
+    return choices_of(request_from_wire(params, strict=strict), params.n or 1)
+
+
+def request_from_wire(params: ChatCompletionParams, *, strict: bool = False) -> GenerationRequest:
+    """Return what a request asks of each of its choices.
+
+    Args:
+        params: The request.
+        strict: Refuse what the hosted API refuses.
+
+    Raises:
+        ApiError: A feature is not supported, or a field is wrong; the error names it.
+        InvalidRequest: A stop is wrong; the message names its index.
+    """
+    _refuse_unsupported(params)
+    tool_names: dict[str, str] = {}
+    tools, tool_choice = chosen_tools(
+        params.tool_choice,
+        [
+            Tool(
+                tool.function.name, tool.function.description or "", tool.function.parameters or {}
+            )
+            for tool in params.tools or []
+        ],
+    )
+    return GenerationRequest(
+        messages=tuple(_turn(message, tool_names) for message in params.messages),
+        tools=tools,
+        tool_choice=tool_choice,
+        thinking=thinking_of(params, params.reasoning_effort),
+        sampling=sampling_of(params),
+        stops=stops_of(params, strict=strict),
+        max_tokens=params.max_completion_tokens or params.max_tokens,
+        constraint=_constraint(params),
+        trace=TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
+        top_logprobs=params.top_logprobs or 0,
+    )
+
+
+def allows_parallel_calls(params: ChatCompletionParams) -> bool:
+    """Whether an answer may call more than one tool."""
+    return params.parallel_tool_calls is not False
+
+
+def _refuse_unsupported(params: ChatCompletionParams) -> None:
+    if params.top_logprobs and not params.logprobs:
+        raise invalid(("top_logprobs",), "is possible only where logprobs is true")
+    if params.functions:
+        raise invalid(("functions",), "is not supported by this server; send tools instead")
+    if "audio" in (params.modalities or []):
+        raise unsupported(("modalities",), "audio output")
+
+
+def _constraint(params: ChatCompletionParams) -> OutputConstraint | None:
+    wanted = params.response_format
+    if wanted is None:
+        return None
+    path = ("response_format",)
+    schema = wanted.json_schema.json_schema if wanted.json_schema is not None else None
+    return constraint_of(wanted.type, schema, path, (*path, "json_schema", "schema"))
+
+
+def _turn(message: ChatMessage, tool_names: dict[str, str]) -> Message:
+    match message:
+        case SystemMessage():
+            return Message("system", _text(message.content))
+        case UserMessage():
+            return Message("user", _text(message.content))
+        case ToolMessage():
+            return Message(
+                "tool",
+                _text(message.content),
+                tool_call_id=message.tool_call_id,
+                name=tool_names.get(message.tool_call_id),
+            )
+        case AssistantMessage():
+            calls = message.tool_calls or []
+            tool_names.update((call.id, call.function.name) for call in calls)
+            # An answer's parts are one text that was cut up, and a prefill must not grow a line.
+            return Message(
+                "assistant",
+                "".join(
+                    part.text if isinstance(part, TextPart) else part.refusal
+                    for part in message.content
+                ),
+                thinking=message.reasoning_content or "",
+                tool_calls=tuple(
+                    ToolCall(call.id, call.function.name, call.function.arguments or "{}")
+                    for call in calls
+                ),
+            )
+        case _:
+            assert_never(message)
+
+
+def _text(parts: Sequence[TextPart]) -> str:
+    return "\n".join(part.text for part in parts)
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+def response_to_wire(
+    answers: Sequence[tuple[Sequence[Event], Finished]],
+    *,
+    completion_id: str,
+    created: int,
+    model: str,
+    params: ChatCompletionParams,
+    texts: TokenTexts | None = None,
+) -> dict[str, Any]:
+    """Return the whole answer.
+
+    Args:
+        answers: For each choice its events, neighbouring deltas merged, and its end.
+        completion_id: The answer's id.
+        created: Unix time, in seconds.
+        model: The name of the model that answered.
+        params: The request.
+        texts: What token ids stand for, where likelihoods are asked for.
+    """
+    choices = []
+    for index, (events, finished) in enumerate(answers):
+        choice: dict[str, object] = {
+            "index": index,
+            "message": _message(events, params),
+            "logprobs": (
+                logprobs_to_wire(entries_to_wire(aligned(events), texts))
+                if params.logprobs
+                else None
+            ),
+            **stop_to_wire(finished.stop),
+        }
+        if is_report_wanted(params.fullstop):
+            choice["fullstop"] = report_to_wire(finished)
+        choices.append(choice)
+    return {
+        "id": completion_id,
+        "object": "chat.completion",
+        "created": created,
+        "model": model,
+        "choices": choices,
+        "usage": usage_to_wire([finished.usage for _, finished in answers]),
+    }
+
+
+def logprobs_to_wire(entries: Sequence[dict[str, object]]) -> dict[str, object]:
+    """Return a choice's ``logprobs``."""
+    return {"content": list(entries), "refusal": None}
+
+
+def _message(events: Sequence[Event], params: ChatCompletionParams) -> dict[str, object]:
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    thinking = "".join(event.text for event in events if isinstance(event, ThinkingDelta))
+    calls = [
+        call_to_wire(event.call)
+        for event in events
+        if isinstance(event, ToolCallDelta) and (event.index == 0 or allows_parallel_calls(params))
+    ]
+    message: dict[str, object] = {
+        "role": "assistant",
+        "content": text if text or not calls else None,
+        "refusal": None,
+    }
+    if thinking:
+        message["reasoning_content"] = thinking
+    if calls:
+        message["tool_calls"] = calls
+    return message

@@ -1,0 +1,121 @@
+"""What the parameters that OpenAI's three APIs share mean: sampling, stops, thinking, choices.
+
+Pure functions, no web framework. Any thread.
+"""
+
+from dataclasses import replace
+
+from api.errors import invalid
+from api.extension import scope_of
+from api.openai.parameters import GenerationParams
+from api.sampling import nucleus
+from engine.errors import InvalidRequest
+from engine.request import GenerationRequest, Sampling
+from engine.stopping.rules import StopRules, checked_strings
+
+_HOSTED_MAX_STOPS = 4
+# The vendor's seeds are signed; a generator of random numbers takes them as they are in memory.
+_SEEDS = 2**64
+_EFFORTS_WITHOUT_THINKING = ("none", "minimal")
+
+
+def sampling_of(params: GenerationParams) -> Sampling:
+    """Return how tokens are to be drawn.
+
+    Raises:
+        ApiError: A bias is for no token id.
+    """
+    top_p, top_k = nucleus(params.top_p, params.top_k)
+    return Sampling(
+        temperature=params.temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=params.min_p,
+        repetition_penalty=params.repetition_penalty,
+        presence_penalty=params.presence_penalty,
+        frequency_penalty=params.frequency_penalty,
+        logit_bias=_logit_bias(params.logit_bias or {}),
+        seed=None if params.seed is None else params.seed % _SEEDS,
+    )
+
+
+def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
+    """Return where an answer stops.
+
+    Args:
+        params: The request.
+        strict: Refuse more stops than the hosted API takes.
+
+    Raises:
+        ApiError: ``stop`` is neither a string nor a list nor null.
+        InvalidRequest: One of the stops is wrong; the message names its index.
+    """
+    return StopRules(
+        strings=_stop_strings(params.stop, strict),
+        token_ids=tuple(dict.fromkeys(params.stop_token_ids or ())),
+        scope=scope_of(params.fullstop),
+        include_stop=bool(params.include_stop_str_in_output),
+        ignore_eos=bool(params.ignore_eos),
+        min_tokens=params.min_tokens or 0,
+    )
+
+
+def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
+    """Return the switch that is nearest to the template; None leaves it to the template.
+
+    Args:
+        params: The request.
+        effort: The effort of reasoning that the API's own field asks for.
+    """
+    kwargs = params.chat_template_kwargs
+    if kwargs is not None and kwargs.enable_thinking is not None:
+        return kwargs.enable_thinking
+    if params.enable_thinking is not None:
+        return params.enable_thinking
+    if effort is not None:
+        return effort not in _EFFORTS_WITHOUT_THINKING
+    return None
+
+
+def choices_of(request: GenerationRequest, count: int) -> list[GenerationRequest]:
+    """Return a generation for each of ``count`` choices.
+
+    Choices of one seed differ among each other and are the same again next time.
+    """
+    seed = request.sampling.seed
+    if seed is None:
+        return [request] * count
+    return [
+        replace(request, sampling=replace(request.sampling, seed=(seed + index) % _SEEDS))
+        for index in range(count)
+    ]
+
+
+def _stop_strings(stop: object, strict: bool) -> tuple[str, ...]:
+    match stop:
+        case None:
+            return ()
+        case str():
+            try:
+                return checked_strings([stop], "stop")
+            except InvalidRequest as error:
+                raise invalid(("stop",), error.reason) from None
+        case list():
+            if strict and len(stop) > _HOSTED_MAX_STOPS:
+                raise invalid(
+                    ("stop",),
+                    f"at most {_HOSTED_MAX_STOPS} stop sequences are allowed, got {len(stop)}",
+                    code="array_above_max_length",
+                )
+            return checked_strings(stop, "stop")
+        case _:
+            raise invalid(
+                ("stop",), "must be a string, a list of strings or null", code="invalid_type"
+            )
+
+
+def _logit_bias(biases: dict[str, float]) -> tuple[tuple[int, float], ...]:
+    for key in biases:
+        if not (key.isascii() and key.isdigit()):
+            raise invalid(("logit_bias", key), "must be a token id in decimal digits")
+    return tuple((int(key), bias) for key, bias in biases.items())

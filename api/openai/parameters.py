@@ -1,0 +1,52 @@
+"""Request parameters that OpenAI's three APIs share, with those of their open relatives.
+
+Only shapes: what they mean is ``decoding``'s business. Unknown fields are ignored. Any thread.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from api.body import WireModel
+from api.extension import FullstopOptions
+
+_Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class ChatTemplateKwargs(WireModel):
+    """Switches of the chat template, as open servers take them."""
+
+    enable_thinking: bool | None = None
+
+
+class StreamOptions(WireModel):
+    """What a stream carries beside the answer."""
+
+    include_usage: bool | None = None
+
+
+class GenerationParams(WireModel):
+    """How an answer is drawn, where it stops, and whether it is streamed."""
+
+    model: str
+    stream: bool | None = None
+    # A string, a list or null: checked by the rule that all surfaces share.
+    stop: Any = None
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    top_p: _Share | None = None
+    presence_penalty: _Penalty | None = None
+    frequency_penalty: _Penalty | None = None
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    # Accepted beyond the reference, as open servers spell them.
+    enable_thinking: bool | None = None
+    chat_template_kwargs: ChatTemplateKwargs | None = None
+    top_k: int | None = Field(default=None, ge=-1)
+    min_p: _Share | None = None
+    repetition_penalty: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    stop_token_ids: list[int] | None = None
+    include_stop_str_in_output: bool | None = None
+    ignore_eos: bool | None = None
+    min_tokens: int | None = Field(default=None, ge=0)
+    fullstop: FullstopOptions | None = None

@@ -1,0 +1,1 @@
+"""Responses, ``POST /v1/responses``."""

@@ -1,0 +1,41 @@
+"""The Responses route: read, convert, run, write. Runs on the server's loop."""
+
+import time
+
+from aiohttp import web
+
+from api.body import parsed
+from api.context import check_model, model_name, new_id, service_of
+from api.json_text import json_text
+from api.openai.responses.convert import request_from_wire
+from api.openai.responses.output import ResponseHead, response_to_wire
+from api.openai.responses.stream import ResponseEncoder
+from api.openai.responses.wire import ResponseParams
+from api.running import batches_of, collected, running
+from api.sse import stream
+
+
+async def create_response(request: web.Request) -> web.StreamResponse:
+    """Answer ``POST /v1/responses``."""
+    service = service_of(request)
+    params = parsed(await request.read(), ResponseParams)
+    check_model(service, params.model)
+    wanted = request_from_wire(params, strict=service.config.strict)
+    async with running(service, [wanted]) as generations:
+        head = ResponseHead(
+            response_id=new_id("resp_"),
+            created=int(time.time()),
+            model=model_name(service, params.model),
+            params=params,
+        )
+        texts = generations[0].vocabulary
+        if params.stream:
+            return await stream(
+                request,
+                batches_of(generations),
+                ResponseEncoder(head, texts),
+                silence_s=service.config.keepalive_s,
+            )
+        events, finished = await collected(generations[0])
+    body = response_to_wire(head, events, finished, texts)
+    return web.json_response(body, dumps=json_text)

@@ -1,0 +1,106 @@
+"""The OpenAPI 3.1 document, made of the table of routes and the types that they take and give.
+
+Pure; nothing in it is written by hand that a route could say itself. Any thread.
+"""
+
+import re
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from api.errors import ApiError, ErrorKind
+from api.openai.errors import CHAT
+from api.routes import Route
+
+_REFERENCES = "#/components/schemas/{model}"
+_DISTRIBUTION = "fullstop-chat"
+_SECURITY = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+}
+
+
+def document(routes: Sequence[Route]) -> dict[str, Any]:
+    """Return the document of a table of routes."""
+    used: dict[type[BaseModel], None] = {}
+    for route in routes:
+        for model in (route.request, route.answer):
+            if model is not None:
+                used[model] = None
+    schemas, definitions = models_json_schema(
+        [(model, "validation") for model in used], ref_template=_REFERENCES
+    )
+    references = {model: schemas[model, "validation"] for model in used}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, references)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Fullstop",
+            "version": _version(),
+            "description": "One local model in the words of several APIs; each tells in its own "
+            "way why an answer ended.",
+        },
+        "paths": paths,
+        "components": {"schemas": definitions.get("$defs", {}), "securitySchemes": _SECURITY},
+    }
+
+
+def _operation(route: Route, references: dict[type[BaseModel], Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": _operation_id(route),
+        "summary": route.description,
+        "tags": [route.dialect.name if route.dialect is not None else "Server"],
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in re.findall(r"{(\w+)}", route.path)
+        ],
+        "responses": {"200": _success(route, references), "default": _failure(route)},
+    }
+    if route.request is not None:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": references[route.request]}},
+        }
+    if route.needs_key:
+        # A key is asked for only where the server has one.
+        operation["security"] = [{}, *({name: []} for name in _SECURITY)]
+    return operation
+
+
+def _operation_id(route: Route) -> str:
+    words = re.findall(r"[A-Za-z0-9]+", route.path) or ["root"]
+    return "_".join([route.method.lower(), *words])
+
+
+def _success(route: Route, references: dict[type[BaseModel], Any]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    if route.answer is not None:
+        content["application/json"] = {"schema": references[route.answer]}
+    elif route.media_type is not None:
+        content[route.media_type] = {}
+    if route.stream is not None:
+        content[route.stream] = {"schema": {"type": "string"}}
+    return {"description": "The answer"} | ({"content": content} if content else {})
+
+
+def _failure(route: Route) -> dict[str, Any]:
+    dialect = route.dialect if route.dialect is not None else CHAT
+    _, body = dialect.render_error(
+        ApiError(ErrorKind.INTERNAL, "what went wrong"), "req_0123456789abcdef"
+    )
+    return {
+        "description": "What went wrong, in the dialect's own envelope",
+        "content": {"application/json": {"schema": {"type": "object"}, "example": body}},
+    }
+
+
+def _version() -> str:
+    try:
+        return version(_DISTRIBUTION)
+    except PackageNotFoundError:
+        return "0"

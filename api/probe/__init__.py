@@ -1,0 +1,1 @@
+"""Finds out what any server does with stops: asks it, compares its answers, reports the faults."""

@@ -1,0 +1,170 @@
+"""Sends the probe's requests: one at a time, within its limits, measured, never raising for a
+server's fault.
+
+Runs on the loop of whoever probes.
+"""
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from api.captures.parsing import parse
+from api.probe.curl import curl_line
+from api.probe.dialects import Ask, Driver, headers
+from api.probe.exchange import Exchange
+
+_MAX_BODY_BYTES = 8 * 1024 * 1024
+_LONGEST_SHORT = 1
+
+
+class LimitReached(Exception):
+    """The probe has sent as many requests, or taken as much time, as it may."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """How much a probe may still do.
+
+    Attributes:
+        max_requests: Requests that may be sent in all.
+        ends_at_s: When it has to end, on the monotonic clock.
+        requests: Requests sent.
+    """
+
+    max_requests: int
+    ends_at_s: float
+    requests: int = 0
+
+    def spend(self) -> None:
+        """Take one request from the budget.
+
+        Raises:
+            LimitReached: There is none left, or no time.
+        """
+        if self.requests >= self.max_requests:
+            raise LimitReached(f"{self.max_requests} requests were sent, as many as it may")
+        if time.monotonic() >= self.ends_at_s:
+            raise LimitReached("the time for the whole probe is used up")
+        self.requests += 1
+
+
+class Client:
+    """Asks one server in one dialect.
+
+    Attributes:
+        driver: The dialect.
+        url: Where requests go.
+        model: The model's name.
+        exchanges: Every answer so far, in order.
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        driver: Driver,
+        base_url: str,
+        *,
+        model: str,
+        api_key: str | None,
+        timeout_s: float,
+        budget: Budget,
+    ) -> None:
+        self.driver = driver
+        self.url = base_url + driver.path
+        self.model = model
+        self.exchanges: list[Exchange] = []
+        self._session = session
+        self._has_key = api_key is not None
+        self._headers = headers(driver.dialect, api_key)
+        self._timeout_s = timeout_s
+        self._budget = budget
+
+    def curl(self, body: Any, *, is_cut: bool = False) -> str:
+        """Return a command that sends this body."""
+        return curl_line(self.url, self.driver.dialect, body, has_key=self._has_key, is_cut=is_cut)
+
+    async def ask(self, ask: Ask) -> Exchange:
+        """Ask and return what came; a fault of the server is in the exchange.
+
+        Raises:
+            LimitReached: The probe may ask no more.
+        """
+        return await self.send(self.driver.body(ask, self.model))
+
+    async def send(self, body: Any, timeout_s: float | None = None) -> Exchange:
+        """Send a body as it is (bytes unchanged, anything else as JSON); as ``ask``."""
+        self._budget.spend()
+        is_streamed = isinstance(body, dict) and bool(body.get("stream"))
+        began_s = time.monotonic()
+        status, problem, found = 0, "", {}
+        received = bytearray()
+        try:
+            async with asyncio.timeout(timeout_s or self._timeout_s):
+                async with self._post(body) as response:
+                    status = response.status
+                    found = {name.lower(): value for name, value in response.headers.items()}
+                    async for part in response.content.iter_any():
+                        received += part
+                        if len(received) > _MAX_BODY_BYTES:
+                            problem = f"the answer is longer than {_MAX_BODY_BYTES} bytes"
+                            break
+        except TimeoutError:
+            problem = f"no whole answer within {timeout_s or self._timeout_s:g} s"
+        except (aiohttp.ClientError, OSError) as error:
+            problem = f"the connection broke: {error or type(error).__name__}"
+        text = received.decode("utf-8", "replace")
+        exchange = Exchange(
+            body=body,
+            status=status,
+            text=text,
+            capture=parse(text, self.driver.dialect),
+            problem=problem,
+            total_s=time.monotonic() - began_s,
+            is_streamed=is_streamed,
+            headers=found,
+        )
+        self.exchanges.append(exchange)
+        return exchange
+
+    async def hang_up_on(self, ask: Ask, wait_s: float) -> bool:
+        """Ask and leave: after the first text of a stream, else after ``wait_s``.
+
+        Returns:
+            Whether the answer was still under way.
+
+        Raises:
+            LimitReached: The probe may ask no more.
+        """
+        self._budget.spend()
+        body = self.driver.body(ask, self.model)
+        seen = b""
+        try:
+            async with asyncio.timeout(self._timeout_s if ask.is_streamed else wait_s):
+                async with self._post(body) as response:
+                    async for part in response.content.iter_any():
+                        seen += part
+                        if ask.is_streamed and self._says_something(seen):
+                            response.close()
+                            return True
+        except TimeoutError:
+            return True
+        except (aiohttp.ClientError, OSError):
+            return False
+        return False
+
+    async def ask_shortly(self, timeout_s: float | None = None) -> Exchange:
+        """Ask for one token, to see how soon an answer can come, and whether one comes at all."""
+        ask = Ask("Hi", max_tokens=_LONGEST_SHORT)
+        return await self.send(self.driver.body(ask, self.model), timeout_s)
+
+    def _says_something(self, seen: bytes) -> bool:
+        capture = parse(seen.decode("utf-8", "replace"), self.driver.dialect)
+        return bool(capture.text or capture.thinking)
+
+    def _post(self, body: Any) -> "aiohttp.client._RequestContextManager":
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self._session.post(self.url, data=raw, headers=self._headers)

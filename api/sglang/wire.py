@@ -1,0 +1,101 @@
+"""The types of ``/generate``, spelled as in SGLang's reference.
+
+Only shapes: what they mean is ``convert``'s business. Unknown fields are ignored. Any thread.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from api.body import WireModel
+from api.extension import FullstopOptions
+
+MAX_PROMPTS = 128
+
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
+
+
+class SamplingParams(WireModel):
+    """How one prompt is continued."""
+
+    # The reference's own default: clients that leave it out expect a short answer.
+    max_new_tokens: int | None = Field(default=128, ge=1)
+    min_new_tokens: int | None = Field(default=None, ge=0)
+    # A string, a list or null: checked by the rule that all surfaces share.
+    stop: Any = None
+    stop_token_ids: list[int] | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    top_p: _Share | None = None
+    top_k: int | None = Field(default=None, ge=-1)
+    min_p: _Share | None = None
+    frequency_penalty: _Penalty | None = None
+    presence_penalty: _Penalty | None = None
+    repetition_penalty: float | None = Field(default=None, gt=0, le=2, allow_inf_nan=False)
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    ignore_eos: bool | None = None
+    no_stop_trim: bool | None = None
+    skip_special_tokens: bool | None = None
+    n: int | None = Field(default=None, ge=1, le=MAX_PROMPTS)
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
+    sampling_seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
+    json_schema: str | None = None
+    regex: str | None = None
+    ebnf: str | None = None
+    structural_tag: str | None = None
+    stop_regex: Any = None
+
+
+class GenerateParams(WireModel):
+    """``POST /generate``: one prompt or a list of them, as text or as token ids."""
+
+    text: str | Annotated[list[str], Field(min_length=1, max_length=MAX_PROMPTS)] | None = None
+    input_ids: (
+        Annotated[list[int], Field(min_length=1)]
+        | Annotated[
+            list[Annotated[list[int], Field(min_length=1)]],
+            Field(min_length=1, max_length=MAX_PROMPTS),
+        ]
+        | None
+    ) = None
+    sampling_params: SamplingParams | list[SamplingParams] | None = None
+    stream: bool | None = None
+    rid: str | list[str] | None = None
+    return_logprob: bool | None = None
+    logprob_start_len: int | None = None
+    top_logprobs_num: int | None = Field(default=None, ge=0)
+    token_ids_logprob: list[Any] | None = None
+    return_text_in_logprobs: bool | None = None
+    return_hidden_states: bool | None = None
+    image_data: Any = None
+    video_data: Any = None
+    audio_data: Any = None
+    input_embeds: Any = None
+    lora_path: Any = None
+    session_params: Any = None
+    custom_logit_processor: Any = None
+    fullstop: FullstopOptions | None = None
+
+
+class GenerateMeta(BaseModel):
+    """``meta_info`` of an answer."""
+
+    id: str
+    finish_reason: dict[str, Any] | None = Field(
+        description='{"type": "stop", "matched": …}, {"type": "length", "length": …} or '
+        '{"type": "abort", "message": …}; null while the answer goes on'
+    )
+    matched_stop: str | int | None
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    e2e_latency: float | None = Field(default=None, description="in seconds, at the end")
+
+
+class GenerateAnswer(BaseModel):
+    """One answer; a list of prompts is answered by a list of these."""
+
+    text: str = Field(description="all text so far, without the stop")
+    output_ids: list[int]
+    meta_info: GenerateMeta
+    index: int | None = Field(default=None, description="in the stream of a list of prompts")

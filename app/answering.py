@@ -1,0 +1,99 @@
+"""Shows one answer as it is generated, and lets Ctrl-C end it.
+
+Used by the commands that answer in the terminal. Main thread, on its event loop.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import signal
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from engine.events import Finished, TextDelta, ThinkingDelta
+from engine.generation import Answer
+from engine.recorder import Recorder
+from engine.replay import Recording
+from engine.request import GenerationRequest, TraceLevel
+from engine.service import Engine
+
+
+class AnswerSink(Protocol):
+    """Where an answer is shown."""
+
+    def text(self, text: str) -> None:
+        """Take more of the answer."""
+
+    def thinking(self, text: str) -> None:
+        """Take more of the reasoning."""
+
+
+class Discard:
+    """A sink that shows nothing."""
+
+    def text(self, text: str) -> None:
+        """Ignore the text."""
+
+    def thinking(self, text: str) -> None:
+        """Ignore the reasoning."""
+
+
+async def answer(
+    engine: Engine,
+    request: GenerationRequest,
+    sink: AnswerSink,
+    keep: Callable[[Recording], None] | None = None,
+) -> Answer:
+    """Generate an answer, show it as it comes, and return the whole of it.
+
+    Ctrl-C ends it within a step; it is then returned with kind ``cancelled``. If the sink
+    raises, the generation is cancelled.
+
+    Args:
+        engine: What answers.
+        request: What is asked.
+        sink: Where the answer is shown.
+        keep: Receives the recording of the run, which is then traced.
+
+    Raises:
+        EngineError: The request was refused.
+    """
+    if keep is not None:
+        request = dataclasses.replace(request, trace=TraceLevel.STOPS)
+    generation = await engine.generate(request)
+    recorder = Recorder(generation)
+    text: list[str] = []
+    thinking: list[str] = []
+    finished: Finished | None = None
+    with _on_interrupt(generation.cancel):
+        try:
+            async for event in generation.events():
+                recorder.take(event)
+                match event:
+                    case TextDelta():
+                        text.append(event.text)
+                        sink.text(event.text)
+                    case ThinkingDelta():
+                        thinking.append(event.text)
+                        sink.thinking(event.text)
+                    case Finished():
+                        finished = event
+        finally:
+            generation.cancel()
+    assert finished is not None, "every generation ends in Finished"
+    if keep is not None:
+        keep(recorder.recording())
+    return Answer("".join(text), "".join(thinking), (), finished)
+
+
+@contextlib.contextmanager
+def _on_interrupt(act: Callable[[], None]) -> Iterator[None]:
+    """Call ``act`` at Ctrl-C while the context is open, in place of what was done before."""
+    loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+    loop.add_signal_handler(signal.SIGINT, act)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,189 @@
+"""The command line: reads arguments into options and hands them to one command.
+
+Imports no command before it is asked for, so that help and version cost nothing; must not do any
+command's work. Main thread.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from app import arguments, exits, paths
+from app.diagnostic_arguments import PROBE_KEY_VARIABLE
+from app.exits import CommandError
+from app.options import AnswerOptions, AskOptions, ChatOptions, ReplayOptions
+from engine.errors import InvalidRequest
+from engine.stopping.rules import checked_strings
+from ui.visible import unescaped
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code.
+
+    Args:
+        argv: Arguments without the program's name; None reads them from the process.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = arguments.parser(
+        window=_window,
+        ask=_ask,
+        serve=_serve,
+        replay=_replay,
+        inspect=_inspect,
+        probe=_probe,
+    )
+    try:
+        given = parser.parse_args(_with_verbatim_values(words))
+        command: arguments.Command = given.command
+        return command(given)
+    except SystemExit as ended:  # argparse has printed help, version or what is wrong
+        return ended.code if isinstance(ended.code, int) else exits.USAGE
+    except CommandError as failed:
+        print(f"fullstop: {failed}", file=sys.stderr)
+        return failed.exit_code
+    except KeyboardInterrupt:
+        print("fullstop: interrupted", file=sys.stderr)
+        return exits.INTERRUPTED
+
+
+def _with_verbatim_values(words: list[str]) -> list[str]:
+    """Write ``--stop X`` as ``--stop=`` and a marked X, which argparse then cannot mistake.
+
+    Bare, it takes a value such as ``---`` for an option, and drops ``--`` altogether.
+    """
+    marked: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            return [*marked, word, *rest]
+        name, separator, joined = word.partition("=")
+        if name in arguments.VERBATIM:
+            value = joined if separator else next(rest, None)
+            word = name if value is None else f"{name}={arguments.VERBATIM_MARK}{value}"
+        marked.append(word)
+    return marked
+
+
+def _window(given: argparse.Namespace) -> int:
+    prefix = arguments.WINDOW_PREFIX
+    options = ChatOptions(model=_model(given, prefix), answer=_answer(given, prefix))
+    from app.commands import window
+
+    return window.run(options)
+
+
+def _ask(given: argparse.Namespace) -> int:
+    _refuse_options_before("ask", given)
+    options = AskOptions(
+        prompt=given.prompt,
+        model=_model(given),
+        answer=_answer(given),
+        is_json=given.json,
+        saved_run=given.save_run,
+    )
+    from app.commands import ask
+
+    return ask.run(options)
+
+
+def _serve(given: argparse.Namespace) -> int:
+    _refuse_options_before("serve", given)
+    from app import serve_settings
+
+    options = serve_settings.resolve(vars(given), os.environ)
+    from app.commands import serve
+
+    return serve.run(options)
+
+
+def _replay(given: argparse.Namespace) -> int:
+    _refuse_options_before("replay", given)
+    if given.no_stop and hasattr(given, "stop"):
+        raise CommandError("--stop and --no-stop exclude each other", exits.USAGE)
+    options = ReplayOptions(
+        file=given.file,
+        stops=_stops(getattr(given, "stop", []), getattr(given, "escapes", False)),
+        drops_stops=given.no_stop,
+        is_json=given.json,
+    )
+    from app.commands import replay
+
+    return replay.run(options)
+
+
+def _inspect(given: argparse.Namespace) -> int:
+    _refuse_options_before("inspect", given)
+    from app.commands import inspect
+
+    stops = _stops(getattr(given, "stop", []), getattr(given, "escapes", False))
+    return inspect.run(inspect.InspectOptions(given.file, stops, is_json=given.json))
+
+
+def _probe(given: argparse.Namespace) -> int:
+    _refuse_options_before("probe", given)
+    from api.captures.values import WireDialect
+    from api.probe.values import ProbeOptions
+    from app.commands import probe
+
+    options = ProbeOptions(
+        given.url,
+        dialect=WireDialect(given.dialect) if given.dialect else None,
+        model=given.model,
+        api_key=given.api_key or os.environ.get(PROBE_KEY_VARIABLE) or None,
+        timeout_s=given.timeout,
+        time_limit_s=given.time_limit,
+    )
+    return probe.run(probe.ProbeCommand(options, is_json=given.json, html=given.html))
+
+
+def _refuse_options_before(command: str, given: argparse.Namespace) -> None:
+    prefix = arguments.WINDOW_PREFIX
+    for name in vars(given):
+        if name.startswith(prefix):
+            option = "--" + name.removeprefix(prefix).replace("_", "-")
+            raise CommandError(
+                f"{option} stands before {command}; write it after: fullstop {command} … {option}",
+                exits.USAGE,
+            )
+
+
+def _model(given: argparse.Namespace, prefix: str = "") -> Path:
+    model: Path | None = getattr(given, f"{prefix}model", None)
+    return paths.demo_model() if model is None else model.expanduser()
+
+
+def _answer(given: argparse.Namespace, prefix: str = "") -> AnswerOptions:
+    values = {
+        name.removeprefix(prefix): value
+        for name, value in vars(given).items()
+        if name.startswith(prefix)
+    }
+    return AnswerOptions(
+        stops=_stops(values.get("stop", []), are_escaped=values.get("escapes", False)),
+        max_tokens=values.get("max_tokens"),
+        temperature=values.get("temperature"),
+        seed=values.get("seed"),
+        system=_text("--system", values.get("system", "")),
+        is_thinking=values.get("thinking", False),
+        ignores_eos=values.get("ignore_eos", False),
+    )
+
+
+def _stops(given: list[str], are_escaped: bool) -> tuple[str, ...]:
+    try:
+        return checked_strings([unescaped(s) for s in given] if are_escaped else given, "--stop")
+    except ValueError as error:
+        raise CommandError(f"--stop: {error}", exits.USAGE) from error
+    except InvalidRequest as error:
+        raise CommandError(str(error), exits.USAGE) from error
+
+
+def _text(option: str, value: str) -> str:
+    """Return the value if it is text; bytes that are not UTF-8 arrive as lone surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise CommandError(f"{option} is not valid UTF-8", exits.USAGE) from error
+    return value

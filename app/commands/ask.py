@@ -1,0 +1,117 @@
+"""``fullstop ask``: answers one prompt in the terminal and says why the answer ended.
+
+Imports neither the window nor the server. Main thread, on an event loop of its own.
+"""
+
+import asyncio
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from app import exits
+from app.answering import AnswerSink, Discard, answer
+from app.composition import load, open_engine
+from app.exits import CommandError
+from app.options import AskOptions
+from app.terminal import Printer
+from engine.chat import Message
+from engine.errors import EngineError, InvalidRequest
+from engine.generation import Answer
+from engine.replay import Recording
+from engine.saved_run import to_json
+from engine.stopping.record import StopKind
+from engine.verdict import figures, sentence
+
+_EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAILURE}
+
+
+def run(options: AskOptions) -> int:
+    """Answer the prompt and return the exit code.
+
+    Raises:
+        CommandError: The prompt, an option or the model will not do.
+    """
+    prompt = _prompt(options.prompt)
+    if options.saved_run is not None and not options.saved_run.parent.is_dir():
+        raise CommandError(
+            f"--save-run: there is no folder {options.saved_run.parent}", exits.USAGE
+        )
+    try:
+        return asyncio.run(_ask(options, prompt))
+    except BrokenPipeError:
+        # Whoever read the output has left; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.READER_GONE
+
+
+def as_json(given: Answer) -> dict[str, Any]:
+    """Return an answer as the object that ``--json`` prints."""
+    finished = given.finished
+    shown: dict[str, Any] = {
+        "text": given.text,
+        "thinking": given.thinking,
+        "stop": dataclasses.asdict(finished.stop),
+        "usage": dataclasses.asdict(finished.usage),
+        "timing": dataclasses.asdict(finished.timing),
+    }
+    if finished.error is not None:
+        shown["error"] = finished.error
+    return shown
+
+
+async def _ask(options: AskOptions, prompt: str) -> int:
+    printer = Printer()
+    sink: AnswerSink = Discard() if options.is_json else printer
+    async with open_engine() as engine:
+        printer.status(f"loading {options.model.name} …")
+        try:
+            await load(engine, options.model)
+        finally:
+            printer.status("")
+        request = options.answer.request((Message("user", prompt),))
+        try:
+            given = await answer(engine, request, sink, _keeper(options.saved_run, prompt))
+        except InvalidRequest as error:
+            raise CommandError(str(error), exits.USAGE) from error
+        except EngineError as error:
+            raise CommandError(str(error)) from error
+        if options.is_json:
+            print(json.dumps(as_json(given), ensure_ascii=False), flush=True)
+        else:
+            printer.end_line()
+            printer.remark(f"[{' · '.join((sentence(given.finished), *figures(given.finished)))}]")
+    return _EXIT_CODES.get(given.finished.stop.kind, exits.OK)
+
+
+def _keeper(path: Path | None, prompt: str) -> Callable[[Recording], None] | None:
+    """Return what saves a run to a file, if there is one."""
+    if path is None:
+        return None
+
+    def keep(recording: Recording) -> None:
+        try:
+            path.write_text(to_json(recording, prompt), encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"--save-run: cannot write {path}: {error.strerror}") from error
+
+    return keep
+
+
+def _prompt(given: str) -> str:
+    """Return the prompt, read from standard input where it says so."""
+    if given == "-":
+        try:
+            given = sys.stdin.read().removesuffix("\n")
+        except UnicodeDecodeError as error:
+            raise CommandError(f"standard input is not UTF-8: {error}", exits.USAGE) from error
+    if not given:
+        raise CommandError("PROMPT is empty: give the text to answer", exits.USAGE)
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise CommandError("PROMPT is not valid UTF-8", exits.USAGE) from error
+    return given

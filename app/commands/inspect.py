@@ -1,0 +1,66 @@
+"""``fullstop inspect``: reads an answer that some server gave and says what is wrong with it.
+
+Needs no model and asks nobody. Main thread.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+
+from api.captures.diagnosis import diagnose
+from api.captures.parsing import parse
+from api.captures.report import as_data, as_text, has_faults
+from app import exits
+from app.exits import CommandError
+from app.terminal import harmless
+
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class InspectOptions:
+    """What to inspect.
+
+    Attributes:
+        file: The file; ``-`` reads standard input.
+        stops: The stops of the request; () takes those of a curl command in the file.
+        is_json: Print one JSON object.
+    """
+
+    file: str
+    stops: tuple[str, ...] = ()
+    is_json: bool = False
+
+
+def run(options: InspectOptions) -> int:
+    """Print what the file holds and what is wrong with it; return the exit code.
+
+    Raises:
+        CommandError: The file cannot be read or holds no answer.
+    """
+    capture = parse(_read(options.file))
+    findings = diagnose(capture, options.stops)
+    if options.is_json:
+        print(json.dumps(as_data(capture, findings), ensure_ascii=False), flush=True)
+    elif capture.dialect is None:
+        raise CommandError(f"{options.file}: {findings[0].sentence}", exits.USAGE)
+    else:
+        print(harmless(as_text(capture, findings)), end="", flush=True)
+    if capture.dialect is None:
+        return exits.USAGE
+    return exits.FAILURE if has_faults(findings) else exits.OK
+
+
+def _read(name: str) -> str:
+    try:
+        if name == "-":
+            content = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        else:
+            with open(name, "rb") as file:
+                content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise CommandError(f"{name} cannot be read: {error.strerror}", exits.USAGE) from error
+    if len(content) > _MAX_BYTES:
+        raise CommandError(f"{name} is larger than {_MAX_BYTES >> 20} MiB", exits.USAGE)
+    # What is no UTF-8 is part of what was captured: it is shown, not refused.
+    return content.decode("utf-8", "replace")

@@ -1,0 +1,77 @@
+"""``fullstop probe``: finds out what a server does with stops and prints a report.
+
+Needs no model of its own. Main thread, on an event loop of its own.
+"""
+
+import asyncio
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from api.probe.as_data import as_data
+from api.probe.as_html import as_html
+from api.probe.as_text import as_text
+from api.probe.running import probe
+from api.probe.values import ProbeFailed, ProbeOptions, Progress, Report
+from app import exits
+from app.exits import CommandError
+from app.terminal import Printer, harmless
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeCommand:
+    """What to probe and how to report.
+
+    Attributes:
+        options: What to probe.
+        is_json: Print one JSON object instead of the table.
+        html: Where to write the report as a page too; None for nowhere.
+    """
+
+    options: ProbeOptions
+    is_json: bool = False
+    html: Path | None = None
+
+
+def run(command: ProbeCommand) -> int:
+    """Probe, print the report, and return the exit code: whether everything held.
+
+    Raises:
+        CommandError: Nothing answers there, or the page cannot be written.
+    """
+    if command.html is not None:
+        _write(command.html, "")  # a path that will not do is known before minutes have passed
+    printer = Printer()
+    try:
+        report = asyncio.run(probe(command.options, lambda progress: _show(printer, progress)))
+    except ProbeFailed as failed:
+        raise CommandError(str(failed), exits.USAGE) from failed
+    finally:
+        printer.status("")
+    if command.html is not None:
+        _write(command.html, as_html(report))
+    _print(report, command)
+    return exits.OK if report.has_held else exits.FAILURE
+
+
+def _print(report: Report, command: ProbeCommand) -> None:
+    if command.is_json:
+        print(json.dumps(as_data(report), ensure_ascii=False), flush=True)
+    else:
+        shown = as_text(report)
+        print(harmless(shown) if sys.stdout.isatty() else shown, end="", flush=True)
+
+
+def _show(printer: Printer, progress: Progress) -> None:
+    count = f"{progress.done}/{progress.total} " if progress.total else ""
+    printer.status(f"{count}{progress.title} …")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(
+            f"--html: {path} cannot be written: {error.strerror}", exits.USAGE
+        ) from error

@@ -1,0 +1,82 @@
+"""``fullstop replay``: plays a saved run again, with its own stops or with others.
+
+Needs no model: the recorded tokens go through the pipeline that a real run uses. Main thread.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+
+from app import exits
+from app.exits import CommandError
+from app.options import ReplayOptions
+from app.terminal import Printer
+from engine.errors import EngineError
+from engine.events import Finished, Timing, Usage
+from engine.replay import Recording, Replayed, replay
+from engine.saved_run import from_json
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
+from engine.verdict import headline, sentence
+
+
+def run(options: ReplayOptions) -> int:
+    """Replay the file, print text and reason, and return the exit code.
+
+    Raises:
+        CommandError: The file cannot be read or is no saved run.
+    """
+    recording = _read(options.file)
+    played = replay(recording, _rules(options, recording))
+    if options.is_json:
+        print(json.dumps(_as_json(played), ensure_ascii=False), flush=True)
+        return exits.OK
+    printer = Printer()
+    if played.thinking:
+        printer.thinking(played.thinking)
+    printer.text(played.text)
+    printer.end_line()
+    printer.remark(f"[{_reason(played, recording)}]")
+    return exits.OK
+
+
+def _read(file: Path) -> Recording:
+    try:
+        return from_json(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{file} is no saved run: it is not UTF-8") from error
+    except EngineError as error:
+        raise CommandError(f"{file}: {error}") from error
+
+
+def _rules(options: ReplayOptions, recording: Recording) -> StopRules | None:
+    """Return the rules to try: the run's own, with its strings replaced where some are given."""
+    if not options.stops and not options.drops_stops:
+        return None
+    return dataclasses.replace(recording.rules, strings=options.stops)
+
+
+def _reason(played: Replayed, recording: Recording) -> str:
+    if played.stop is None:
+        return (
+            f"Nothing stops within the {len(recording.tokens)} recorded tokens · "
+            f"the run itself ended here ({recording.stop.kind})"
+        )
+    if played.stop.kind is StopKind.CONTEXT_FULL:  # the prompt's length is not recorded
+        reason = headline(played.stop)
+    else:
+        usage = Usage(output_tokens=played.output_tokens)
+        reason = sentence(Finished(played.stop, usage, Timing()))
+    return f"{reason} · token {played.output_tokens} of {len(recording.tokens)}"
+
+
+def _as_json(played: Replayed) -> dict[str, object]:
+    return {
+        "text": played.text,
+        "thinking": played.thinking,
+        "tool_calls": [dataclasses.asdict(call) for call in played.calls],
+        "stop": None if played.stop is None else dataclasses.asdict(played.stop),
+        "output_tokens": played.output_tokens,
+    }

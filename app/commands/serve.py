@@ -1,0 +1,82 @@
+"""``fullstop serve``: the API without a window, until SIGINT or SIGTERM.
+
+Must not import Qt. Main thread: the server and its signals share one event loop.
+"""
+
+import asyncio
+import contextlib
+import signal
+from dataclasses import fields
+from typing import Any
+
+from api.config import ConfigError, ServerConfig
+from api.server import ApiServer
+from app import exits, logs
+from app.composition import load, open_engine
+from app.exits import CommandError
+from app.options import ServeLimits, ServeOptions
+from engine.worker import Limits
+
+_OPTIONS = {
+    "allowed_origins": "--allow-origin",
+    "allowed_hosts": "--allow-host",
+    "api_key": "--api-key",
+}
+
+
+def run(options: ServeOptions) -> int:
+    """Serve until told to end; return the exit code.
+
+    Raises:
+        CommandError: An option will not do, the port is taken, or the model will not load.
+    """
+    try:
+        config = ServerConfig(
+            host=options.host,
+            port=options.port,
+            api_key=options.api_key,
+            allowed_origins=options.allowed_origins,
+            allowed_hosts=options.allowed_hosts,
+            strict=options.is_strict,
+            **_given(options.limits, ServerConfig),
+        )
+    except ConfigError as error:
+        option = _OPTIONS.get(error.setting, f"--{error.setting}")
+        reason = str(error).removeprefix(f"{error.setting}: ")
+        raise CommandError(f"{option}: {reason}", exits.USAGE) from error
+    logs.to_standard_error(options.is_verbose)
+    return asyncio.run(_serve(options, config))
+
+
+async def _serve(options: ServeOptions, config: ServerConfig) -> int:
+    is_told_to_end = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, is_told_to_end.set)
+    async with open_engine(Limits(**_given(options.limits, Limits))) as engine:
+        ending = asyncio.create_task(is_told_to_end.wait())
+        loading = asyncio.create_task(load(engine, options.model))
+        server = ApiServer(engine, config)
+        try:
+            # The port is taken before the model is there: whether it is free is known at once.
+            address = await server.start()
+            await asyncio.wait({loading, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not is_told_to_end.is_set():
+                await loading
+                print(f"listening on {address.url}", flush=True)
+                await ending
+        except OSError as error:
+            raise CommandError(f"cannot serve: {error.strerror or error}") from error
+        finally:
+            for task in (loading, ending):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, CommandError):
+                    await task
+            await server.stop()
+    return exits.OK
+
+
+def _given(limits: ServeLimits, target: type[ServerConfig] | type[Limits]) -> dict[str, Any]:
+    """Return the limits that were set and that are the target's."""
+    values = {one.name: getattr(limits, one.name, None) for one in fields(target)}
+    return {name: value for name, value in values.items() if value is not None}

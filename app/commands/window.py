@@ -1,0 +1,34 @@
+"""``fullstop``: the window, or a chat in the terminal where no window can be shown.
+
+Imports Qt only where there is a display. Main thread.
+"""
+
+import sys
+
+from app import exits
+from app.displays import display_problem, qt_problem
+from app.exits import CommandError
+from app.options import ChatOptions
+
+
+def run(options: ChatOptions) -> int:
+    """Show the window, or chat in the terminal; return the exit code.
+
+    Raises:
+        CommandError: There is neither a display nor a terminal, or the model will not load.
+    """
+    problem = display_problem() or qt_problem()
+    if problem is None:
+        from app.window import run as show_window
+
+        return show_window(options)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CommandError(
+            f"{problem}, and standard input and output are no terminal. Without both there are "
+            "fullstop serve (for other apps) and fullstop ask PROMPT (for one answer).",
+            exits.USAGE,
+        )
+    print(f"No window: {problem}. Chatting in the terminal instead.", file=sys.stderr)
+    from app.terminal_chat import run as chat
+
+    return chat(options)

@@ -1,0 +1,88 @@
+"""Whether this machine can show a window, found out before Qt would abort the process.
+
+Where Qt cannot reach a display, or one of its system libraries is missing, it does not raise: it
+ends the process. So the platform plugin is opened and the display is asked first. Imports Qt only
+in ``qt_problem``. Main thread.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+_DRAW_ON_SCREEN = ("xcb", "wayland")
+
+
+def platform_names(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the platforms that Qt would try on Linux, best first; none without a display."""
+    if chosen := environment.get("QT_QPA_PLATFORM"):
+        return tuple(part.split(":")[0] for part in chosen.split(";") if part)
+    found = []
+    if environment.get("WAYLAND_DISPLAY"):
+        found.append("wayland")
+    if environment.get("DISPLAY"):
+        found.append("xcb")
+    return tuple(found)
+
+
+def display_problem() -> str | None:
+    """Return why there can be no window, in words; None if nothing speaks against it.
+
+    Looks at the environment alone, so that it costs nothing.
+    """
+    if not sys.platform.startswith("linux") or platform_names(os.environ):
+        return None
+    return "there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set)"
+
+
+def qt_problem() -> str | None:
+    """Import Qt and return why it could not show a window, in words; None if it can."""
+    try:
+        import PySide6
+        import PySide6.QtWidgets
+    except ImportError as error:
+        return f"Qt cannot be loaded ({error})"
+    if not sys.platform.startswith("linux"):
+        return None
+    plugins = Path(PySide6.__file__).parent / "Qt" / "plugins" / "platforms"
+    problems = [_platform_problem(name, plugins) for name in platform_names(os.environ)]
+    if None in problems:
+        return None
+    return "; ".join(problem for problem in problems if problem)
+
+
+def _platform_problem(name: str, plugins: Path) -> str | None:
+    plugin = plugins / f"libq{name}.so"
+    if not plugin.is_file():
+        return f"Qt has no platform {name}"
+    try:
+        ctypes.CDLL(str(plugin))
+    except OSError as error:
+        library = str(error).partition(":")[0]
+        return f"Qt's {name} platform needs {library}, which is not installed"
+    if name in _DRAW_ON_SCREEN and not _is_reachable(name):
+        return f"the {name} display does not answer"
+    return None
+
+
+def _is_reachable(name: str) -> bool:
+    """Return whether the display named in the environment lets this process connect.
+
+    The libraries are those that the platform plugin itself has just loaded.
+    """
+    if name == "wayland":
+        wayland = ctypes.CDLL("libwayland-client.so.0")
+        wayland.wl_display_connect.restype = ctypes.c_void_p
+        connection = wayland.wl_display_connect(None)
+        if not connection:
+            return False
+        wayland.wl_display_disconnect(ctypes.c_void_p(connection))
+        return True
+    xcb = ctypes.CDLL("libxcb.so.1")
+    xcb.xcb_connect.restype = ctypes.c_void_p
+    connection = ctypes.c_void_p(xcb.xcb_connect(None, None))
+    try:
+        return not xcb.xcb_connection_has_error(connection)
+    finally:
+        xcb.xcb_disconnect(connection)

@@ -1,0 +1,22 @@
+"""How a command ends when it cannot do what was asked: a line for a person and an exit code.
+
+Pure values, any thread.
+"""
+
+OK = 0
+FAILURE = 1
+USAGE = 2
+INTERRUPTED = 130
+READER_GONE = 141
+
+
+class CommandError(Exception):
+    """A command cannot go on; ``cli.main`` prints the message and returns the code.
+
+    Attributes:
+        exit_code: ``USAGE`` where the command line is to blame, else ``FAILURE``.
+    """
+
+    def __init__(self, message: str, exit_code: int = FAILURE) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

@@ -1,0 +1,38 @@
+"""Where log records go: standard error for a server, a file for the window.
+
+Configures the standard library's logging; knows no component. Main thread, at start-up.
+"""
+
+import logging
+import logging.handlers
+import sys
+from pathlib import Path
+
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_OURS = ("app", "engine", "api", "ui")
+_FILE_SIZE_BYTES = 1_000_000
+_OLD_FILES = 3
+
+
+def to_standard_error(is_verbose: bool) -> None:
+    """Send warnings, or everything from ``INFO`` up of our own packages, to standard error."""
+    _configure(logging.StreamHandler(sys.stderr), logging.INFO if is_verbose else logging.WARNING)
+
+
+def to_file(path: Path) -> None:
+    """Send what our packages have to say to a file that is rotated by size.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    handler = logging.handlers.RotatingFileHandler(
+        path, maxBytes=_FILE_SIZE_BYTES, backupCount=_OLD_FILES, encoding="utf-8", delay=True
+    )
+    _configure(handler, logging.INFO)
+
+
+def _configure(handler: logging.Handler, level: int) -> None:
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    for name in _OURS:
+        logging.getLogger(name).setLevel(level)

@@ -1,0 +1,65 @@
+"""One window per person: the first program that starts is asked to show itself by later ones.
+
+A lock file decides who is first, a local socket beside it carries the wish. Main thread.
+"""
+
+import hashlib
+from pathlib import Path
+
+from PySide6.QtCore import QLockFile, QObject, Signal
+from PySide6.QtNetwork import QLocalServer, QLocalSocket
+
+_LOCK_NAME = "running.lock"
+_WISH = b"show\n"
+_PATIENCE_MS = 2_000
+
+
+class SingleInstance(QObject):
+    """The place that only one running program holds.
+
+    Signals:
+        show_wanted: Another start wants this program's window.
+    """
+
+    show_wanted = Signal()
+
+    def __init__(self, folder: Path, parent: QObject | None = None) -> None:
+        """Programs with the same folder know of each other; the folder must exist."""
+        super().__init__(parent)
+        self._lock = QLockFile(str(folder / _LOCK_NAME))
+        self._lock.setStaleLockTime(0)  # stale only if the process that holds it has gone
+        digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+        self._name = f"fullstop-{digest[:16]}"
+        self._server = QLocalServer(self)
+        self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
+        self._server.newConnection.connect(self._welcome)
+
+    def claim(self) -> bool:
+        """Try to be the one; returns whether this program is."""
+        if not self._lock.tryLock(0) and self._lock.error() == QLockFile.LockError.LockFailedError:
+            return False
+        # Where no lock can be written at all, two windows are better than none.
+        QLocalServer.removeServer(self._name)
+        self._server.listen(self._name)
+        return True
+
+    def ask_to_show(self) -> bool:
+        """Ask the program that is the one to show its window; returns whether it was told."""
+        socket = QLocalSocket()
+        socket.connectToServer(self._name)
+        if not socket.waitForConnected(_PATIENCE_MS):
+            return False
+        socket.write(_WISH)
+        was_told = socket.waitForBytesWritten(_PATIENCE_MS)
+        socket.disconnectFromServer()
+        return was_told
+
+    def release(self) -> None:
+        """Let the next start be the one."""
+        self._server.close()
+        self._lock.unlock()
+
+    def _welcome(self) -> None:
+        while (visitor := self._server.nextPendingConnection()) is not None:
+            visitor.disconnected.connect(visitor.deleteLater)
+            self.show_wanted.emit()

@@ -1,0 +1,1 @@
+"""Conversations and presets in an SQLite file that survives whatever happens to the program."""

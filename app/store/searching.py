@@ -1,0 +1,82 @@
+"""Finds words in everything that was said, through the trigram index. Store thread.
+
+Trigrams find substrings in any language from three characters on; shorter words are compared
+with every message, or with those that the longer words have left.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from ui.viewmodels.finding import Hit, snippet_of, words_of
+
+_INDEXED_CHARS = 3
+# Beyond this many matches the newest are ranked: nobody reads more, and ranking all is slow.
+_RANKED = 1000
+
+_COLUMNS = "m.conversation_id, m.id, c.title, m.role, m.created_at, m.text"
+
+
+def search(connection: sqlite3.Connection, query: str, limit: int) -> list[Hit]:
+    """Return where all words of a query were said: titles first, then messages, best first."""
+    words = words_of(query)
+    if not words:
+        return []
+    found = _titles(connection, words, limit)
+    found += _messages(connection, words, limit - len(found)) if len(found) < limit else []
+    return [_hit(row, words) for row in found]
+
+
+def _titles(connection: sqlite3.Connection, words: Sequence[str], limit: int) -> list[Any]:
+    condition, values = _all_like("c.title", words)
+    return connection.execute(
+        "SELECT c.id, NULL, c.title, 'title', c.updated_at, c.title FROM conversations c "
+        f"WHERE c.deleted_at IS NULL AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
+        (*values, min(limit, 10)),
+    ).fetchall()
+
+
+def _messages(connection: sqlite3.Connection, words: Sequence[str], limit: int) -> list[Any]:
+    long = [word for word in words if len(word) >= _INDEXED_CHARS]
+    short = [word for word in words if len(word) < _INDEXED_CHARS]
+    condition, values = _all_like("m.text", short)
+    if not long:
+        return connection.execute(
+            f"SELECT {_COLUMNS} FROM messages m JOIN conversations c ON c.id = m.conversation_id "
+            f"WHERE c.deleted_at IS NULL AND {condition} ORDER BY m.number DESC LIMIT ?",
+            (*values, limit),
+        ).fetchall()
+    match = " AND ".join('"' + word.replace('"', '""') + '"' for word in long)
+    newest = "SELECT rowid FROM said WHERE said MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+    floor = connection.execute(newest, (match, _RANKED)).fetchone()
+    return connection.execute(
+        f"SELECT {_COLUMNS} FROM said JOIN messages m ON m.number = said.rowid "
+        "JOIN conversations c ON c.id = m.conversation_id "
+        f"WHERE said MATCH ? AND said.rowid > ? AND c.deleted_at IS NULL AND {condition} "
+        "ORDER BY said.rank, m.number DESC LIMIT ?",
+        (match, floor[0] if floor else -1, *values, limit),
+    ).fetchall()
+
+
+def _all_like(column: str, words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return a condition that holds where a column has all words, and its values.
+
+    LIKE ignores case in ASCII only, so that other letters are looked for in both cases.
+    """
+    parts: list[str] = []
+    values: list[str] = []
+    for word in words:
+        forms = dict.fromkeys((word, word.lower(), word.upper(), word.capitalize()))
+        if word.isascii():
+            forms = dict.fromkeys((word,))
+        parts.append("(" + " OR ".join(f"{column} LIKE ? ESCAPE '\\'" for _ in forms) + ")")
+        for form in forms:
+            escaped = form.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            values.append(f"%{escaped}%")
+    return " AND ".join(parts) or "1", values
+
+
+def _hit(row: Sequence[Any], words: Sequence[str]) -> Hit:
+    conversation_id, message_id, title, role, said_at, text = row
+    line, spans = snippet_of(text, words)
+    return Hit(conversation_id, message_id, title, role, said_at, line, spans)

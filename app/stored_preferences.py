@@ -1,0 +1,98 @@
+"""Between the settings file and the window's preferences: the one mapping, and keeping changes.
+
+Fits ``ui.viewmodels.preferences.PreferencesStore``. Main thread.
+"""
+
+import base64
+import binascii
+from dataclasses import asdict
+from pathlib import Path
+
+from app.settings import NewConversationSettings, ServerSettings, Settings, SettingsFile
+from ui.viewmodels.conversations import ConversationSettings
+from ui.viewmodels.preferences import Preferences, ServerPreferences
+
+
+class StoredPreferences:
+    """The settings file as the window sees it.
+
+    Attributes:
+        notice: What a person should know of how the file was found; empty where all was well.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = SettingsFile(folder)
+        loaded = self._file.load()
+        self.notice = loaded.notice
+        self._settings = loaded.settings
+
+    def preferences(self) -> Preferences:
+        """Return the preferences as they were kept."""
+        return preferences_of(self._settings)
+
+    def keep(self, preferences: Preferences) -> None:
+        """Keep preferences.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        begin = preferences.new_conversation
+        self._save(
+            theme=preferences.theme,
+            has_high_contrast=preferences.has_high_contrast,
+            stays_in_tray=preferences.stays_in_tray,
+            server=ServerSettings(**asdict(preferences.server)),
+            new_conversation=NewConversationSettings(
+                system_prompt=begin.system_prompt,
+                temperature=begin.temperature,
+                max_tokens=begin.max_tokens,
+                is_thinking=begin.is_thinking,
+            ),
+        )
+
+    @property
+    def last_model(self) -> Path | None:
+        """The folder of the model that was used last; None where it is not known or has gone."""
+        path = Path(self._settings.last_model)
+        return path if self._settings.last_model and path.is_dir() else None
+
+    def keep_last_model(self, path: Path) -> None:
+        """Keep the folder of the model that is used.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        self._save(last_model=str(path))
+
+    @property
+    def window_layout(self) -> bytes:
+        """Size, place and columns of the window; empty where they are not known."""
+        try:
+            return base64.b64decode(self._settings.window_layout, validate=True)
+        except (binascii.Error, ValueError):
+            return b""
+
+    def keep_window_layout(self, layout: bytes) -> None:
+        """Keep size, place and columns of the window.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        self._save(window_layout=base64.b64encode(layout).decode())
+
+    def _save(self, **fields: object) -> None:
+        settings = self._settings.model_copy(update=fields)
+        if settings != self._settings:
+            self._settings = settings
+            self._file.save(settings)
+
+
+def preferences_of(settings: Settings) -> Preferences:
+    """Return the part of the settings that a person may change."""
+    return Preferences(
+        theme=settings.theme,
+        has_high_contrast=settings.has_high_contrast,
+        stays_in_tray=settings.stays_in_tray,
+        server=ServerPreferences(**settings.server.model_dump()),
+        new_conversation=ConversationSettings(**settings.new_conversation.model_dump()),
+    )

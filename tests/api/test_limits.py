@@ -1,0 +1,193 @@
+"""Nobody can hold the server by being slow, many, or large."""
+
+import json
+import socket
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import LONG
+from tests.support.scripted import GO
+
+ASK = {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": "Hi"}]}
+HEAD = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def connected(site: Any) -> socket.socket:
+    return socket.create_connection((site.host, site.address.port), timeout=5)
+
+
+def rest_of(connection: socket.socket) -> bytes:
+    """Read until the server closes."""
+    found = b""
+    try:
+        while part := connection.recv(65536):
+            found += part
+    except ConnectionResetError:
+        pass
+    return found
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/mess", HEAD], ids=["nothing", "line", "half"])
+def test_headers_that_do_not_come_in_time_end_the_connection(
+    serve: Callable[..., Any], sent: bytes
+) -> None:
+    site = serve(header_timeout_s=0.2)
+    begun = time.monotonic()
+    with connected(site) as connection:
+        connection.sendall(sent)
+        assert rest_of(connection) == b""
+
+    assert 0.15 < time.monotonic() - begun < 2
+
+
+def test_headers_that_trickle_are_no_sign_of_life(serve: Callable[..., Any]) -> None:
+    site = serve(header_timeout_s=0.3)
+    begun = time.monotonic()
+    with connected(site) as connection:
+        connection.sendall(HEAD)
+        connection.settimeout(0.02)
+        while time.monotonic() - begun < 5:
+            try:
+                connection.sendall(b"x")
+                assert connection.recv(1) == b""
+                break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+
+    assert time.monotonic() - begun < 2
+
+
+def test_a_body_that_does_not_come_in_time_is_an_error(serve: Callable[..., Any]) -> None:
+    site = serve(body_timeout_s=0.2)
+    with connected(site) as connection:
+        connection.sendall(HEAD + b'Content-Length: 100\r\n\r\n{"model"')
+        head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
+
+    assert b" 400 " in head
+    assert json.loads(body)["error"]["message"] == "the body did not arrive within 0.2 seconds"
+
+
+def test_an_idle_connection_is_closed(serve: Callable[..., Any]) -> None:
+    site = serve(idle_timeout_s=0.2)
+    with connected(site) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        begun = time.monotonic()
+        assert b"Fullstop" in rest_of(connection)
+
+    assert time.monotonic() - begun < 3
+
+
+def test_a_stream_that_is_not_read_is_given_up(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    stage = staged(step_s=0)
+    site = serve(stage.engine, write_timeout_s=0.3)
+    # Frames of all the text so far: more than the buffers of the system hold.
+    ask = {"text": f"user:{LONG}{GO}", "stream": True, "sampling_params": {"max_new_tokens": 2000}}
+    body = json.dumps(ask).encode()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect((site.host, site.address.port))
+        connection.sendall(
+            b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s"
+            % (len(body), body)
+        )
+        gone = b'route="POST /generate",status="499"} 1.0'
+        assert stage.wait_until(lambda _: gone in site.send("GET", "/metrics").body, timeout_s=20)
+
+    assert stage.wait_until_idle()
+    assert site.send("POST", "/v1/messages", ASK).status == 200
+
+
+def test_one_connection_too_many_is_told_so(serve: Callable[..., Any]) -> None:
+    site = serve(max_connections=3)
+    with ExitStack() as stack:
+        for _ in range(3):
+            held = stack.enter_context(connected(site))
+            held.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 " in held.recv(65536)
+        reply = site.send("POST", "/v1/messages", ASK)
+
+        assert reply.status == 429
+        assert reply.json["error"]["message"] == "too many connections are open"
+        assert float(reply.headers["retry-after"]) >= 1
+    ends_at = time.monotonic() + 5
+    while site.send("POST", "/v1/messages", ASK).status != 200:
+        assert time.monotonic() < ends_at
+
+
+def test_a_small_body_that_unpacks_to_a_large_one_is_refused(serve: Callable[..., Any]) -> None:
+    site = serve(max_body_bytes=100_000)
+    bomb = zlib.compress(b" " * 50_000_000)
+    assert len(bomb) < 100_000
+    reply = site.send("POST", "/v1/messages", bomb, {"Content-Encoding": "deflate"})
+
+    assert reply.status == 413
+    assert reply.json["error"]["type"] == "request_too_large"
+
+
+def test_a_chunked_body_is_limited_too(serve: Callable[..., Any]) -> None:
+    site = serve(max_body_bytes=1000)
+    with connected(site) as connection:
+        chunk = b"%x\r\n%s\r\n" % (600, b"x" * 600)
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 2 + b"0\r\n\r\n")
+        assert b" 413 " in connection.recv(65536)
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "keys"),
+    [
+        (b"/v1/messages", b"", {"type", "error", "request_id"}),
+        (b"/nowhere", b"anthropic-version: 2023-06-01\r\n", {"type", "error", "request_id"}),
+        (b"/v1/chat/completions?x=1", b"", {"error"}),
+        (b"/api/chat", b"", {"error"}),
+    ],
+)
+def test_what_is_no_http_is_answered_in_the_envelope(
+    site: Any, path: bytes, headers: bytes, keys: set[str]
+) -> None:
+    with connected(site) as connection:
+        connection.sendall(
+            b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"no colon\r\n\r\n"
+        )
+        head, _, body = rest_of(connection).partition(b"\r\n\r\n")
+
+    assert b" 400 " in head
+    assert json.loads(body).keys() == keys
+    assert b"no colon" not in body
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x16\x03\x01\x02\x00",
+        b"GET\r\n\r\n",
+        b"\r\n\r\n\x00\xff\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\n",
+    ],
+    ids=["tls", "no path", "noise", "http2"],
+)
+def test_other_protocols_get_an_error_and_no_more(site: Any, raw: bytes) -> None:
+    with connected(site) as connection:
+        connection.sendall(raw + b"\r\n\r\n")
+        found = rest_of(connection)
+
+    assert found == b"" or b" 400 " in found
+    assert site.send("GET", "/").status == 200
+
+
+def test_a_long_answer_outlives_the_other_limits(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    stage = staged(step_s=0.005)
+    site = serve(stage.engine, header_timeout_s=0.1, body_timeout_s=0.1, idle_timeout_s=0.1)
+    ask = ASK | {"max_tokens": 100, "messages": [{"role": "user", "content": LONG}]}
+
+    assert site.send("POST", "/v1/messages", ask).json["content"][0]["text"] == "word " * 100

@@ -1,0 +1,187 @@
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from api.address import Address
+from api.config import ServerConfig
+from api.observing import KeptBytes, RequestBegan, RequestEnded
+from api.redaction import HIDDEN, safe_body, safe_headers, safe_path
+from api.thread import ServerThread
+from engine.service import Engine
+from engine.stopping.record import StopKind
+
+COUNT = "Count from 1 to 10, one number per line"
+
+
+class Notebook:
+    """Writes down what an observer is told, and on which thread."""
+
+    def __init__(self) -> None:
+        self.begun: list[RequestBegan] = []
+        self.ended: list[RequestEnded] = []
+        self.threads: set[str] = set()
+
+    def request_began(self, began: RequestBegan) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.begun.append(began)
+
+    def request_ended(self, ended: RequestEnded) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.ended.append(ended)
+
+    def last(self, count: int = 1, within_s: float = 10) -> RequestEnded:
+        deadline_s = time.monotonic() + within_s
+        while len(self.ended) < count:
+            assert time.monotonic() < deadline_s, "the request has not ended in time"
+            time.sleep(0.005)
+        return self.ended[-1]
+
+
+@contextmanager
+def watched(engine: Engine, **settings: Any) -> Iterator[tuple[Address, Notebook]]:
+    notebook = Notebook()
+    server = ServerThread(engine, ServerConfig(**settings), notebook)
+    address = server.start()
+    try:
+        yield address, notebook
+    finally:
+        server.stop()
+
+
+def post(
+    address: Address, path: str, body: dict[str, Any], **headers: str
+) -> tuple[int, bytes, http.client.HTTPMessage]:
+    connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=20)
+    sent = {"content-type": "application/json"}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request("POST", path, json.dumps(body), sent)
+    response = connection.getresponse()
+    answer = response.read()
+    connection.close()
+    return response.status, answer, response.headers
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": COUNT}]
+    return {"model": "any", "max_tokens": 60, "messages": messages, "stop_sequences": ["4"], **more}
+
+
+def test_an_answer_is_told_with_its_bodies_its_stop_and_its_model(engine: Engine) -> None:
+    with watched(engine) as (address, notebook):
+        _, answer, headers = post(address, "/v1/messages", asked(), user_agent="curl/8")
+        told = notebook.last()
+    assert told.began.request_id == headers["request-id"]
+    assert (told.began.dialect, told.status, told.is_stream) == ("Messages", 200, False)
+    assert told.began.client == "127.0.0.1"
+    assert dict(told.began.headers)["User-Agent"] == "curl/8"
+    assert json.loads(told.asked.text) == asked()
+    assert told.answered.text == answer.decode()
+    assert told.model == "demo-model"
+    (end,) = told.ends
+    assert (end.stop.kind, end.stop.value) == (StopKind.STOP_STRING, "4")
+    assert notebook.threads == {"api"}
+
+
+def test_the_bytes_of_a_stream_are_told_as_they_went_out(engine: Engine) -> None:
+    with watched(engine) as (address, notebook):
+        _, answer, _ = post(address, "/v1/messages", asked(stream=True))
+        told = notebook.last()
+    assert told.is_stream
+    assert told.answered.text == answer.decode()
+    assert len(told.ends) == 1
+
+
+def test_a_client_that_leaves_is_told_with_the_tokens_it_cost(engine: Engine) -> None:
+    body = asked(stream=True, max_tokens=400) | {"stop_sequences": []}
+    body["messages"] = [{"role": "user", "content": "Count from 1 to 100"}]
+    with watched(engine) as (address, notebook):
+        connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=20)
+        connection.request(
+            "POST", "/v1/messages", json.dumps(body), {"content-type": "application/json"}
+        )
+        connection.getresponse().read(1500)
+        connection.close()
+        told = notebook.last()
+    assert told.status == 499
+    (end,) = told.ends
+    assert end.stop.kind is StopKind.CANCELLED
+    assert end.usage.output_tokens > 0
+
+
+def test_a_request_without_the_key_is_told_but_its_body_is_never_read(engine: Engine) -> None:
+    with watched(engine, api_key="quite-secret") as (address, notebook):
+        status, _, _ = post(address, "/v1/messages", asked(), x_api_key="wrong-secret")
+        told = notebook.last()
+    assert (status, told.status) == (401, 401)
+    assert (told.asked.text, told.ends) == ("", ())
+    assert "authentication_error" in told.answered.text
+
+
+def test_keys_are_hidden_wherever_they_stand(engine: Engine) -> None:
+    with watched(engine, api_key="quite-secret") as (address, notebook):
+        post(
+            address,
+            "/v1/messages?api_key=quite-secret&beta=true",
+            asked(metadata={"user_id": "me", "api_key": "sk-123"}, note="quite-secret"),
+            authorization="Bearer quite-secret",
+        )
+        told = notebook.last()
+    assert told.status == 200
+    assert "quite-secret" not in repr(told)
+    assert "sk-123" not in repr(told)
+    assert told.began.path == f"/v1/messages?api_key={HIDDEN}&beta=true"
+    assert json.loads(told.asked.text)["metadata"] == {"user_id": "me", "api_key": HIDDEN}
+
+
+def test_an_unknown_route_is_told_without_a_dialect(engine: Engine) -> None:
+    with watched(engine) as (address, notebook):
+        post(address, "/nowhere", {})
+        told = notebook.last()
+    assert (told.status, told.began.dialect, told.began.path) == (404, "", "/nowhere")
+
+
+def test_several_choices_are_told_with_an_end_each(engine: Engine) -> None:
+    body = {"model": "m", "n": 2, "max_tokens": 5, "messages": asked()["messages"]}
+    with watched(engine) as (address, notebook):
+        post(address, "/v1/chat/completions", body)
+        told = notebook.last()
+    assert [end.stop.kind for end in told.ends] == [StopKind.MAX_TOKENS] * 2
+
+
+def test_of_a_long_body_the_first_part_is_kept_and_the_size_is_told() -> None:
+    kept = KeptBytes(most_bytes=5)
+    kept.add("aé".encode())
+    kept.add("éb".encode())
+    body = kept.body(str.upper)
+    assert (body.text, body.size_bytes, body.is_whole) == ("AÉÉ", 6, False)
+
+
+@pytest.mark.parametrize(
+    ("clean", "given", "hidden"),
+    [
+        (safe_body, '{"API-Key" : "a\\"b", "x": 1}', '{"API-Key" : "[hidden]", "x": 1}'),
+        (safe_body, '{"openai_api_key":"cut in the mid', '{"openai_api_key":"[hidden]"'),
+        (safe_body, '{"max_tokens": 5, "monkey": "b"}', '{"max_tokens": 5, "monkey": "b"}'),
+        (safe_path, "/v1/models?key=abc&after=key", "/v1/models?key=[hidden]&after=key"),
+    ],
+)
+def test_fields_named_like_keys_lose_their_values(
+    clean: Callable[[str], str], given: str, hidden: str
+) -> None:
+    assert clean(given) == hidden
+
+
+def test_headers_that_carry_keys_lose_their_values() -> None:
+    given = [("X-API-Key", "a"), ("cookie", "b"), ("Accept", "c"), ("X-Note", "has my-key in it")]
+    assert safe_headers(given, "my-key") == (
+        ("X-API-Key", HIDDEN),
+        ("cookie", HIDDEN),
+        ("Accept", "c"),
+        ("X-Note", f"has {HIDDEN} in it"),
+    )

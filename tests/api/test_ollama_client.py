@@ -1,0 +1,149 @@
+"""Ollama's own Python client against the server, on the demo model."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import ollama
+import pytest
+
+COUNT = "Count from 1 to 10, one number per line"
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Get the weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
+    },
+}
+
+
+@pytest.fixture
+def client(site: Any) -> Iterator[ollama.Client]:
+    client = ollama.Client(host=site.url)
+    yield client
+    client._client.close()
+
+
+def asked(client: ollama.Client, prompt: str, *, is_streamed: bool, **options: Any) -> Any:
+    """Ask in a chat; return text and last line."""
+    wanted: dict[str, Any] = {
+        "model": "llama3.2",
+        "messages": [{"role": "user", "content": prompt}],
+        "options": {"temperature": 0, **options},
+    }
+    if not is_streamed:
+        answer = client.chat(**wanted)
+        return answer.message.content, answer
+    lines = list(client.chat(**wanted, stream=True))
+    return "".join(line.message.content or "" for line in lines), lines[-1]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("prompt", "options", "text", "reason"),
+    [
+        (COUNT, {"stop": ["6"]}, "1\n2\n3\n4\n5\n", "stop"),
+        (COUNT, {"stop": ["3\n4"]}, "1\n2\n", "stop"),
+        (COUNT, {"num_predict": 5}, "1\n2\n3", "length"),
+        ("Repeat exactly: A B C STOP D E F", {"stop": ["STOP"]}, "A B C ", "stop"),
+    ],
+    ids=["digit", "newline", "limit", "word"],
+)
+def test_the_answer_ends_before_the_stop(
+    client: ollama.Client,
+    prompt: str,
+    options: dict[str, Any],
+    text: str,
+    reason: str,
+    is_streamed: bool,
+) -> None:
+    found, last = asked(client, prompt, is_streamed=is_streamed, **options)
+
+    assert (found, last.done, last.done_reason) == (text, True, reason)
+    assert last.prompt_eval_count > 0
+    assert last.eval_count >= 5
+    assert last.total_duration >= last.eval_duration > 0
+
+
+def test_a_prompt_is_continued(client: ollama.Client) -> None:
+    lines = list(
+        client.generate("demo-model", COUNT, options={"stop": ["4"], "temperature": 0}, stream=True)
+    )
+
+    assert "".join(line.response for line in lines) == "1\n2\n3\n"
+    assert lines[-1].done_reason == "stop"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_a_tool_is_called_with_an_object(client: ollama.Client, is_streamed: bool) -> None:
+    turns = [{"role": "user", "content": "What is the weather in Paris? Use the tool."}]
+    wanted: dict[str, Any] = {
+        "model": "demo-model",
+        "messages": turns,
+        "tools": [WEATHER],
+        "options": {"temperature": 0},
+    }
+    answers = list(client.chat(**wanted, stream=True)) if is_streamed else [client.chat(**wanted)]
+    [call] = [call for one in answers for call in one.message.tool_calls or []]
+
+    assert call.function.name == "get_weather"
+    assert call.function.arguments == {"city": "Paris"}
+    assert answers[-1].done_reason == "stop"
+    # The result goes back as the client itself spells it.
+    said = ollama.Message(role="assistant", content="", tool_calls=[call])
+    result = ollama.Message(role="tool", content="Rain", tool_name="get_weather")
+    client.chat(model="demo-model", messages=[*turns, said, result], tools=[WEATHER])
+
+
+def test_a_format_makes_the_answer_json(client: ollama.Client) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 99}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
+    answer = client.chat(
+        "demo-model", [{"role": "user", "content": "Say: 5"}], format=schema, think=False
+    )
+
+    value = json.loads(answer.message.content or "")
+    assert value.keys() == {"n"}
+    assert 0 <= value["n"] <= 99
+
+
+def test_thinking_stays_apart(client: ollama.Client) -> None:
+    wanted = {"model": "demo-model", "messages": [{"role": "user", "content": COUNT}]}
+    lines = list(client.chat(**wanted, think=True, stream=True))
+    thinking = "".join(line.message.thinking or "" for line in lines)
+
+    assert thinking
+    assert "think>" not in "".join(line.message.content or "" for line in lines)
+    silent = client.chat(**wanted, think=False)
+    assert not silent.message.thinking
+
+
+def test_the_model_is_found_shown_and_running(client: ollama.Client, site: Any) -> None:
+    [listed] = client.list().models
+    shown = client.show(listed.model or "")
+    [running] = client.ps().models
+
+    assert listed.model == "demo-model:latest"
+    assert listed.size == site.engine.model.size_bytes
+    assert set(shown.capabilities or []) == {"completion", "tools", "thinking"}
+    assert (running.model, running.size_vram) == (listed.model, listed.size)
+
+
+def test_errors_reach_the_client_as_its_own(client: ollama.Client) -> None:
+    with pytest.raises(ollama.ResponseError) as refusal:
+        client.chat("demo-model", [{"role": "user", "content": "Hi"}], options={"stop": [""]})
+
+    assert refusal.value.status_code == 400
+    assert "options.stop[0]" in refusal.value.error
+    with pytest.raises(ollama.ResponseError) as missing:
+        client.show("other")
+    assert missing.value.status_code == 404

@@ -1,0 +1,233 @@
+"""Responses and Completions through OpenAI's own client, on the demo model."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import openai
+import pytest
+from pydantic import BaseModel
+
+COUNT = "Count from 1 to 10, one number per line"
+WEATHER = "What is the weather in Paris?"
+STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+TOOL: Any = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "Get the weather of a city",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+    "strict": True,
+}
+
+
+@pytest.fixture
+def client(site: Any) -> Iterator[openai.OpenAI]:
+    """OpenAI's client."""
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+def answered(client: openai.OpenAI, is_streamed: bool, **wanted: Any) -> Any:
+    """Return a response that was sent whole, or what the client makes of a stream."""
+    if not is_streamed:
+        return client.responses.create(model="gpt-local", **wanted)
+    with client.responses.stream(model="gpt-local", **wanted) as stream:
+        return stream.get_final_response()
+
+
+@STREAMED
+def test_a_response_stops_where_it_should(client: openai.OpenAI, is_streamed: bool) -> None:
+    response = answered(client, is_streamed, input=COUNT, extra_body={"stop": "6"})
+
+    assert response.output_text == "1\n2\n3\n4\n5\n"
+    assert response.status == "completed"
+    assert response.fullstop["stop"]["value"] == "6"
+    assert response.model == "demo-model"
+    assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
+
+
+def test_streamed_text_comes_piece_by_piece(client: openai.OpenAI) -> None:
+    with client.responses.stream(model="m", input=COUNT, extra_body={"stop": ["6"]}) as stream:
+        events = list(stream)
+        text = stream.get_final_response().output_text
+    deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
+
+    assert "".join(deltas) == text
+    assert len(deltas) > 1
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+
+
+def test_a_response_at_its_limit_is_incomplete(client: openai.OpenAI) -> None:
+    response = client.responses.create(model="m", input=COUNT, max_output_tokens=5)
+    stream = client.responses.create(model="m", input=COUNT, max_output_tokens=5, stream=True)
+    *_, last = stream
+
+    assert (response.status, response.output_text) == ("incomplete", "1\n2\n3")
+    assert response.incomplete_details is not None
+    assert response.incomplete_details.reason == "max_output_tokens"
+    assert response.usage is not None
+    assert response.usage.output_tokens == 5
+    assert last.type == "response.incomplete"
+    assert last.response.output_text == response.output_text
+
+
+@STREAMED
+def test_reasoning_is_an_item_of_its_own(client: openai.OpenAI, is_streamed: bool) -> None:
+    response = answered(
+        client,
+        is_streamed,
+        input=COUNT,
+        reasoning={"effort": "high"},
+        max_output_tokens=2000,
+        extra_body={"stop": "6"},
+    )
+    reasoning, message = response.output
+
+    assert (reasoning.type, message.type) == ("reasoning", "message")
+    assert reasoning.content[0].text
+    assert response.usage.output_tokens_details.reasoning_tokens > 0
+
+
+def test_without_effort_there_is_no_reasoning(client: openai.OpenAI) -> None:
+    response = client.responses.create(
+        model="m", input=COUNT, reasoning={"effort": "none"}, extra_body={"stop": "6"}
+    )
+
+    assert [item.type for item in response.output] == ["message"]
+
+
+@STREAMED
+def test_a_response_calls_a_tool_and_answers_from_its_result(
+    client: openai.OpenAI, is_streamed: bool
+) -> None:
+    history: list[Any] = [{"role": "user", "content": WEATHER}]
+    called = answered(client, is_streamed, input=history, tools=[TOOL])
+    call = called.output[-1]
+    history += [item.model_dump(exclude_none=True) for item in called.output]
+    history.append({"type": "function_call_output", "call_id": call.call_id, "output": "Rain"})
+    said = answered(client, is_streamed, input=history, tools=[TOOL])
+
+    assert (call.type, call.name, json.loads(call.arguments)) == (
+        "function_call",
+        "get_weather",
+        {"city": "Paris"},
+    )
+    assert "Rain" in said.output_text
+
+
+def test_instructions_and_earlier_answers_are_part_of_the_prompt(client: openai.OpenAI) -> None:
+    alone = client.responses.create(model="m", input=COUNT, max_output_tokens=1)
+    first = client.responses.create(model="m", input=COUNT, extra_body={"stop": "6"})
+    again: Any = [
+        {"role": "user", "content": COUNT},
+        *[item.model_dump(exclude_none=True) for item in first.output],
+        {"role": "user", "content": COUNT},
+    ]
+    both = client.responses.create(
+        model="m", input=again, instructions="You are brief.", max_output_tokens=1
+    )
+
+    assert alone.usage is not None
+    assert both.usage is not None
+    assert both.usage.input_tokens > 2 * alone.usage.input_tokens
+
+
+class Weather(BaseModel):
+    """What a parsed answer is."""
+
+    city: Literal["Paris", "Oslo"]
+    is_raining: bool
+
+
+@STREAMED
+def test_a_response_is_parsed(client: openai.OpenAI, is_streamed: bool) -> None:
+    if is_streamed:
+        with client.responses.stream(model="m", input=WEATHER, text_format=Weather) as stream:
+            response = stream.get_final_response()
+    else:
+        response = client.responses.parse(model="m", input=WEATHER, text_format=Weather)
+
+    assert isinstance(response.output_parsed, Weather)
+
+
+@STREAMED
+def test_a_required_call_is_made(client: openai.OpenAI, is_streamed: bool) -> None:
+    response = answered(
+        client, is_streamed, input=COUNT, tools=[TOOL], tool_choice="required",
+        max_output_tokens=200,
+    )  # fmt: skip
+    (call,) = [item for item in response.output if item.type == "function_call"]
+
+    assert call.name == "get_weather"
+    assert json.loads(call.arguments).keys() == {"city"}
+
+
+def test_an_earlier_response_is_refused(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(model="m", input="Hi", previous_response_id="resp_1")
+
+    assert caught.value.code == "previous_response_not_found"
+    assert caught.value.param == "previous_response_id"
+
+
+# -- completions ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def raw() -> str:
+    """The prompt that the demo model's template makes of a question, thinking switched off."""
+    answer = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    return f"<|im_start|>user\n{COUNT}<|im_end|>\n{answer}"
+
+
+@STREAMED
+def test_a_completion_continues_its_prompt(
+    client: openai.OpenAI, raw: str, is_streamed: bool
+) -> None:
+    answer: Any = client.completions.create(
+        model="m", prompt=raw, stop="6", max_tokens=100, echo=True, stream=is_streamed
+    )
+    choices = [chunk.choices[0] for chunk in answer] if is_streamed else [answer.choices[0]]
+
+    assert "".join(choice.text for choice in choices) == raw + "1\n2\n3\n4\n5\n"
+    assert (choices[-1].finish_reason, choices[-1].matched_stop) == ("stop", "6")
+
+
+def test_several_prompts_have_several_choices(client: openai.OpenAI, raw: str) -> None:
+    answer = client.completions.create(
+        model="m", prompt=[raw, raw], n=2, best_of=2, stop=["6"], max_tokens=3
+    )
+
+    assert [choice.index for choice in answer.choices] == [0, 1, 2, 3]
+    assert {choice.text for choice in answer.choices} == {"1\n2"}
+    assert {choice.finish_reason for choice in answer.choices} == {"length"}
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 4 * 3
+
+
+def test_a_prompt_may_be_token_ids(client: openai.OpenAI, raw: str, engine: Any) -> None:
+    ids = [token_id for token_id, _ in asyncio.run(engine.tokenize(raw))]
+    by_text = client.completions.create(model="m", prompt=raw, stop="6", max_tokens=100)
+    by_ids = client.completions.create(model="m", prompt=ids, stop="6", max_tokens=100)
+
+    assert by_ids.choices[0].text == by_text.choices[0].text == "1\n2\n3\n4\n5\n"
+    assert by_ids.usage is not None
+    assert by_text.usage is not None
+    assert by_ids.usage.prompt_tokens == by_text.usage.prompt_tokens == len(ids)
+
+
+def test_a_streamed_completion_tells_its_usage(client: openai.OpenAI, raw: str) -> None:
+    *chunks, last = client.completions.create(
+        model="m", prompt=raw, max_tokens=3, stream=True, stream_options={"include_usage": True}
+    )
+
+    assert last.choices == []
+    assert last.usage is not None
+    assert last.usage.completion_tokens == 3
+    assert all(chunk.usage is None for chunk in chunks)

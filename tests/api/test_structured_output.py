@@ -1,0 +1,133 @@
+"""Formats and forced calls in each vendor's words: valid whatever the model would rather say."""
+
+import json
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from pydantic import BaseModel
+
+COUNT = "Count from 1 to 10, one number per line"
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Paris", "Oslo"]}, "is_raining": {"type": "boolean"}},
+    "required": ["city", "is_raining"],
+    "additionalProperties": False,
+}
+PARAMETERS = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Paris", "Oslo"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+
+
+class Weather(BaseModel):
+    """What a parsed answer is."""
+
+    is_raining: bool
+
+
+def chat(site: Any, is_streamed: bool, **wanted: Any) -> Any:
+    wanted |= {"model": "m", "messages": [{"role": "user", "content": COUNT}], "max_tokens": 200}
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
+        if not is_streamed:
+            return client.chat.completions.create(**wanted).choices[0]
+        with client.chat.completions.stream(**wanted) as stream:
+            return stream.get_final_completion().choices[0]
+
+
+def message(site: Any, is_streamed: bool, **wanted: Any) -> Any:
+    wanted |= {"model": "m", "messages": [{"role": "user", "content": COUNT}], "max_tokens": 200}
+    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
+        if not is_streamed:
+            return client.messages.create(**wanted)
+        with client.messages.stream(**wanted) as stream:
+            return stream.get_final_message()
+
+
+@STREAMED
+def test_chat_holds_an_answer_to_a_schema(site: Any, is_streamed: bool) -> None:
+    wanted = {"type": "json_schema", "json_schema": {"name": "weather", "schema": SCHEMA}}
+    choice = chat(site, is_streamed, response_format=wanted)
+    answer = json.loads(choice.message.content)
+
+    assert answer.keys() == {"city", "is_raining"}
+    assert choice.finish_reason == "stop"
+
+
+def test_chat_parses_an_answer(site: Any) -> None:
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
+        answer = client.chat.completions.parse(
+            model="m", messages=[{"role": "user", "content": COUNT}], response_format=Weather
+        )
+
+    assert isinstance(answer.choices[0].message.parsed, Weather)
+
+
+@STREAMED
+def test_messages_holds_an_answer_to_a_schema(site: Any, is_streamed: bool) -> None:
+    wanted = {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}
+    found = message(site, is_streamed, extra_body=wanted)
+
+    assert json.loads(found.content[0].text).keys() == {"city", "is_raining"}
+    assert found.stop_reason == "end_turn"
+
+
+@STREAMED
+@pytest.mark.parametrize(
+    "choice", ["required", {"type": "function", "function": {"name": "get_weather"}}]
+)
+def test_chat_makes_a_call_that_is_required(site: Any, choice: Any, is_streamed: bool) -> None:
+    function = {"name": "get_weather", "parameters": PARAMETERS}
+    tools = [{"type": "function", "function": function}]
+    found = chat(site, is_streamed, tools=tools, tool_choice=choice)
+    (call,) = found.message.tool_calls
+
+    assert found.finish_reason == "tool_calls"
+    assert call.function.name == "get_weather"
+    assert json.loads(call.function.arguments)["city"] in ("Paris", "Oslo")
+
+
+@STREAMED
+@pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "get_weather"}])
+def test_messages_makes_a_call_that_is_required(site: Any, choice: Any, is_streamed: bool) -> None:
+    tools = [{"name": "get_weather", "input_schema": PARAMETERS}]
+    found = message(site, is_streamed, tools=tools, tool_choice=choice)
+    (call,) = found.content
+
+    assert found.stop_reason == "tool_use"
+    assert (call.type, call.name) == ("tool_use", "get_weather")
+    assert call.input["city"] in ("Paris", "Oslo")
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "named"),
+    [
+        (
+            "/v1/chat/completions",
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": 5}}}},
+            "response_format",
+        ),
+        (
+            "/v1/responses",
+            {"input": "Hi", "text": {"format": {"type": "json_schema", "schema": {"type": 5}}}},
+            "text.format",
+        ),
+        (
+            "/v1/messages",
+            {"output_config": {"format": {"type": "json_schema", "schema": {"type": 5}}}},
+            "output_config.format",
+        ),
+    ],
+)
+def test_a_schema_that_is_none_is_refused_by_its_name(
+    site: Any, path: str, fields: dict[str, Any], named: str
+) -> None:
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    reply = site.send("POST", path, body | fields)
+
+    assert reply.status == 400
+    assert reply.json["error"]["message"].startswith(named)

@@ -1,0 +1,12 @@
+"""Qt without a screen, for the parts of the program that surround the window."""
+
+import os
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # The offscreen platform says so of every window; it is no fault of ours.
+    config.addinivalue_line("qt_log_ignore", "This plugin does not support")

@@ -1,0 +1,151 @@
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from app.store import opening, schema
+from app.store.store import SqliteConversationStore
+from tests.app.store.conftest import Use
+from tests.support.said import conversation
+from ui.viewmodels.storing import StoreProblem
+
+
+async def write_many(store: SqliteConversationStore) -> None:
+    for number in range(12):
+        written = conversation(f"question {number}", "words " * 1500)
+        store.save(written)
+        store.save_messages(written, list(written.tree))
+
+
+async def problem_of(store: SqliteConversationStore) -> StoreProblem | None:
+    assert store.load_all() == []
+    await write_many(store)  # the new file works
+    return store.problem
+
+
+def others(path: Path) -> list[Path]:
+    return sorted(found for found in path.parent.iterdir() if "set-aside" in found.name)
+
+
+def test_a_new_file_is_no_problem(use: Use) -> None:
+    assert use(problem_of) is None
+
+
+def test_a_file_of_nonsense_is_set_aside_whole_and_named(use: Use, path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"These are not the tables you are looking for." * 100)
+    before = path.read_bytes()
+    problem = use(problem_of)
+    assert problem is not None
+    (kept,) = others(path)
+    assert kept.read_bytes() == before
+    assert problem.path == kept
+    assert kept.name in problem.detail
+    assert "damaged" in problem.detail
+
+
+def test_a_file_damaged_in_the_middle_is_set_aside(use: Use, path: Path) -> None:
+    use(write_many)
+    content = bytearray(path.read_bytes())
+    content[20_000:60_000] = b"\xa5" * 40_000
+    path.write_bytes(content)
+    problem = use(problem_of)
+    assert problem is not None
+    assert others(path)[0].read_bytes()[20_000:60_000] == b"\xa5" * 40_000
+
+
+def test_a_file_cut_short_is_set_aside(use: Use, path: Path) -> None:
+    use(write_many)
+    path.write_bytes(path.read_bytes()[:30_000])
+    problem = use(problem_of)
+    assert problem is not None
+    assert "damaged" in problem.detail
+
+
+def test_another_programs_database_is_set_aside_untouched(use: Use, path: Path) -> None:
+    path.parent.mkdir()
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE bookmarks (url TEXT)")
+    other.execute("INSERT INTO bookmarks VALUES ('https://example.org')")
+    other.commit()
+    other.close()
+    problem = use(problem_of)
+    assert problem is not None
+    assert "another program" in problem.detail
+    again = sqlite3.connect(others(path)[0])
+    assert again.execute("SELECT url FROM bookmarks").fetchall() == [("https://example.org",)]
+    again.close()
+
+
+def test_a_newer_versions_file_is_set_aside_and_its_use_is_told(use: Use, path: Path) -> None:
+    use(write_many)
+    later = sqlite3.connect(path)
+    later.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    later.close()
+    problem = use(problem_of)
+    assert problem is not None
+    assert "newer version" in problem.detail
+
+
+def test_a_file_without_its_tables_is_set_aside(use: Use, path: Path) -> None:
+    use(write_many)
+    broken = sqlite3.connect(path)
+    broken.execute("DROP TABLE presets")
+    broken.close()
+    problem = use(problem_of)
+    assert problem is not None
+
+
+def test_files_set_aside_in_the_same_second_do_not_replace_each_other(path: Path) -> None:
+    path.parent.mkdir()
+    for text in ("one", "two"):
+        path.write_text(text)
+        Path(f"{path}-wal").write_text(f"{text}'s newest")
+        kept = opening.set_aside(path)
+        assert kept.read_text() == text
+        assert Path(f"{kept}-wal").read_text() == f"{text}'s newest"
+    assert len(others(path)) == 4
+
+
+@pytest.mark.parametrize("version", range(schema.VERSION))
+def test_a_file_of_an_earlier_version_is_brought_up_to_date(
+    use: Use, path: Path, version: int
+) -> None:
+    path.parent.mkdir()
+    earlier = sqlite3.connect(path, isolation_level=None)
+    for number in range(version):
+        earlier.executescript(schema.STEPS[number])
+    if version:
+        earlier.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        earlier.execute(f"PRAGMA user_version = {version}")
+        earlier.execute(
+            "INSERT INTO conversations VALUES ('c', 'T', '{}', '[]', '', 0, 1, 1, NULL)"
+        )
+        earlier.execute(
+            "INSERT INTO messages VALUES (1, 'm', 'c', NULL, 'user', 'from earlier', NULL, 0, 1, 1)"
+        )
+    earlier.close()
+
+    async def steps(store: SqliteConversationStore) -> int:
+        assert store.problem is None
+        return len(await store.search("earlier"))
+
+    assert use(steps) == (1 if version else 0)
+
+
+def test_a_step_that_fails_leaves_the_file_as_it_was(
+    use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(write_many)
+    broken_step = "CREATE TABLE more (x); INSERT INTO nowhere VALUES (1);"
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, broken_step))
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    connection = sqlite3.connect(path, isolation_level=None)
+    with pytest.raises(sqlite3.Error, match="nowhere"):
+        schema.migrate(connection)
+    connection.rollback()
+    connection.close()
+    again = sqlite3.connect(path)
+    assert again.execute("PRAGMA user_version").fetchone() == (schema.VERSION - 1,)
+    assert again.execute("SELECT 1 FROM sqlite_master WHERE name = 'more'").fetchall() == []
+    again.close()

@@ -1,0 +1,172 @@
+import time
+
+import pytest
+
+from app.store.store import SqliteConversationStore
+from tests.app.store.conftest import Use
+from tests.support.said import conversation, finished_run
+from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.runs import Run, RunState
+
+
+async def keep(store: SqliteConversationStore, *texts: str, title: str = "T") -> Conversation:
+    written = Conversation(title, [ChatMessage("user", text) for text in texts])
+    store.save(written)
+    store.save_messages(written, list(written.tree))
+    return written
+
+
+async def found(store: SqliteConversationStore, query: str) -> list[str]:
+    return [hit.snippet for hit in await store.search(query)]
+
+
+@pytest.mark.parametrize(
+    ("query", "is_found"),
+    [
+        ("stop", True),
+        ("STOP", True),
+        ("oppin", True),
+        ("st", True),
+        ("序列", True),
+        ("停止序列", True),
+        ("Ä", True),
+        ("ä", True),
+        ("stopping where", True),
+        ("where stopping", True),
+        ("ST where", True),
+        ('"of the"', True),
+        ('"the of"', False),
+        ("100%", True),
+        ("1_0", False),
+        ('say "', True),
+        ("absent", False),
+        ("stopping absent", False),
+        ("NEAR", False),
+        ("x", False),
+        ("*", False),
+    ],
+)
+def test_words_are_found_wherever_they_stand(use: Use, query: str, is_found: bool) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        await keep(store, 'Stopping of the answer: say "where", 停止序列, ändern, 100% sure')
+        assert bool(await store.search(query)) is is_found
+
+    use(steps)
+
+
+def test_an_empty_query_finds_nothing(use: Use) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        await keep(store, "words")
+        assert await store.search("  ") == []
+        assert await store.search('""') == []
+
+    use(steps)
+
+
+def test_a_text_about_the_words_comes_before_one_that_mentions_them(use: Use) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        await keep(store, "tokenizer, tokenizer, tokenizer", "other things " * 60 + "tokenizer")
+        first, second = await found(store, "tokenizer")
+        assert first.startswith("tokenizer")
+        assert second.startswith("…")
+
+    use(steps)
+
+
+def test_a_title_comes_first_and_has_no_message(use: Use) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        await keep(store, "about cats")
+        named = await keep(store, "nothing", title="Cats and dogs")
+        hits = await store.search("cats")
+        assert (hits[0].conversation_id, hits[0].message_id, hits[0].role) == (
+            named.id,
+            None,
+            "title",
+        )
+        assert [hit.role for hit in hits] == ["title", "user"]
+
+    use(steps)
+
+
+def test_the_snippet_shows_the_words_and_marks_them(use: Use) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        await keep(store, "long ago " * 50 + "\nthe needle lies\there" + " and more" * 50)
+        (hit,) = await store.search("NEEDLE here")
+        assert "the needle lies here" in hit.snippet
+        marked = [hit.snippet[start : start + length] for start, length in hit.spans]
+        assert marked == ["needle", "here"]
+
+    use(steps)
+
+
+def test_an_answer_is_found_once_it_has_ended_and_hidden_versions_are_too(use: Use) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        written = conversation("Count", "alpha beta")
+        run = Run(state=RunState.STREAMING, text="gamma del")
+        answer = ChatMessage("assistant", run=run)
+        written.tree.add(answer, written.messages[0])
+        store.save(written)
+        store.save_messages(written, list(written.tree))
+        assert await found(store, "gamma") == []
+        assert await found(store, "alpha") == ["alpha beta"]
+        answer.run = finished_run("gamma delta")
+        store.save_messages(written, [answer])
+        store.save_messages(written, [answer])
+        assert await found(store, "gamma") == ["gamma delta"]
+
+    use(steps)
+
+
+def test_what_was_deleted_is_not_found(use: Use) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        gone = await keep(store, "a needle")
+        store.delete(gone)
+        assert await found(store, "needle") == []
+        assert await found(store, "ne") == []
+        store.restore(gone)
+        assert await found(store, "needle") == ["a needle"]
+        store.delete(gone)
+
+    async def later(store: SqliteConversationStore) -> None:
+        assert await found(store, "needle") == []
+
+    use(steps)
+    use(later)
+
+
+def test_an_interrupted_answer_is_found_after_the_next_start(use: Use) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        written = Conversation("T", [ChatMessage("user", "q")])
+        written.add(ChatMessage("assistant", run=Run(state=RunState.STREAMING, text="half a word")))
+        store.save(written)
+        store.save_messages(written, list(written.tree))
+
+    async def later(store: SqliteConversationStore) -> None:
+        assert await found(store, "half") == ["half a word"]
+
+    use(steps)
+    use(later)
+
+
+def test_searching_thousands_of_messages_is_quick(use: Use) -> None:
+    words = ("stop", "sequence", "token", "model", "answer", "prompt", "cache", "engine", "window")
+
+    def text(number: int) -> str:
+        picked = (words[(number * k + k) % len(words)] for k in range(1, 14))
+        return f"message {number}: {' '.join(picked)}"
+
+    async def steps(store: SqliteConversationStore) -> float:
+        for number in range(8):
+            texts = (text(number * 500 + n) for n in range(500))
+            await keep(store, *texts, title=f"Conversation {number}")
+        await store.settled()
+        slowest = 0.0
+        for query in ("message 3500:", "token engine", "pro", "zz", "ca mo"):
+            began = time.perf_counter()
+            await store.search(query)
+            slowest = max(slowest, time.perf_counter() - began)
+        return slowest
+
+    # Far above what it takes, because other work shares the machine; the benchmark measures it.
+    assert use(steps) < 0.25

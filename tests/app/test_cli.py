@@ -1,0 +1,188 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app import __version__
+from app.cli import main
+from app.commands import ask, serve, window
+from app.options import AskOptions, ChatOptions, ServeOptions
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[AskOptions]:
+    """The options with which ``ask`` would run."""
+    options: list[AskOptions] = []
+    monkeypatch.setattr(ask, "run", lambda given: options.append(given) or 0)
+    return options
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[ServeOptions]:
+    """The options with which ``serve`` would run."""
+    options: list[ServeOptions] = []
+    monkeypatch.setattr(serve, "run", lambda given: options.append(given) or 0)
+    monkeypatch.delenv("FULLSTOP_API_KEY", raising=False)
+    return options
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"fullstop {__version__}\n"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["ask", "--help"], ["serve", "--help"]])
+def test_help_shows_examples(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    assert "examples:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["serve", "--help"]])
+def test_help_and_version_load_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys; from app.cli import main; main(sys.argv[1:]); "
+        "print({m.partition('.')[0] for m in sys.modules} "
+        "& {'mlx', 'mlx_lm', 'PySide6', 'aiohttp', 'pydantic', 'transformers', 'asyncio'})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize(
+    "stop", [" ", "---", "--", "--json", "-", "a,b", r"\n", "\n", "=x", "--stop", "é́", ""]
+)
+def test_a_stop_is_taken_exactly_as_given(stop: str, asked: list[AskOptions]) -> None:
+    code = main(["ask", "hi", "--stop", stop])
+    if stop:
+        assert asked[0].answer.stops == (stop,)
+        assert not asked[0].is_json
+    else:
+        assert (code, asked) == (2, [])
+
+
+def test_a_stop_may_be_joined_by_an_equals_sign(asked: list[AskOptions]) -> None:
+    main(["ask", "hi", "--stop==x", "--stop=--"])
+    assert asked[0].answer.stops == ("=x", "--")
+
+
+def test_stops_keep_their_order_and_lose_duplicates(asked: list[AskOptions]) -> None:
+    main(["ask", "hi", "--stop", "b", "--stop", "a", "--stop", "b"])
+    assert asked[0].answer.stops == ("b", "a")
+
+
+def test_escapes_are_read_only_on_request(asked: list[AskOptions]) -> None:
+    main(["ask", "hi", "--stop", r"\n\u4e2d", "--escapes"])
+    assert asked[0].answer.stops == ("\n中",)
+
+
+def test_options_of_an_answer_reach_the_request(asked: list[AskOptions]) -> None:
+    words = [
+        "--max-tokens",
+        "7",
+        "--temperature",
+        "0.5",
+        "--seed",
+        "3",
+        "--system",
+        "Brief",
+        "--thinking",
+    ]
+    main(["ask", "hi", *words])
+    request = asked[0].answer.request(())
+    assert request.max_tokens == 7
+    assert (request.sampling.temperature, request.sampling.seed) == (0.5, 3)
+    assert request.thinking is True
+    assert [(m.role, m.content) for m in request.messages] == [("system", "Brief")]
+
+
+def test_words_after_two_dashes_are_the_prompt(asked: list[AskOptions]) -> None:
+    main(["ask", "--", "--stop"])
+    assert asked[0].prompt == "--stop"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["ask"], "PROMPT"),
+        (["ask", "hi", "--stop", ""], "--stop[0]"),
+        (["ask", "hi", "--stop"], "--stop"),
+        (["ask", "hi", "--stop", "a", "--stop", "\udc80"], "--stop[1]"),
+        (["ask", "hi", "--stop", r"\q", "--escapes"], "--stop"),
+        (["ask", "hi", "--max-tokens", "0"], "--max-tokens"),
+        (["ask", "hi", "--max-tokens", "many"], "--max-tokens"),
+        (["ask", "hi", "--temperature", "nan"], "--temperature"),
+        (["ask", "hi", "--temperature", "3"], "--temperature"),
+        (["ask", "hi", "--seed", "-1"], "--seed"),
+        (["ask", "hi", "--system", "\udc80"], "--system"),
+        (["ask", ""], "PROMPT"),
+        (["ask", "\udc80"], "PROMPT"),
+        (["ask", "hi", "--frobnicate"], "--frobnicate"),
+        (["--stop", "x", "ask", "hi"], "--stop stands before ask"),
+        (["serve", "--port", "65536"], "--port"),
+        (["serve", "--host", "0.0.0.0"], "--api-key"),
+        (["serve", "--allow-origin", "example.org"], "--allow-origin"),
+        (["replay"], "FILE"),
+        (["replay", "run.json", "--stop", "x", "--no-stop"], "exclude each other"),
+        (["frobnicate"], "frobnicate"),
+    ],
+)
+def test_wrong_usage_is_named_on_standard_error(
+    words: list[str],
+    named: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("FULLSTOP_API_KEY", raising=False)
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert named in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_serve_listens_on_this_computer_alone_by_default(served: list[ServeOptions]) -> None:
+    main(["serve"])
+    assert (served[0].host, served[0].api_key) == ("127.0.0.1", None)
+
+
+def test_the_key_comes_from_the_environment_unless_it_is_given(
+    served: list[ServeOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FULLSTOP_API_KEY", "from-environment")
+    main(["serve"])
+    main(["serve", "--api-key", "given"])
+    assert [options.api_key for options in served] == ["from-environment", "given"]
+
+
+def test_origins_and_strictness_reach_the_server(served: list[ServeOptions]) -> None:
+    main(
+        ["serve", "--allow-origin", "https://a.org", "--allow-origin", "https://b.org", "--strict"]
+    )
+    assert served[0].allowed_origins == ("https://a.org", "https://b.org")
+    assert served[0].is_strict
+
+
+def test_the_window_takes_the_same_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: list[ChatOptions] = []
+    monkeypatch.setattr(window, "run", lambda given: options.append(given) or 0)
+    assert main(["--stop", "END", "--max-tokens", "9", "--model", "~/m"]) == 0
+    assert options[0].answer.stops == ("END",)
+    assert options[0].answer.max_tokens == 9
+    assert options[0].model == Path.home() / "m"
+
+
+def test_an_interrupt_ends_with_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: AskOptions) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ask, "run", interrupted)
+    assert main(["ask", "hi"]) == 130

@@ -1,0 +1,33 @@
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from app import paths
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_a_clone_finds_the_demo_model_in_its_assets() -> None:
+    assert paths.demo_model() == REPOSITORY / "assets" / "demo-model"
+
+
+def test_a_wheel_carries_the_demo_model_where_it_is_looked_for() -> None:
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    packaged = {Path(source).name: REPOSITORY / target for source, target in included.items()}
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= packaged.keys()
+    assert packaged == {name: paths.PACKAGED_DEMO_MODEL / name for name in packaged}
+
+
+def test_a_packaged_demo_model_is_preferred(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(paths, "PACKAGED_DEMO_MODEL", tmp_path)
+    assert paths.demo_model() == tmp_path
+
+
+def test_folders_are_made_only_when_asked(tmp_path: Path) -> None:
+    wanted = tmp_path / "a" / "b"
+    assert paths.made(wanted) == wanted
+    assert wanted.is_dir()

@@ -1,0 +1,52 @@
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from app.signals import EndingSignals
+
+
+@pytest.fixture
+def signals() -> Iterator[EndingSignals]:
+    """Signals that are taken for the length of a test."""
+    with contextlib.closing(EndingSignals()) as taken:
+        yield taken
+
+
+async def delivered(signals: EndingSignals, *, within_s: float = 5, number: int = 0) -> None:
+    """Send a signal, if one is given, and wait until one is delivered."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+    with signals.delivered(loop, done.set):
+        if number:
+            os.kill(os.getpid(), number)
+        await asyncio.wait_for(done.wait(), within_s)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_delivered_on_the_loop(signals: EndingSignals, number: int) -> None:
+    asyncio.run(delivered(signals, number=number))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_loop_is_kept_for_it(signals: EndingSignals, number: int) -> None:
+    os.kill(os.getpid(), number)
+    asyncio.run(delivered(signals))
+
+
+def test_other_signals_are_not_delivered(signals: EndingSignals) -> None:
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+    with pytest.raises(TimeoutError):
+        asyncio.run(delivered(signals, within_s=0.05))
+
+
+def test_handlers_are_put_back() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    EndingSignals().close()
+    assert [signal.getsignal(number) for number in numbers] == before

@@ -1,0 +1,67 @@
+from dataclasses import replace
+from pathlib import Path
+
+from app.settings import FILE_NAME
+from app.stored_preferences import StoredPreferences
+from ui.viewmodels.conversations import ConversationSettings
+from ui.viewmodels.preferences import Preferences, PreferencesState, ServerPreferences
+
+
+def test_every_preference_survives_a_start(tmp_path: Path) -> None:
+    wanted = Preferences(
+        theme="dark",
+        has_high_contrast=True,
+        stays_in_tray=False,
+        server=ServerPreferences(
+            port=9001,
+            is_on_network=True,
+            is_key_required=True,
+            allowed_origins=("*",),
+            at_launch="on",
+            was_on=True,
+        ),
+        new_conversation=ConversationSettings("Be brief.", 0.25, 77, True),
+    )
+    StoredPreferences(tmp_path).keep(wanted)
+    assert StoredPreferences(tmp_path).preferences() == wanted
+
+
+def test_the_usual_preferences_are_the_same_in_file_and_window(tmp_path: Path) -> None:
+    assert StoredPreferences(tmp_path).preferences() == Preferences()
+
+
+def test_a_change_in_the_window_is_kept_at_once(tmp_path: Path) -> None:
+    stored = StoredPreferences(tmp_path)
+    state = PreferencesState(stored.preferences(), stored)
+    state.change_server(port=9002)
+    assert StoredPreferences(tmp_path).preferences().server.port == 9002
+
+
+def test_a_change_that_cannot_be_kept_acts_and_is_said(tmp_path: Path) -> None:
+    (tmp_path / "no folder").write_text("")
+    state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder"))
+    said: list[str] = []
+    state.keeping_failed.connect(said.append)
+    state.change(theme="dark")
+    assert state.now.theme == "dark"
+    assert said[0].startswith("Your settings could not be saved: ")
+
+
+def test_layout_and_model_are_kept_beside_the_preferences(tmp_path: Path) -> None:
+    stored = StoredPreferences(tmp_path)
+    stored.keep_window_layout(b"\x00\xff layout")
+    stored.keep_last_model(tmp_path)
+    stored.keep(replace(stored.preferences(), theme="light"))
+    again = StoredPreferences(tmp_path)
+    assert (again.window_layout, again.last_model) == (b"\x00\xff layout", tmp_path)
+
+
+def test_a_model_that_has_gone_is_not_the_last_one(tmp_path: Path) -> None:
+    stored = StoredPreferences(tmp_path)
+    stored.keep_last_model(tmp_path / "gone")
+    assert stored.last_model is None
+
+
+def test_a_damaged_layout_is_no_layout(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text('{"window_layout": "not base64!"}')
+    assert StoredPreferences(tmp_path).window_layout == b""

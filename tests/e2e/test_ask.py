@@ -1,0 +1,148 @@
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from app.cli import main
+
+REPOSITORY = Path(__file__).parents[2]
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def ask(capfd: pytest.CaptureFixture[str]) -> Ask:
+    """Runs ``fullstop ask … --json`` in this process and returns its object."""
+
+    def run(*words: str) -> dict[str, Any]:
+        code = main(["ask", *words, "--json"])
+        captured = capfd.readouterr()
+        assert (code, captured.err) == (0, "")
+        answer: dict[str, Any] = json.loads(captured.out)
+        return answer
+
+    return run
+
+
+def arguments(row: Any) -> list[str]:
+    words = [row.prompt]
+    if row.stop is not None:
+        words += ["--stop", row.stop]
+    if row.max_tokens is not None:
+        words += ["--max-tokens", str(row.max_tokens)]
+    return words
+
+
+def test_each_row_of_the_acceptance_table_gets_its_text_and_reason(ask: Ask, row: Any) -> None:
+    answer = ask(*arguments(row))
+    assert answer["text"] == row.text
+    assert answer["thinking"] == ""
+    assert (answer["stop"]["kind"], answer["stop"]["value"]) == (row.kind, row.value)
+
+
+def test_the_object_holds_the_whole_record_usage_and_timing(ask: Ask, row: Any) -> None:
+    answer = ask(*arguments(row))
+    stop, usage = answer["stop"], answer["usage"]
+    assert {"token_id", "token_text", "channel", "held", "dropped"} <= stop.keys()
+    assert stop["text_offset"] == len(row.text)
+    assert stop["token_index"] == usage["output_tokens"] - 1
+    assert usage["output_tokens"] == (row.max_tokens or usage["output_tokens"])
+    assert stop["dropped"].startswith(row.value or "")
+    assert 0 < answer["timing"]["first_token_s"] <= answer["timing"]["total_s"]
+
+
+def test_thinking_is_on_only_where_it_is_asked_for(ask: Ask) -> None:
+    words = ("Count from 1 to 3, one number per line", "--max-tokens", "300")
+    silent, loud = ask(*words), ask(*words, "--thinking")
+    assert silent["thinking"] == ""
+    assert loud["thinking"].strip() != ""
+    assert silent["text"] == loud["text"] == "1\n2\n3"
+    assert loud["usage"]["thinking_tokens"] > 0
+
+
+def test_escapes_are_read_where_asked_and_taken_as_typed_otherwise(ask: Ask) -> None:
+    prompt = "Count from 1 to 10, one number per line"
+    assert ask(prompt, "--stop", r"3\n4", "--escapes")["text"] == "1\n2\n"
+    assert ask(prompt, "--stop", r"3\n4")["stop"]["kind"] == "eos"
+
+
+def test_eos_can_be_ignored_while_limits_still_count(ask: Ask) -> None:
+    words = ("Count from 1 to 3, one number per line", "--max-tokens", "40")
+    assert ask(*words)["stop"]["kind"] == "eos"
+    assert ask(*words, "--ignore-eos")["stop"]["kind"] == "max_tokens"
+
+
+def test_the_stop_that_completes_first_wins_whatever_the_order(ask: Ask) -> None:
+    prompt = "Count from 1 to 10, one number per line"
+    answer = ask(prompt, "--stop", "9", "--stop", "--", "--stop", "2\n3")
+    assert (answer["text"], answer["stop"]["value"]) == ("1\n", "2\n3")
+
+
+def test_the_answer_goes_to_standard_output_and_the_reason_to_standard_error(
+    program: Callable[..., Any],
+) -> None:
+    done = program("ask", "Count from 1 to 10, one number per line", "--stop", "6")
+    assert (done.returncode, done.stdout) == (0, "1\n2\n3\n4\n5\n")
+    assert done.stderr.startswith('[Stopped by "6" after 10 characters · ')
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_prompt_can_come_from_standard_input(program: Callable[..., Any]) -> None:
+    words = ("ask", "-", "--max-tokens", "100")
+    done = program(*words, stdin="Count from 1 to 3, one number per line\n")
+    assert (done.returncode, done.stdout) == (0, "1\n2\n3\n")
+
+
+def test_a_reader_that_leaves_ends_it_without_a_traceback(headless: dict[str, str]) -> None:
+    line = f"{sys.executable} -m app ask 'Count from 1 to 100' --ignore-eos 2>/dev/null | head -c 4"
+    output, code = pexpect.run(
+        f'bash -o pipefail -c "{line}"',
+        cwd=str(REPOSITORY),
+        env=headless,
+        timeout=30,
+        withexitstatus=True,
+    )
+    assert b"Traceback" not in output
+    assert output == b"1, 2"
+    assert code in (0, 141)
+
+
+def test_ctrl_c_ends_the_answer_at_once_and_says_so(headless: dict[str, str]) -> None:
+    words = ["-m", "app", "ask", "Count from 1 to 100", "--ignore-eos"]
+    child = pexpect.spawn(
+        sys.executable, words, cwd=str(REPOSITORY), env=headless, encoding="utf-8", timeout=30
+    )
+    child.expect("2, 3,")
+    child.sendintr()
+    began_s = time.perf_counter()
+    child.expect(r"\[Cancelled after ([\d,]+) tokens")
+    assert time.perf_counter() - began_s < 1
+    assert int(child.match.group(1).replace(",", "")) < 2000
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+
+
+def test_a_model_that_is_not_there_is_explained_without_a_traceback(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["ask", "hello", "--model", str(tmp_path / "nowhere")]) == 1
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "nowhere does not exist" in captured.err
+    assert "--model takes the folder of an MLX model" in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_a_prompt_longer_than_the_context_is_refused_in_words(
+    program: Callable[..., Any],
+) -> None:
+    done = program("ask", "-", stdin="word " * 20_000)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("fullstop: messages: the prompt has")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,87 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli import main
+
+COUNT = "Count from 1 to 10, one number per line"
+
+
+@pytest.fixture(scope="module")
+def saved_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the demo model that ended before 9."""
+    path = tmp_path_factory.mktemp("runs") / "run.json"
+    assert main(["ask", COUNT, "--stop", "9", "--save-run", str(path), "--json"]) == 0
+    return path
+
+
+@pytest.fixture
+def replayed(saved_run: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+    """Replays the saved run and returns its object."""
+    capfd.readouterr()
+
+    def run(*words: str) -> dict[str, Any]:
+        assert main(["replay", str(saved_run), *words, "--json"]) == 0
+        shown: dict[str, Any] = json.loads(capfd.readouterr().out)
+        return shown
+
+    return run
+
+
+def test_with_its_own_stops_a_run_ends_as_it_did(replayed: Callable[..., Any]) -> None:
+    again = replayed()
+    assert again["text"] == "1\n2\n3\n4\n5\n6\n7\n8\n"
+    assert (again["stop"]["kind"], again["stop"]["value"]) == ("stop_string", "9")
+
+
+def test_other_stops_give_what_a_real_run_would_give(
+    replayed: Callable[..., Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    again = replayed("--stop", r"3\n4", "--escapes")
+    assert main(["ask", COUNT, "--stop", "3\n4", "--json"]) == 0
+    real = json.loads(capfd.readouterr().out)
+    assert (again["text"], again["stop"]) == (real["text"], real["stop"])
+    assert again["output_tokens"] == real["usage"]["output_tokens"]
+
+
+def test_without_stops_the_recording_ends_before_anything_stops_it(
+    saved_run: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(saved_run), "--no-stop"]) == 0
+    captured = capfd.readouterr()
+    assert captured.out == "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
+    assert captured.err.startswith("[Nothing stops within the ")
+
+
+def test_text_and_reason_are_printed(saved_run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(saved_run), "--stop", "4"]) == 0
+    captured = capfd.readouterr()
+    assert captured.out == "1\n2\n3\n"
+    assert captured.err.startswith('[Stopped by "4" after 6 characters · ')
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(None, "cannot be read"), (b"{", "no saved run"), (b"\xff", "UTF-8"), (b"[]", "run.json")],
+)
+def test_a_file_that_is_no_saved_run_is_named(
+    content: bytes | None, reason: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.json"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["replay", str(path)]) == 1
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert str(path) in captured.err
+    assert reason in captured.err
+
+
+def test_a_folder_that_is_not_there_is_named_before_the_model_is_loaded(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ask", COUNT, "--save-run", str(tmp_path / "nowhere" / "run.json")]) == 2
+    assert "--save-run: there is no folder" in capfd.readouterr().err

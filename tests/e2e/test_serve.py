@@ -1,0 +1,166 @@
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+COUNT = "Count from 1 to 10, one number per line"
+
+
+def health(address: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{address}/health", timeout=5) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+def ask(address: str, *, prompt: str = COUNT, key: str | None = None) -> Any:
+    """Return the text of a chat completion, asked with nothing but the standard library."""
+    body = {
+        "model": "any",
+        "messages": [{"role": "user", "content": prompt}],
+        "stop": "6",
+        "enable_thinking": False,
+    }
+    headers = {"content-type": "application/json"}
+    if key is not None:
+        headers["authorization"] = f"Bearer {key}"
+    request = urllib.request.Request(
+        f"{address}/v1/chat/completions", json.dumps(body).encode(), headers
+    )
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)["choices"][0]["message"]["content"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_it_is_ready_when_it_says_so_and_a_signal_ends_it_cleanly(
+    serve: Callable[..., Any], number: int
+) -> None:
+    server = serve("--port", "0")
+    address = server.wait_until_ready()
+    assert health(address)["status"] == "ok"
+    assert ask(address) == "1\n2\n3\n4\n5\n"
+    assert server.end(number) == 0
+    assert server.errors == []
+
+
+def test_a_signal_while_the_model_loads_ends_it_cleanly(serve: Callable[..., Any]) -> None:
+    server = serve("--port", "0")
+    time.sleep(0.5)
+    assert server.end() in (0, -signal.SIGTERM)  # the latter before Python was up
+    assert server.errors == []
+
+
+def test_a_signal_ends_it_although_an_answer_is_running(serve: Callable[..., Any]) -> None:
+    server = serve("--port", "0")
+    connection = http.client.HTTPConnection(server.wait_until_ready().removeprefix("http://"))
+    body = {
+        "model": "any",
+        "stream": True,
+        "messages": [{"role": "user", "content": "Count from 1 to 100"}],
+    }
+    connection.request(
+        "POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"}
+    )
+    answer = connection.getresponse()
+    answer.readline()
+    assert server.end() == 0
+    assert server.errors == []
+    connection.close()
+
+
+def test_qt_is_never_imported() -> None:
+    code = """if True:
+        import os, signal, sys
+        from app.cli import main
+
+        class EndsWhenReady:
+            def write(self, text):
+                if "listening" in text:
+                    os.kill(os.getpid(), signal.SIGTERM)
+
+            def flush(self):
+                pass
+
+        real, sys.stdout = sys.stdout, EndsWhenReady()
+        code = main(["serve", "--port", "0"])
+        print(code, [m for m in sys.modules if m.startswith(("PySide6", "qasync"))], file=real)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("0 []\n", "")
+
+
+def test_a_port_that_is_taken_is_named(program: Callable[..., Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = program("serve", "--port", str(port))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"port {port}" in done.stderr
+    assert "0 for any" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_model_that_cannot_be_loaded_is_named(program: Callable[..., Any]) -> None:
+    done = program("serve", "--port", "0", "--model", "/nowhere")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "/nowhere does not exist" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_beyond_this_computer_a_key_is_demanded_and_then_enforced(
+    serve: Callable[..., Any], program: Callable[..., Any]
+) -> None:
+    refused = program("serve", "--port", "0", "--host", "0.0.0.0")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--api-key" in refused.stderr
+    server = serve("--port", "0", "--host", "0.0.0.0", FULLSTOP_API_KEY="secret")
+    address = server.wait_until_ready()
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        ask(address)
+    assert ask(address, key="secret") == "1\n2\n3\n4\n5\n"
+    assert server.end() == 0
+
+
+def test_a_client_that_hangs_up_frees_the_engine_and_the_next_is_served_at_once(
+    address: str,
+) -> None:
+    def post(body: dict[str, Any]) -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=20)
+        connection.request(
+            "POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"}
+        )
+        return connection
+
+    # EOS is made impossible, so that the answer would go on until the context is full.
+    endless = {
+        "model": "any",
+        "messages": [{"role": "user", "content": COUNT}],
+        "logit_bias": {"2": -100},
+    }
+    left = [post(endless | {"stream": is_streamed}) for is_streamed in (False, True)]
+    deadline_s = time.perf_counter() + 5
+    while health(address)["running"] < 2:
+        assert time.perf_counter() < deadline_s, "both must be running"
+    for connection in left:
+        assert connection.sock is not None
+        connection.sock.shutdown(socket.SHUT_RDWR)
+        connection.close()
+    began_s = time.perf_counter()
+    assert ask(address) == "1\n2\n3\n4\n5\n"
+    assert time.perf_counter() - began_s < 1
+    assert health(address)["running"] == 0

@@ -1,0 +1,89 @@
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+COUNT = "Count from 1 to 10, one number per line"
+
+
+@pytest.fixture
+def chat(headless: dict[str, str]) -> Iterator[Callable[..., Any]]:
+    """Starts ``fullstop`` in a terminal without a display and waits until it is ready."""
+    children = []
+
+    def start(*words: str) -> Any:
+        child = pexpect.spawn(
+            sys.executable,
+            ["-m", "app", *words],
+            cwd=str(REPOSITORY),
+            env=headless | {"TERM": "dumb"},
+            encoding="utf-8",
+            timeout=30,
+        )
+        children.append(child)
+        child.expect("No window: there is no display .*Chatting in the terminal instead")
+        child.expect("you> ")
+        return child
+
+    yield start
+    for child in children:
+        child.close(force=True)
+
+
+def test_a_conversation_shows_answers_reasons_and_obeys_commands(
+    chat: Callable[..., Any],
+) -> None:
+    child = chat("--stop", "6")
+    child.sendline(COUNT)
+    child.expect("1\r\n2\r\n3\r\n4\r\n5\r\n")
+    child.expect(r'\[Stopped by "6" after 10 characters')
+    child.expect("you> ")
+    child.sendline("/stop remove 1")
+    child.expect("you> ")
+    child.sendline(r'/stop add "3\n4"')
+    child.expect("you> ")
+    child.sendline(COUNT)
+    child.expect('1\r\n2\r\n[^3]*Stopped by "3\\\\n4" after 4 characters')
+    child.expect("you> ")
+    child.sendline("/quit")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+def test_ctrl_c_cancels_the_answer_and_the_chat_goes_on(chat: Callable[..., Any]) -> None:
+    child = chat("--ignore-eos")
+    for _ in range(2):
+        child.sendline("Count from 1 to 100")
+        child.expect("2, 3,")
+        child.sendintr()
+        child.expect(r"\[Cancelled after")
+        child.expect("you> ")
+        child.sendline("/new")
+        child.expect("a new conversation")
+        child.expect("you> ")
+
+
+def test_ctrl_c_at_the_prompt_stays_and_ctrl_d_leaves(chat: Callable[..., Any]) -> None:
+    child = chat()
+    child.sendintr()
+    child.expect("Ctrl-D or /quit leaves")
+    child.expect("you> ")
+    child.sendeof()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+def test_without_display_and_terminal_the_other_commands_are_named(
+    program: Callable[..., Any],
+) -> None:
+    done = program()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "fullstop serve" in done.stderr
+    assert "fullstop ask" in done.stderr

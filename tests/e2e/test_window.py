@@ -1,0 +1,188 @@
+import asyncio
+import contextlib
+import functools
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import qasync
+
+import app.window
+from app import paths
+from app.local_server import LocalServer
+from app.options import AnswerOptions, ChatOptions
+from app.signals import EndingSignals
+from ui.main_window import MainWindow
+
+REPOSITORY = Path(__file__).parents[2]
+COUNT = "Count from 1 to 10, one number per line"
+LONG = "Count from 1 to 100"
+
+Steps = Callable[[MainWindow], Awaitable[None]]
+Drive = Callable[..., None]
+
+
+def own_folders(folder: Path) -> dict[str, str]:
+    """Return the settings that keep a program's files in a folder, away from the person's own."""
+    names = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+    return dict.fromkeys(names, str(folder))
+
+
+async def until(is_so: Callable[[], Any], within_s: float = 10) -> None:
+    """Let the loop run until something is so."""
+    deadline_s = time.perf_counter() + within_s
+    while not is_so():
+        assert time.perf_counter() < deadline_s, "it did not come about in time"
+        await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
+    """Runs the whole program with a window: steps begin when the model is ready, then it closes."""
+    for name, value in own_folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(app.window, "LocalServer", functools.partial(LocalServer, port=0))
+
+    def run(steps: Steps, **answer: Any) -> None:
+        options = ChatOptions(paths.demo_model(), AnswerOptions(**answer))
+
+        async def main() -> None:
+            session = asyncio.create_task(app.window.session(qapp, options, signals))
+            await until(lambda: any(isinstance(w, MainWindow) for w in qapp.topLevelWidgets()))
+            window = next(w for w in qapp.topLevelWidgets() if isinstance(w, MainWindow))
+            try:
+                await until(lambda: window.workspace.model.stage == "ready")
+                await steps(window)
+            finally:
+                window.close()
+                await asyncio.wait_for(session, timeout=10)
+
+        with (
+            contextlib.closing(EndingSignals()) as signals,
+            asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(qapp)) as runner,
+        ):
+            runner.run(main())
+
+    return run
+
+
+async def answered(window: MainWindow, question: str, within_s: float = 20) -> Any:
+    """Send a question and return the finished run."""
+    assert window.workspace.send(question)
+    run = window.workspace.current.session.run
+    assert run is not None
+    await until(lambda: run.finished is not None, within_s)
+    await until(lambda: not window.workspace.current.session.is_running)
+    return run
+
+
+def test_a_question_is_answered_and_the_stop_is_named(drive: Drive) -> None:
+    async def steps(window: MainWindow) -> None:
+        run = await answered(window, COUNT)
+        assert run.text == "1\n2\n3\n4\n5\n"
+        assert (run.finished.stop.kind, run.finished.stop.value) == ("stop_string", "6")
+        assert window.workspace.current.shown_run is run
+
+    drive(steps, stops=("6",))
+
+
+def test_stop_ends_the_answer_within_a_step_and_the_next_is_answered_at_once(
+    drive: Drive,
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        assert window.workspace.send(LONG)
+        run = window.workspace.current.session.run
+        assert run is not None
+        await until(lambda: len(run.text) > 5)
+        began_s = time.perf_counter()
+        window.workspace.cancel()
+        await until(lambda: run.finished is not None)
+        assert time.perf_counter() - began_s < 0.5
+        assert run.finished is not None
+        assert run.finished.stop.kind == "cancelled"
+        await until(lambda: not window.workspace.current.session.is_running)
+        window.workspace.new_conversation()
+        following = await answered(window, "Count from 1 to 3, one number per line", within_s=2)
+        assert following.text == "1\n2\n3"
+
+    drive(steps)
+
+
+def test_the_switch_serves_the_same_engine_to_other_programs(drive: Drive) -> None:
+    def ask(url: str) -> Any:
+        body = {
+            "model": "any",
+            "messages": [{"role": "user", "content": COUNT}],
+            "stop_sequences": ["3\n4"],
+            "max_tokens": 50,
+        }
+        headers = {"content-type": "application/json", "anthropic-version": "2023-06-01"}
+        request = urllib.request.Request(f"{url}/v1/messages", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+    async def steps(window: MainWindow) -> None:
+        switch = window.workspace.server
+        assert switch is not None
+        assert switch.stage == "off"
+        switch.turn(True)
+        await until(lambda: switch.stage == "on")
+        url = switch.url
+        answer = await asyncio.to_thread(ask, url)
+        assert (answer["stop_reason"], answer["stop_sequence"]) == ("stop_sequence", "3\n4")
+        switch.turn(False)
+        await until(lambda: switch.stage == "off")
+        with pytest.raises(urllib.error.URLError):
+            await asyncio.to_thread(ask, url)
+
+    drive(steps)
+
+
+def test_it_can_be_closed_in_the_middle_of_an_answer_with_the_server_on(drive: Drive) -> None:
+    async def steps(window: MainWindow) -> None:
+        assert window.workspace.server is not None
+        window.workspace.server.turn(True)
+        assert window.workspace.send(LONG)
+        run = window.workspace.current.session.run
+        assert run is not None
+        await until(lambda: run.text)
+
+    drive(steps)
+
+
+def test_a_request_to_quit_closes_it(drive: Drive, qapp: Any) -> None:
+    async def steps(window: MainWindow) -> None:
+        qapp.quit()
+        await until(lambda: not window.isVisible())
+
+    drive(steps)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_closes_it_cleanly(number: int, headless: dict[str, str], tmp_path: Path) -> None:
+    own = own_folders(tmp_path) | {"QT_QPA_PLATFORM": "offscreen"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app"],
+        cwd=REPOSITORY,
+        env=headless | own,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline_s = time.perf_counter() + 20
+    while not any("is shown" in log.read_text() for log in tmp_path.rglob("fullstop.log")):
+        assert process.poll() is None, process.communicate()
+        assert time.perf_counter() < deadline_s
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    said = [line for line in err.splitlines() if "This plugin does not support" not in line]
+    assert (process.returncode, out, said) == (0, "", [])

@@ -1,0 +1,51 @@
+"""Conversations as tests need them."""
+
+from engine.chat import ToolCall
+from engine.events import Finished, Timing, Usage
+from engine.stopping.record import Channel, StopInfo, StopKind
+from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
+from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.runs import Run, RunState
+
+FINISHED = Finished(
+    StopInfo(
+        StopKind.STOP_STRING, "\n6", 30, "6", Channel.TEXT, 9, 11, 1, held="x", dropped="\n6 "
+    ),
+    Usage(12, 4, 12, 3),
+    Timing(0.001, 0.02, 0.03, 0.5, 0.6),
+    residue="r",
+)
+
+
+def finished_run(text: str = "1 2 3", **fields: object) -> Run:
+    run = Run(
+        stops=("END", "\n6"),
+        max_tokens=64,
+        model_id="demo-model",
+        state=RunState.FINISHED,
+        text=text,
+        thinking="hm",
+        thinking_s=0.25,
+        tool_calls=[ToolCall("c1", "add", '{"a": 1}')],
+        prompt_processed=12,
+        prompt_total=12,
+        prompt_cached=4,
+        finished=FINISHED,
+        continued_chars=2,
+    )
+    for name, value in fields.items():
+        setattr(run, name, value)
+    return run
+
+
+def conversation(question: str = "Count", answer: str = "1 2 3") -> Conversation:
+    return Conversation(
+        "Counting",
+        [
+            ChatMessage("user", question),
+            ChatMessage("assistant", answer, finished_run(answer)),
+        ],
+        ConversationSettings("Be brief.", 0.5, 64, True, 0.9, 40, 0.05, 1.1, 7),
+        [StopEntry("END"), StopEntry("\n6 ", False)],
+        draft="what was being wri",
+    )

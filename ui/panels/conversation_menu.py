@@ -1,0 +1,172 @@
+"""The menu entries that belong to conversations and their messages, with shortcuts and files.
+
+Main thread. Knows the panels it steers, not the window that holds it.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox, QWidget
+
+from ui.panels.chat_panel import ChatPanel
+from ui.panels.sidebar import Sidebar
+from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.workspace import Workspace
+
+_JSON, _MARKDOWN = "Conversation (*.json)", "Markdown (*.md)"
+
+
+class ConversationMenu(QObject):
+    """Fills menus with what can be done with conversations, and keeps them up to date."""
+
+    def __init__(
+        self, workspace: Workspace, sidebar: Sidebar, chat: ChatPanel, parent: QWidget
+    ) -> None:
+        super().__init__(parent)
+        self._parent = parent
+        self._workspace = workspace
+        self._sidebar = sidebar
+        self._chat = chat
+        sidebar.export_wanted.connect(self.export)
+        workspace.library.refused.connect(self._say)
+        workspace.presets.refused.connect(self._say)
+
+    def fill_file(self, menu: QMenu) -> None:
+        """Add what reads and writes files."""
+        self._add(menu, "&Import Conversations…", self._import)
+        self._add(menu, "&Export This Conversation…", self._export_current, "Ctrl+Shift+E")
+        self._add(menu, "Export &All Conversations…", self._export_all)
+
+    def fill_edit(self, menu: QMenu) -> None:
+        """Add search, and the undoing of a deletion."""
+        self._add(
+            menu, "&Search Conversations", self._sidebar.search, QKeySequence.StandardKey.Find
+        )
+        self._restore = self._add(
+            menu, "&Bring Back the Deleted Conversation", self._undo_delete, "Ctrl+Shift+T"
+        )
+        menu.aboutToShow.connect(self._refresh_restore)
+        conversations = self._workspace.conversations
+        conversations.deleted.connect(self._refresh_restore)
+        conversations.restored.connect(self._refresh_restore)
+        self._refresh_restore()
+
+    def fill_conversation(self, menu: QMenu) -> None:
+        """Add what changes the open conversation and its messages."""
+        chat, workspace = self._chat, self._workspace
+        self._add(menu, "&Pin or Unpin", self._pin, "Ctrl+Shift+P")
+        self._add(menu, "D&uplicate", self._duplicate, "Ctrl+Shift+D")
+        menu.addSeparator()
+        self._add(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
+        self._add(
+            menu, "&Answer Once More", self._with_last_answer(workspace.regenerate), "Ctrl+Shift+G"
+        )
+        self._add(
+            menu,
+            "&Continue the Answer",
+            self._with_last_answer(workspace.continue_answer),
+            "Ctrl+Shift+Return",
+        )
+        self._add(menu, "Earlier &Version", lambda: self._step(-1), "Ctrl+[")
+        self._add(menu, "&Later Version", lambda: self._step(1), "Ctrl+]")
+
+    def export(self, conversation: Conversation) -> None:
+        """Ask for a file and write a conversation to it."""
+        dialog = self._file_dialog(f"Export “{conversation.title}”", [_JSON, _MARKDOWN])
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.selectFile(file_name(conversation.title) + ".json")
+        dialog.setDefaultSuffix("json")
+        dialog.filterSelected.connect(
+            lambda chosen: dialog.setDefaultSuffix("md" if chosen == _MARKDOWN else "json")
+        )
+        library = self._workspace.library
+        dialog.fileSelected.connect(lambda path: library.export_to(Path(path), conversation))
+        dialog.open()
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def _export_current(self) -> None:
+        self.export(self._workspace.current.conversation)
+
+    def _export_all(self) -> None:
+        dialog = self._file_dialog("Export all conversations", [_JSON])
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.selectFile("conversations.json")
+        dialog.setDefaultSuffix("json")
+        dialog.fileSelected.connect(lambda p: self._workspace.library.export_all_to(Path(p)))
+        dialog.open()
+
+    def _import(self) -> None:
+        dialog = self._file_dialog("Import conversations", [_JSON, "All files (*)"])
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.fileSelected.connect(lambda p: self._workspace.library.import_from(Path(p)))
+        dialog.open()
+
+    def _undo_delete(self) -> None:
+        self._workspace.conversations.undo_delete()
+
+    def _refresh_restore(self) -> None:
+        self._restore.setEnabled(self._workspace.conversations.can_undo_delete)
+
+    def _pin(self) -> None:
+        conversation = self._workspace.current.conversation
+        self._workspace.conversations.pin(conversation, not conversation.is_pinned)
+
+    def _duplicate(self) -> None:
+        self._workspace.library.duplicate(self._workspace.current.conversation)
+
+    def _with_last_answer(self, intent: Callable[[ChatMessage], object]) -> Callable[[], None]:
+        def act() -> None:
+            messages = self._workspace.current.conversation.messages
+            if messages and messages[-1].run is not None:
+                intent(messages[-1])
+
+        return act
+
+    def _step(self, step: int) -> None:
+        """Show another version of the last message that has several."""
+        conversation = self._workspace.current.conversation
+        for message in reversed(conversation.messages):
+            if len(conversation.tree.versions(message)) > 1:
+                self._workspace.show_version(message, step)
+                return
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _add(
+        self,
+        menu: QMenu,
+        words: str,
+        intent: Callable[[], object],
+        shortcut: QKeySequence.StandardKey | str | None = None,
+    ) -> QAction:
+        action = menu.addAction(words)
+        if shortcut is not None:
+            action.setShortcut(shortcut)
+        action.triggered.connect(lambda: intent())
+        return action
+
+    def _file_dialog(self, title: str, filters: list[str]) -> QFileDialog:
+        dialog = QFileDialog(self._parent, title)
+        dialog.setNameFilters(filters)
+        return dialog
+
+    def _say(self, words: str) -> None:
+        box = QMessageBox(
+            QMessageBox.Icon.Warning,
+            "Fullstop",
+            words,
+            QMessageBox.StandardButton.Ok,
+            self._parent,
+        )
+        box.setTextFormat(box.textFormat().PlainText)
+        box.open()
+
+
+def file_name(title: str) -> str:
+    """Return a title as a name that every file system takes."""
+    return re.sub(r"[^\w\- ]+", " ", title).strip()[:60].strip() or "conversation"

@@ -1,0 +1,152 @@
+"""Settings, stop lists and runs as JSON values and back; the one form for files and databases.
+
+Pure; any thread. Unknown keys are ignored, so that later versions can add some.
+"""
+
+import dataclasses
+from typing import Any
+
+from engine.chat import ToolCall
+from engine.errors import InvalidRequest
+from engine.events import Finished, Timing, Usage
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import checked_strings
+from ui.viewmodels.conversations import ConversationSettings, StopEntry
+from ui.viewmodels.fields import Fields
+from ui.viewmodels.runs import Run, RunState
+
+
+def settings_values(settings: ConversationSettings) -> dict[str, Any]:
+    """Return settings as JSON values; what is not set is left out."""
+    values = dataclasses.asdict(settings)
+    return {name: value for name, value in values.items() if value not in (None, "", False)}
+
+
+def settings_from(fields: Fields) -> ConversationSettings:
+    """Return settings; raises ``DamagedFile`` where one has a wrong type."""
+    return ConversationSettings(
+        system_prompt=fields.maybe("system_prompt", str) or "",
+        temperature=fields.maybe("temperature", float),
+        max_tokens=fields.maybe("max_tokens", int),
+        is_thinking=fields.maybe("is_thinking", bool) or False,
+        top_p=fields.maybe("top_p", float),
+        top_k=fields.maybe("top_k", int),
+        min_p=fields.maybe("min_p", float),
+        repetition_penalty=fields.maybe("repetition_penalty", float),
+        seed=fields.maybe("seed", int),
+    )
+
+
+def stops_values(stops: list[StopEntry]) -> list[dict[str, Any]]:
+    """Return a stop list as JSON values."""
+    return [{"sequence": stop.sequence, "is_enabled": stop.is_enabled} for stop in stops]
+
+
+def stops_from(fields: Fields, name: str = "stops") -> list[StopEntry]:
+    """Return a stop list; raises ``DamagedFile`` where a sequence can not be used."""
+    stops = [
+        StopEntry(item.take("sequence", str), item.maybe("is_enabled", bool) is not False)
+        for item in fields.items(name)
+    ]
+    try:
+        checked_strings([stop.sequence for stop in stops], name)
+    except InvalidRequest as error:
+        raise fields.wrong(name, error.reason) from error
+    return stops
+
+
+def run_values(run: Run) -> dict[str, Any]:
+    """Return all of a run but its text, which stands beside it, as JSON values."""
+    values: dict[str, Any] = {
+        "id": run.id,
+        "state": run.state.value,
+        "stops": list(run.stops),
+        "model": run.model_id,
+        "started_at": run.started_at,
+    }
+    optional = {
+        "max_tokens": run.max_tokens,
+        "thinking": run.thinking,
+        "thinking_s": run.thinking_s,
+        "tool_calls": [dataclasses.asdict(call) for call in run.tool_calls],
+        "prompt_total": run.prompt_total,
+        "prompt_cached": run.prompt_cached,
+        "refusal": run.refusal,
+        "continued_chars": run.continued_chars,
+    }
+    values.update((name, value) for name, value in optional.items() if value)
+    if run.finished is not None:
+        values["finished"] = dataclasses.asdict(run.finished)
+    return values
+
+
+def run_from(fields: Fields, text: str) -> Run:
+    """Return a run; one that had not ended is marked as interrupted."""
+    stops = fields.maybe("stops", list) or []
+    if not all(isinstance(stop, str) for stop in stops):
+        raise fields.wrong("stops", "must be a list of texts")
+    run = Run(
+        stops=tuple(stops),
+        max_tokens=fields.maybe("max_tokens", int),
+        model_id=fields.maybe("model", str) or "",
+        state=fields.choice("state", RunState),
+        text=text,
+        thinking=fields.maybe("thinking", str) or "",
+        thinking_s=fields.maybe("thinking_s", float),
+        tool_calls=[
+            ToolCall(c.take("id", str), c.take("name", str), c.take("arguments", str))
+            for c in fields.items("tool_calls")
+        ],
+        prompt_total=fields.maybe("prompt_total", int) or 0,
+        prompt_cached=fields.maybe("prompt_cached", int) or 0,
+        finished=_finished(fields.inner("finished")) if fields.has("finished") else None,
+        refusal=fields.maybe("refusal", str) or "",
+        continued_chars=fields.maybe("continued_chars", int) or 0,
+        started_at=fields.maybe("started_at", float) or 0.0,
+        id=fields.take("id", str),
+    )
+    run.prompt_processed = run.prompt_total
+    if not run.is_over or (run.state is RunState.FINISHED and run.finished is None):
+        run.state = RunState.INTERRUPTED
+    return run
+
+
+def _finished(fields: Fields) -> Finished:
+    usage, timing = fields.inner("usage"), fields.inner("timing")
+    return Finished(
+        stop=_stop(fields.inner("stop")),
+        usage=Usage(
+            **{f.name: usage.maybe(f.name, int) or 0 for f in dataclasses.fields(Usage)},
+        ),
+        timing=Timing(
+            queued_s=timing.maybe("queued_s", float) or 0.0,
+            prefill_s=timing.maybe("prefill_s", float) or 0.0,
+            first_token_s=timing.maybe("first_token_s", float),
+            decode_s=timing.maybe("decode_s", float) or 0.0,
+            total_s=timing.maybe("total_s", float) or 0.0,
+        ),
+        error=fields.maybe("error", str),
+        unfinished_tool_call=fields.maybe("unfinished_tool_call", str) or "",
+        residue=fields.maybe("residue", str) or "",
+    )
+
+
+def _stop(fields: Fields) -> StopInfo:
+    kind = fields.choice("kind", StopKind)
+    value: str | int | None = None
+    if kind is StopKind.STOP_STRING:
+        value = fields.take("value", str)
+    elif kind is StopKind.STOP_TOKEN:
+        value = fields.take("value", int)
+    return StopInfo(
+        kind=kind,
+        value=value,
+        token_id=fields.maybe("token_id", int),
+        token_text=fields.maybe("token_text", str),
+        channel=fields.choice("channel", Channel),
+        text_offset=fields.maybe("text_offset", int) or 0,
+        token_index=fields.maybe("token_index", int),
+        rule_index=fields.maybe("rule_index", int),
+        held=fields.maybe("held", str) or "",
+        dropped=fields.maybe("dropped", str) or "",
+    )

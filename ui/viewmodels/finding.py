@@ -1,0 +1,61 @@
+"""Search in what was said: the words of a query, and the piece of a text that shows them.
+
+Pure; any thread. Stores decide how they look; both they and the window use these values.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_BEFORE_CHARS = 24
+_SNIPPET_CHARS = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A place where the searched words were said.
+
+    Attributes:
+        conversation_id: The conversation.
+        message_id: The message; None where the title matches.
+        title: The conversation's title.
+        role: ``user``, ``assistant``, or ``title``.
+        said_at: Unix time, in seconds.
+        snippet: The words around the match, on one line.
+        spans: Start and length, in the snippet, of what matches.
+    """
+
+    conversation_id: str
+    message_id: str | None
+    title: str
+    role: str
+    said_at: float
+    snippet: str
+    spans: tuple[tuple[int, int], ...]
+
+
+def words_of(query: str) -> tuple[str, ...]:
+    """Return the words of a query, each once; a hit has all of them. Quotes keep words together."""
+    found = (quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|(\S+)', query))
+    words = (word.strip() if word.strip('" ') else "" for word in found)
+    return tuple(dict.fromkeys(word for word in words if word))
+
+
+def matches(text: str, words: Sequence[str]) -> bool:
+    """Return whether a text has all the words, in whatever case."""
+    folded = text.casefold()
+    return all(word.casefold() in folded for word in words)
+
+
+def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return a line of text around the first match, and where in it the words stand."""
+    pattern = re.compile("|".join(re.escape(word) for word in words) or r"(?!)", re.IGNORECASE)
+    first = pattern.search(text)
+    begin = max(0, (first.start() if first else 0) - _BEFORE_CHARS)
+    if begin and (space := text.find(" ", begin, begin + 12)) >= 0:
+        begin = space + 1
+    piece = text[begin : begin + _SNIPPET_CHARS]
+    line = ("…" if begin else "") + re.sub(r"\s", " ", piece)
+    if begin + _SNIPPET_CHARS < len(text):
+        line += "…"
+    return line, tuple((m.start(), m.end() - m.start()) for m in pattern.finditer(line))

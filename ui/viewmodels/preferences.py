@@ -1,0 +1,133 @@
+"""What belongs to the program and not to a conversation, and how changes of it are kept.
+
+Main thread. Knows no file: the application composes it with something that keeps the values.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from ui.theme import ThemeMode
+from ui.viewmodels.conversations import ConversationSettings
+
+ServerAtLaunch = Literal["as_left", "on", "off"]
+
+DEFAULT_PORT = 8642
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPreferences:
+    """How other programs are served.
+
+    Attributes:
+        port: Where to listen, 1 to 65535.
+        is_on_network: Whether other computers can reach it; needs a key.
+        is_key_required: Whether programs on this computer have to present the key too.
+        allowed_origins: Web origins whose pages may call, such as ``https://example.org``.
+        at_launch: Whether it is turned on when the program starts.
+        was_on: Whether it was on when the program ended.
+    """
+
+    port: int = DEFAULT_PORT
+    is_on_network: bool = False
+    is_key_required: bool = False
+    allowed_origins: tuple[str, ...] = ()
+    at_launch: ServerAtLaunch = "as_left"
+    was_on: bool = False
+
+    @property
+    def starts_on(self) -> bool:
+        """Whether the server is to be turned on now that the program starts."""
+        return self.was_on if self.at_launch == "as_left" else self.at_launch == "on"
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """Everything a person may set for the whole program.
+
+    Attributes:
+        theme: Light, dark, or as the system.
+        has_high_contrast: Whether lines and small text are drawn stronger than usual.
+        stays_in_tray: Whether the server goes on when the window is closed.
+        server: How other programs are served.
+        new_conversation: What a new conversation begins with.
+    """
+
+    theme: ThemeMode = "system"
+    has_high_contrast: bool = False
+    stays_in_tray: bool = True
+    server: ServerPreferences = field(default_factory=ServerPreferences)
+    new_conversation: ConversationSettings = field(default_factory=ConversationSettings)
+
+
+class PreferencesStore(Protocol):
+    """Where preferences are kept."""
+
+    def keep(self, preferences: Preferences) -> None:
+        """Keep them; returns at once.
+
+        Raises:
+            OSError: They cannot be kept; the message is shown as it is.
+        """
+
+
+class PreferencesState(QObject):
+    """The preferences as they are now; every change acts and is kept at once.
+
+    Signals:
+        changed: They are others now; carries what they were before.
+        keeping_failed: They act, but could not be kept; carries the reason in words.
+    """
+
+    changed = Signal(object)
+    keeping_failed = Signal(str)
+
+    def __init__(
+        self,
+        preferences: Preferences | None = None,
+        store: PreferencesStore | None = None,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._now = preferences or Preferences()
+        self._store = store
+
+    @property
+    def now(self) -> Preferences:
+        """The preferences as they are."""
+        return self._now
+
+    def change(self, **fields: Any) -> None:
+        """Give fields of ``Preferences`` other values."""
+        self._take(replace(self._now, **fields))
+
+    def change_server(self, **fields: Any) -> None:
+        """Give fields of ``ServerPreferences`` other values."""
+        self._take(replace(self._now, server=replace(self._now.server, **fields)))
+
+    def _take(self, preferences: Preferences) -> None:
+        if preferences == self._now:
+            return
+        before, self._now = self._now, preferences
+        if self._store is not None:
+            try:
+                self._store.keep(preferences)
+            except OSError as error:
+                self.keeping_failed.emit(f"Your settings could not be saved: {error}")
+        self.changed.emit(before)
+
+
+def origin_problem(text: str) -> str | None:
+    """Return what is wrong with a web origin; None where nothing is.
+
+    An origin is scheme and host, perhaps with a port, and nothing after it; ``*`` is every page.
+    """
+    if text == "*":
+        return None
+    scheme, separator, rest = text.partition("://")
+    if not separator or not scheme:
+        return "An origin begins with its scheme, such as https://example.org."
+    if not rest or set(rest) & set("/?#@ "):
+        return "An origin is scheme and host only, such as https://example.org, without a path."
+    return None

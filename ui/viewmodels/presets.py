@@ -1,0 +1,64 @@
+"""Presets: settings and a stop list under a name. Plain values and their JSON; any thread."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ui.viewmodels import codec
+from ui.viewmodels.conversations import ConversationSettings, StopEntry
+from ui.viewmodels.fields import DamagedFile, Fields
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings and stops to begin a conversation with.
+
+    Attributes:
+        name: Unique, for a person.
+        settings: System prompt, sampling and limits.
+        stops: The stop list.
+    """
+
+    name: str
+    settings: ConversationSettings
+    stops: tuple[StopEntry, ...] = ()
+
+
+def presets_json(presets: Iterable[Preset]) -> str:
+    """Return presets as the text of a file."""
+    listed = [
+        {
+            "name": preset.name,
+            "settings": codec.settings_values(preset.settings),
+            "stops": codec.stops_values(list(preset.stops)),
+        }
+        for preset in presets
+    ]
+    return json.dumps({"fullstop_presets": VERSION, "presets": listed}, indent=1) + "\n"
+
+
+def presets_from_json(text: str) -> list[Preset]:
+    """Return the presets of a file.
+
+    Raises:
+        DamagedFile: It is no file of presets; the message names the field.
+    """
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise DamagedFile(f"this is no JSON: {error}") from error
+    top = Fields(values)
+    if not top.has("fullstop_presets"):
+        raise DamagedFile("fullstop_presets: is missing, so this is no file of presets")
+    if top.take("fullstop_presets", int) > VERSION:
+        raise DamagedFile("fullstop_presets: the file was made by a newer version of Fullstop")
+    presets = []
+    for fields in top.items("presets"):
+        name = fields.take("name", str).strip()
+        if not name:
+            raise fields.wrong("name", "must not be empty")
+        settings = codec.settings_from(fields.inner("settings"))
+        presets.append(Preset(name, settings, tuple(codec.stops_from(fields))))
+    return presets

@@ -1,0 +1,157 @@
+"""Where conversations and presets are kept: the seam behind which a database stands, and memory.
+
+Called on the main thread. Knows no database.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.finding import Hit, matches, snippet_of, words_of
+from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.presets import Preset
+
+
+@dataclass(frozen=True, slots=True)
+class StoreProblem:
+    """Something that a person must know about how conversations are kept.
+
+    Attributes:
+        sentence: What happened.
+        detail: Why, and what it means.
+        path: The file it is about; None for none.
+    """
+
+    sentence: str
+    detail: str
+    path: Path | None = None
+
+
+class ConversationStore(Protocol):
+    """Keeps conversations. Saving returns at once; ``settled`` waits until it is done."""
+
+    @property
+    def problem(self) -> StoreProblem | None:
+        """What went wrong when the store was opened."""
+
+    def on_problem(self, tell: Callable[[StoreProblem], None]) -> None:
+        """Call ``tell`` on the main thread when something can not be kept."""
+
+    def load_all(self) -> list[Conversation]:
+        """Return all conversations, as they were when the store was opened."""
+
+    async def fill(self, conversation: Conversation) -> None:
+        """Load the messages of a conversation, if they are not here yet."""
+
+    def save(self, conversation: Conversation) -> None:
+        """Keep a conversation's title, settings, stops and draft; a new one is added."""
+
+    def save_messages(self, conversation: Conversation, messages: Sequence[ChatMessage]) -> None:
+        """Keep messages as they are now, each after the one it follows."""
+
+    def delete(self, conversation: Conversation) -> None:
+        """Forget a conversation; ``restore`` can bring it back until the program ends."""
+
+    def restore(self, conversation: Conversation) -> None:
+        """Bring back what was deleted."""
+
+    async def search(self, query: str, limit: int = 100) -> list[Hit]:
+        """Return where the words of a query were said, best first."""
+
+    def load_presets(self) -> list[Preset]:
+        """Return all presets, as they were when the store was opened."""
+
+    def save_preset(self, preset: Preset) -> None:
+        """Keep a preset; one of the same name is replaced."""
+
+    def delete_preset(self, name: str) -> None:
+        """Forget a preset."""
+
+    async def settled(self) -> None:
+        """Wait until all that was saved before is kept."""
+
+
+class MemoryConversationStore:
+    """Keeps conversations as long as the process lives.
+
+    Args:
+        problem: Why there is nothing better, for the window to say.
+    """
+
+    def __init__(self, problem: StoreProblem | None = None) -> None:
+        self._problem = problem
+        self._kept: dict[str, Conversation] = {}
+        self._presets: dict[str, Preset] = {}
+
+    @property
+    def problem(self) -> StoreProblem | None:
+        """Why there is nothing better."""
+        return self._problem
+
+    def on_problem(self, tell: Callable[[StoreProblem], None]) -> None:
+        """Never happens in memory."""
+
+    def load_all(self) -> list[Conversation]:
+        """Return all conversations."""
+        return list(self._kept.values())
+
+    async def fill(self, conversation: Conversation) -> None:
+        """All messages are here already."""
+
+    def save(self, conversation: Conversation) -> None:
+        """Keep a conversation; a new one is added."""
+        self._kept[conversation.id] = conversation
+
+    def save_messages(self, conversation: Conversation, messages: Sequence[ChatMessage]) -> None:
+        """The conversation itself holds its messages."""
+
+    def delete(self, conversation: Conversation) -> None:
+        """Forget a conversation."""
+        self._kept.pop(conversation.id, None)
+
+    def restore(self, conversation: Conversation) -> None:
+        """Bring back what was deleted."""
+        self.save(conversation)
+
+    async def search(self, query: str, limit: int = 100) -> list[Hit]:
+        """Return where the words of a query were said, newest first."""
+        words = words_of(query)
+        hits: list[Hit] = []
+        for conversation in self._kept.values() if words else ():
+            if matches(conversation.title, words):
+                title = conversation.title
+                line, spans = snippet_of(title, words)
+                when = conversation.updated_at
+                hits.append(Hit(conversation.id, None, title, "title", when, line, spans))
+            for message in conversation.tree:
+                if matches(message.said, words):
+                    line, spans = snippet_of(message.said, words)
+                    hits.append(
+                        Hit(
+                            conversation.id,
+                            message.id,
+                            conversation.title,
+                            message.role,
+                            message.created_at,
+                            line,
+                            spans,
+                        )
+                    )
+        return sorted(hits, key=lambda hit: hit.said_at, reverse=True)[:limit]
+
+    def load_presets(self) -> list[Preset]:
+        """Return all presets."""
+        return list(self._presets.values())
+
+    def save_preset(self, preset: Preset) -> None:
+        """Keep a preset; one of the same name is replaced."""
+        self._presets[preset.name] = preset
+
+    def delete_preset(self, name: str) -> None:
+        """Forget a preset."""
+        self._presets.pop(name, None)
+
+    async def settled(self) -> None:
+        """Memory is always settled."""

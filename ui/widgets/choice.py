@@ -1,0 +1,42 @@
+"""A list that drops down, with the window's own arrow. Main thread."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QComboBox
+
+from ui import icons
+from ui.theme import Theme
+
+_ARROW = 14
+_EDGE = 9
+
+
+class Choice(QComboBox):
+    """One of several values, each with its words."""
+
+    def __init__(self, theme: Theme, says: str, choices: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setAccessibleName(says)
+        for value, words in choices:
+            self.addItem(words, value)
+        theme.changed.connect(self.update)
+
+    def choose(self, value: str) -> None:
+        """Show a value."""
+        self.setCurrentIndex(self.findData(value))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the field, then the arrow that the style sheet leaves out."""
+        super().paintEvent(event)
+        image = icons.pixmap(
+            "chevron-down", self._theme.colors.muted, _ARROW, self.devicePixelRatioF() * 2
+        )
+        painter = QPainter(self)
+        left, top = self.width() - _ARROW - _EDGE, (self.height() - _ARROW) / 2
+        painter.drawPixmap(
+            QRectF(left, top, _ARROW, _ARROW), image, QRectF(0, 0, image.width(), image.height())
+        )
+        painter.end()
