@@ -10,8 +10,8 @@ from pathlib import Path
 
 from app.exits import CommandError
 from engine.errors import EngineError, ModelLoadFailed
+from engine.scheduler import Limits
 from engine.service import Engine
-from engine.worker import Limits
 
 
 def new_engine(limits: Limits | None = None) -> Engine:

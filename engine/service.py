@@ -26,7 +26,8 @@ from engine.errors import EngineClosed
 from engine.generation import Generation
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
-from engine.worker import EngineThread, Limits
+from engine.scheduler import Limits
+from engine.worker import EngineThread
 
 
 def _load_mlx(folder: Path, *, prefill_chunk: int, cache_bytes: int, rows: int) -> Backend:

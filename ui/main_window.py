@@ -134,15 +134,16 @@ class MainWindow(QMainWindow):
     def save_layout(self) -> bytes:
         """Return size, place and columns, for ``restore_layout``."""
         parts = (self.saveGeometry(), self.saveState(), self._columns.saveState())
-        return _SEPARATOR.join(bytes(part.data()) for part in parts)
+        has_sidebar = b"" if self.sidebar.isHidden() else b"sidebar"
+        return _SEPARATOR.join([*(bytes(part.data()) for part in parts), has_sidebar])
 
     def restore_layout(self, layout: bytes) -> None:
         """Take over size, place and columns of an earlier window; ignores what does not fit."""
         parts = [QByteArray(part) for part in layout.split(_SEPARATOR)]
-        if len(parts) == 3:
+        if len(parts) == 4:
             self.restoreState(parts[1])
             self._columns.restoreState(parts[2])
-            self.sidebar.setVisible(self._columns.sizes()[0] > 0)
+            self.sidebar.setVisible(bool(parts[3].size()))
             # Last: only now may the window be as narrow as it was.
             self.restoreGeometry(parts[0])
 

@@ -7,6 +7,7 @@ Runs on the loop of whoever probes.
 import asyncio
 import json
 import time
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,6 +166,6 @@ class Client:
         capture = parse(seen.decode("utf-8", "replace"), self.driver.dialect)
         return bool(capture.text or capture.thinking)
 
-    def _post(self, body: Any) -> "aiohttp.client._RequestContextManager":
+    def _post(self, body: Any) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self._session.post(self.url, data=raw, headers=self._headers)

@@ -12,6 +12,7 @@ from api.extension import FullstopOptions
 
 MAX_PROMPTS = 128
 
+_Name = Annotated[str, Field(max_length=256)]
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
 
@@ -60,7 +61,8 @@ class GenerateParams(WireModel):
     ) = None
     sampling_params: SamplingParams | list[SamplingParams] | None = None
     stream: bool | None = None
-    rid: str | list[str] | None = None
+    # Every frame repeats it.
+    rid: _Name | list[_Name] | None = None
     return_logprob: bool | None = None
     logprob_start_len: int | None = None
     top_logprobs_num: int | None = Field(default=None, ge=0)

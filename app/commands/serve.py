@@ -15,7 +15,7 @@ from app import exits, logs
 from app.composition import load, open_engine
 from app.exits import CommandError
 from app.options import ServeLimits, ServeOptions
-from engine.worker import Limits
+from engine.scheduler import Limits
 
 _OPTIONS = {
     "allowed_origins": "--allow-origin",

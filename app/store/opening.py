@@ -23,9 +23,11 @@ def opened(path: Path) -> tuple[sqlite3.Connection, StoreProblem | None]:
     """Open the database, made if there is none; returns what a person must know, if anything.
 
     Raises:
-        sqlite3.Error: There is no room, no permission, or another program has locked the file.
+        sqlite3.Error: There is no room, no permission, another program has locked the file, or
+            this computer's SQLite is too old.
         OSError: The folder or the file can not be written.
     """
+    _check_sqlite()
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         return _connected(path), None
@@ -53,6 +55,13 @@ def set_aside(path: Path) -> Path:
         with contextlib.suppress(FileNotFoundError):
             Path(f"{path}{companion}").rename(f"{target}{companion}")
     return target
+
+
+def _check_sqlite() -> None:
+    """Raise ``sqlite3.Error`` where SQLite lacks what we use: a sound file must not look damaged."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
+        empty.execute("CREATE TABLE strict_table (x TEXT) STRICT")
+        empty.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize='trigram')")
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from app.store import opening, rows, searching, writing
 from ui.viewmodels.conversations import Conversation
-from ui.viewmodels.finding import Hit
+from ui.viewmodels.finding import MOST_HITS, Hit
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.presets import Preset
 from ui.viewmodels.storing import StoreProblem
@@ -126,7 +126,7 @@ class SqliteConversationStore:
         identity = conversation.id
         self._do(lambda database: writing.mark_deleted(database, identity, False), "restored")
 
-    async def search(self, query: str, limit: int = 100) -> list[Hit]:
+    async def search(self, query: str, limit: int = MOST_HITS) -> list[Hit]:
         """Return where the words of a query were said, best first."""
         found = self._do(lambda database: searching.search(database, query, limit), "searched")
         try:

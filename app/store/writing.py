@@ -37,6 +37,12 @@ ON CONFLICT(id) DO UPDATE SET text = excluded.text, run = excluded.run,
     is_running = excluded.is_running, shown_rank = excluded.shown_rank
 """
 
+_DELETE_UNUSED = """
+DELETE FROM conversations WHERE NOT is_pinned AND draft = ''
+    AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = conversations.id)
+    AND id <> (SELECT id FROM conversations ORDER BY updated_at DESC LIMIT 1)
+"""
+
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
@@ -53,11 +59,13 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def recover(connection: sqlite3.Connection) -> None:
     """Tidy up after the last time: end answers that were cut off, drop what was deleted.
 
-    An answer that is no longer running while its run says so is shown as interrupted.
+    An answer that is no longer running while its run says so is shown as interrupted. Of
+    conversations in which nothing was ever said, only the newest is kept.
     """
     with transaction(connection):
         connection.execute("UPDATE messages SET is_running = 0 WHERE is_running")
         connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL")
+        connection.execute(_DELETE_UNUSED)
 
 
 def summaries(connection: sqlite3.Connection) -> list[Conversation]:

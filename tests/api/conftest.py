@@ -26,9 +26,9 @@ from engine.events import (
     ToolCallDelta,
     Usage,
 )
+from engine.scheduler import Limits
 from engine.service import Engine
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.worker import Limits
 from tests.support.scripted import Stage
 
 GOLDEN = Path(__file__).parent / "golden"

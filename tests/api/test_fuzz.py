@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.routes import ROUTES
-from engine.worker import Limits
+from engine.scheduler import Limits
 from tests.support.scripted import GO
 
 EXAMPLES = int(os.environ.get("FULLSTOP_FUZZ_EXAMPLES", "300"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.worker import Limits
+from engine.scheduler import Limits
 from tests.api.conftest import LONG
 
 MESSAGES, CHAT, RESPONSES = "/v1/messages", "/v1/chat/completions", "/v1/responses"

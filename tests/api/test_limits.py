@@ -89,8 +89,14 @@ def test_a_stream_that_is_not_read_is_given_up(
 ) -> None:
     stage = staged(step_s=0)
     site = serve(stage.engine, write_timeout_s=0.3)
-    # Frames of all the text so far: more than the buffers of the system hold.
-    ask = {"text": f"user:{LONG}{GO}", "stream": True, "sampling_params": {"max_new_tokens": 2000}}
+    # Each frame holds all that was said so far: more than the buffers of the system take.
+    ask = {
+        "text": f"user:{LONG}{GO}",
+        "stream": True,
+        "return_logprob": True,
+        "top_logprobs_num": 20,
+        "sampling_params": {"max_new_tokens": 1000},
+    }
     body = json.dumps(ask).encode()
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

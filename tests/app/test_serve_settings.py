@@ -12,7 +12,7 @@ from app.exits import CommandError
 from app.options import ServeLimits, ServeOptions
 from app.serve_arguments import LIMITS
 from app.serve_settings import ServeSettings, resolve
-from engine.worker import Limits
+from engine.scheduler import Limits
 
 
 @pytest.fixture(autouse=True)

@@ -16,10 +16,10 @@ from engine.errors import (
 )
 from engine.events import Event, Finished, PromptProgress, TextDelta, ThinkingDelta
 from engine.request import GenerationRequest, Sampling
+from engine.scheduler import Limits
 from engine.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.worker import Limits
 from tests.support.asking import ask, events_of, request, run
 from tests.support.scripted import Stage
 
@@ -424,3 +424,40 @@ def test_a_cancel_while_holding_releases_what_was_held(tmp_path: Path) -> None:
 def test_negative_seeds_are_seeds(engine: Engine) -> None:
     hot = Sampling(temperature=1.0, seed=-5)
     assert run(ask(engine, "hi", max_tokens=4, sampling=hot)).finished.error is None
+
+
+def test_a_change_of_model_happens_after_the_last_row_was_cancelled(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.005)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("long"))
+        loading = asyncio.ensure_future(engine.load(tmp_path))
+        await asyncio.sleep(0.05)
+        generation.cancel()
+        await loading
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_request_given_up_before_a_change_of_model_never_runs(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.005)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        first = await engine.generate(request("long", max_tokens=40))
+        loading = asyncio.ensure_future(engine.load(tmp_path))
+        await asyncio.sleep(0.02)
+        behind = asyncio.ensure_future(engine.generate(request("long")))
+        await asyncio.sleep(0.02)
+        behind.cancel()
+        await asyncio.gather(first.collect(), loading)
+        await asyncio.sleep(0.1)
+        assert engine.status.running == 0
+        await engine.aclose()
+
+    run(play())

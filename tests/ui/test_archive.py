@@ -16,6 +16,7 @@ from ui.viewmodels.conversations import Conversation, ConversationSettings, Stop
 from ui.viewmodels.fields import DamagedFile
 from ui.viewmodels.library import Library
 from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.preset_list import PresetList
 from ui.viewmodels.presets import Preset, presets_from_json, presets_json
 from ui.viewmodels.runs import Run, RunState
 from ui.viewmodels.storing import MemoryConversationStore
@@ -176,3 +177,34 @@ def test_a_duplicate_is_a_conversation_of_its_own(qapp: QApplication) -> None:
         assert len(original.messages) == 2
 
     asyncio.run(steps())
+
+
+def test_presets_go_out_and_come_in_by_name(qapp: QApplication, tmp_path: Path) -> None:
+    store = MemoryConversationStore()
+    presets = PresetList(store)
+    presets.keep(Preset("Terse", ConversationSettings("Be brief.")))
+    presets.export_to(tmp_path / "presets.json")
+    presets.keep(Preset("Terse", ConversationSettings("Changed.")))
+    presets.keep(Preset("Other", ConversationSettings()))
+    presets.import_from(tmp_path / "presets.json")
+    assert [preset.name for preset in presets.all()] == ["Other", "Terse"]
+    kept = presets.get("Terse")
+    assert kept is not None
+    assert kept.settings.system_prompt == "Be brief."
+    presets.delete("Other")
+    assert [preset.name for preset in store.load_presets()] == ["Terse"]
+
+
+def test_a_file_without_presets_is_refused_in_words(qapp: QApplication, tmp_path: Path) -> None:
+    presets = PresetList(MemoryConversationStore())
+    said: list[str] = []
+    presets.refused.connect(said.append)
+    (tmp_path / "p.json").write_text(conversations_json([]))
+    presets.import_from(tmp_path / "p.json")
+    presets.import_from(tmp_path / "missing.json")
+    presets.export_to(tmp_path)
+    assert [line.split(":")[0] for line in said] == [
+        "p.json holds no presets",
+        "missing.json could not be read",
+        "The presets could not be written",
+    ]

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QFileDialog,
+    QMessageBox,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from app.store.store import open_store
@@ -72,8 +78,6 @@ def action(window: MainWindow, words: str) -> QAction:
 
 def press(widget: QWidget, name: str) -> None:
     """Press a button by the name that a screen reader says."""
-    from PySide6.QtWidgets import QAbstractButton
-
     button = next(
         b for b in widget.findChildren(QAbstractButton) if b.accessibleName().startswith(name)
     )
@@ -329,5 +333,36 @@ def test_every_shortcut_means_one_thing(use: Use, qapp: QApplication) -> None:
                 assert name not in seen, f"{name}: {seen[name]} and {found.text()}"
                 seen[name] = found.text()
         assert len(seen) > 15
+
+    use(steps)
+
+
+def test_a_conversation_is_exported_and_imported_through_the_menu(use: Use, tmp_path: Path) -> None:
+    async def steps(window: MainWindow) -> None:
+        await ask(window, COUNT)
+        action(window, "Export This Conversation").trigger()
+        (dialog,) = window.findChildren(QFileDialog)
+        assert dialog.selectedFiles()[0].endswith("Count from 1 to 10 one number per line.json")
+        dialog.selectFile(str(tmp_path / "out.json"))
+        dialog.accept()
+        await eventually((tmp_path / "out.json").exists)
+        await window.workspace.library.finish()
+        window.workspace.library.import_from(tmp_path / "out.json")
+        await window.workspace.library.finish()
+        assert window.workspace.conversations.rowCount() == 2
+        assert len(views(window)) == 1
+
+    use(steps)
+
+
+def test_a_file_that_can_not_be_imported_is_told(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "no.json").write_text("{}")
+
+    async def steps(window: MainWindow) -> None:
+        window.workspace.library.import_from(tmp_path / "no.json")
+        await window.workspace.library.finish()
+        (box,) = window.findChildren(QMessageBox)
+        assert "no.json holds no conversations" in box.text()
+        box.close()
 
     use(steps)

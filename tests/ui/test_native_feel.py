@@ -1,5 +1,6 @@
 """What a desktop expects of a window: shortcuts, closing and coming back, its place restored."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -145,9 +146,10 @@ def test_the_servers_window_opens_from_the_card_and_only_once(use: Use) -> None:
 
 def test_size_and_columns_are_restored(use: Use, engine: Engine, theme: Theme) -> None:
     async def steps(window: MainWindow) -> None:
-        window.resize(751, 633)  # the screen without a screen has 800 by 800
         window.stop_panel.hide()
         window.sidebar.hide()
+        await asyncio.sleep(0.05)  # only then may it become so narrow
+        window.resize(751, 633)
         layout = window.save_layout()
         other = made(engine, theme)
         other.restore_layout(layout)

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 from ui import icons
 from ui.panels.conversation_delegate import when_words
 from ui.theme import Theme
-from ui.viewmodels.finding import Hit
+from ui.viewmodels.finding import MOST_HITS, Hit
 from ui.viewmodels.search import Search
 from ui.widgets.labels import label
 
@@ -116,7 +116,8 @@ class SearchResults(QWidget):
                 "find more."
             )
         else:
-            self.count.setText("1 place" if count == 1 else f"{count} places, best first")
+            more = " or more" if count == MOST_HITS else ""
+            self.count.setText("1 place" if count == 1 else f"{count} places{more}, best first")
 
 
 class _HitDelegate(QStyledItemDelegate):

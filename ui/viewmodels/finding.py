@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MOST_HITS = 100
 _BEFORE_CHARS = 24
 _SNIPPET_CHARS = 110
 

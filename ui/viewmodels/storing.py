@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ui.viewmodels.conversations import Conversation
-from ui.viewmodels.finding import Hit, matches, snippet_of, words_of
+from ui.viewmodels.finding import MOST_HITS, Hit, matches, snippet_of, words_of
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.presets import Preset
 
@@ -57,7 +57,7 @@ class ConversationStore(Protocol):
     def restore(self, conversation: Conversation) -> None:
         """Bring back what was deleted."""
 
-    async def search(self, query: str, limit: int = 100) -> list[Hit]:
+    async def search(self, query: str, limit: int = MOST_HITS) -> list[Hit]:
         """Return where the words of a query were said, best first."""
 
     def load_presets(self) -> list[Preset]:
@@ -115,7 +115,7 @@ class MemoryConversationStore:
         """Bring back what was deleted."""
         self.save(conversation)
 
-    async def search(self, query: str, limit: int = 100) -> list[Hit]:
+    async def search(self, query: str, limit: int = MOST_HITS) -> list[Hit]:
         """Return where the words of a query were said, newest first."""
         words = words_of(query)
         hits: list[Hit] = []

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.captures.diagnosis import diagnose
@@ -235,7 +235,7 @@ ANY_JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ANY_JSON, max_size=4), st.sampled_from([None, *WireDialect]))
 def test_nothing_that_is_sent_can_make_reading_fail(
     bodies: list[Any], dialect: WireDialect | None

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from app.store import opening, schema
-from app.store.store import SqliteConversationStore
+from app.store.store import SqliteConversationStore, StoreUnavailable
 from tests.app.store.conftest import Use
 from tests.support.said import conversation
 from ui.viewmodels.storing import StoreProblem
@@ -149,3 +149,32 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(
     assert again.execute("PRAGMA user_version").fetchone() == (schema.VERSION - 1,)
     assert again.execute("SELECT 1 FROM sqlite_master WHERE name = 'more'").fetchall() == []
     again.close()
+
+
+def test_a_sound_file_is_left_alone_where_sqlite_lacks_the_search(
+    use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(write_many)
+
+    def lacking() -> None:
+        raise sqlite3.OperationalError("no such module: fts5")
+
+    monkeypatch.setattr(opening, "_check_sqlite", lacking)
+    with pytest.raises(StoreUnavailable, match="no such module"):
+        use(problem_of)
+    assert others(path) == []
+
+
+def test_a_locked_file_is_left_alone(use: Use, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(write_many)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *args, **options: connect(*args, **options | {"timeout": 0.1})
+    )
+    with pytest.raises(StoreUnavailable, match="locked"):
+        use(problem_of)
+    other.close()
+    assert others(path) == []

@@ -201,3 +201,12 @@ def test_what_is_saved_is_read_by_another_reader_while_the_program_runs(
         assert count == 2
 
     use(steps)
+
+
+def test_of_conversations_without_a_word_only_the_newest_is_kept(use: Use) -> None:
+    empty = [Conversation(f"empty {n}", updated_at=n) for n in range(3)]
+    drafted, pinned = Conversation("d", draft="words"), Conversation("p", is_pinned=True)
+    for one in (drafted, pinned):
+        one.updated_at = 0
+    kept(use, *empty, drafted, pinned)
+    assert {c.title for c in read(use)} == {"empty 2", "d", "p"}

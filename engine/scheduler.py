@@ -1,0 +1,183 @@
+"""The running batch and the queue behind it: who joins, who leaves, what each step brings.
+
+Belongs to the engine thread and touches the model only through ``engine.backend.Backend``.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.admission import admit
+from engine.backend import Backend, Step
+from engine.errors import EngineError, QueueFull
+from engine.generation import Generation
+from engine.outbox import Outbox, settle
+from engine.row import Row, wanted_stats
+from engine.stopping.record import StopKind
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much the engine takes on at once.
+
+    Attributes:
+        max_rows: Answers that are generated together.
+        max_waiting: Requests that may wait behind them; more are refused.
+        prompt_cache_bytes: Most bytes kept of earlier prompts.
+        prefill_chunk: Tokens of a prompt read between two decode steps.
+    """
+
+    max_rows: int = 32
+    max_waiting: int = 256
+    prompt_cache_bytes: int = 1 << 30
+    prefill_chunk: int = 512
+
+
+class Scheduler:
+    """Answers under way with one model.
+
+    Args:
+        limits: How much it takes on.
+        outbox: Where events go.
+
+    Attributes:
+        rows: The answers in the batch, by the batch's number for them.
+        waiting: Those behind them, first come first served.
+    """
+
+    def __init__(self, limits: Limits, outbox: Outbox) -> None:
+        self._limits = limits
+        self._outbox = outbox
+        self.rows: dict[int, Row] = {}
+        self.waiting: deque[Row] = deque()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not (self.rows or self.waiting)
+
+    def submit(self, backend: Backend, generation: Generation, at: float) -> None:
+        """Take a request or refuse it, and tell its reader which."""
+        try:
+            if len(self.waiting) >= self._limits.max_waiting:
+                raise QueueFull(len(self.waiting))
+            row = admit(backend, generation, at)
+        except Exception as error:
+            settle(generation, refusal(error))
+            return
+        settle(generation, None)
+        self.waiting.append(row)
+        self.fill(backend)
+
+    def fill(self, backend: Backend) -> None:
+        """Move waiting requests into the batch while there is room."""
+        while self.waiting and len(self.rows) < self._limits.max_rows:
+            row = self.waiting.popleft()
+            try:
+                number, cached = backend.join(row.prompt, row.generation.request)
+            except Exception as error:
+                _log.exception("a request could not join the batch")
+                self._finish(row, StopKind.ERROR, cause_of(error))
+                continue
+            self.rows[number] = row
+            self._outbox.put(row.generation, [row.joined(number, cached, time.perf_counter())])
+
+    def cancel(self, backend: Backend, generation: Generation) -> None:
+        """End an answer, wherever it is."""
+        for row in self._all():
+            if row.generation is generation:
+                if row.number < 0:
+                    self.waiting.remove(row)
+                else:
+                    del self.rows[row.number]
+                    self._leave(backend, row.number)
+                self._finish(row, StopKind.CANCELLED)
+                return
+
+    def cancel_all(self, backend: Backend) -> None:
+        """End every answer."""
+        for row in list(self._all()):
+            self.cancel(backend, row.generation)
+
+    def abandon(self, kind: StopKind, error: str | None) -> None:
+        """End every answer without asking the batch, which may be broken."""
+        for row in self._all():
+            self._finish(row, kind, error)
+        self.rows.clear()
+        self.waiting.clear()
+
+    def step(self, backend: Backend) -> None:
+        """Step the batch once and hand on what it brings."""
+        try:
+            step = backend.step()
+        except Exception as error:
+            self._fail_batch(backend, error)
+        else:
+            self._spread(backend, step)
+
+    def _spread(self, backend: Backend, step: Step) -> None:
+        """Hand the tokens of one step to their rows and let go of those that ended."""
+        now = time.perf_counter()
+        rows = self.rows
+        put = self._outbox.put
+        stats = wanted_stats(backend, rows, step)
+        for number, token_id, _ in step.sampled:
+            row = rows.get(number)
+            if row is None:
+                continue
+            stop = row.sampled(token_id, now, stats.get(number))
+            if stop is not None:
+                del rows[number]
+                last = row.finish(stop, time.perf_counter())
+                put(row.generation, [*row.take_events(), last], is_urgent=True)
+                self._leave(backend, number)
+            elif row.builder.events:
+                put(row.generation, row.take_events(), is_urgent=row.builder.count == 1)
+        for number, why in step.failed:
+            row = rows.pop(number, None)
+            if row is not None:
+                self._finish(row, StopKind.ERROR, f"the answer could not be constrained: {why}")
+                self._leave(backend, number)
+        for number, tokens in step.read:
+            row = rows.get(number)
+            if row is not None:
+                put(row.generation, [row.read(tokens)])
+
+    def _leave(self, backend: Backend, number: int) -> None:
+        try:
+            backend.leave(number)
+        except Exception as error:
+            self._fail_batch(backend, error)
+
+    def _fail_batch(self, backend: Backend, error: Exception) -> None:
+        """End the rows of a batch that failed; what waits behind them goes on."""
+        _log.exception("a step of the batch failed", exc_info=error)
+        for row in self.rows.values():
+            self._finish(row, StopKind.ERROR, cause_of(error))
+        self.rows.clear()
+        backend.reset()
+
+    def _finish(self, row: Row, kind: StopKind, error: str | None = None) -> None:
+        last = row.end(kind, time.perf_counter(), error)
+        self._outbox.put(row.generation, last, is_urgent=True)
+
+    def _all(self) -> Iterator[Row]:
+        yield from self.rows.values()
+        yield from self.waiting
+
+
+def refusal(error: Exception) -> EngineError:
+    """Return what to tell the caller; a fault of ours must not end the thread."""
+    if isinstance(error, EngineError):
+        return error
+    _log.exception("a request could not be prepared", exc_info=error)
+    return EngineError(f"the request could not be prepared: {cause_of(error)}")
+
+
+def cause_of(error: BaseException) -> str:
+    """Return an exception in words, its type first."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
