@@ -17,7 +17,7 @@ from api import openapi
 from api.auth import check_key
 from api.config import ServerConfig
 from api.connection import Connection
-from api.context import REQUEST_ID, SERVICE, Service, new_id
+from api.context import DELIVERED, REQUEST_ID, SERVICE, Service, new_id
 from api.documents import OPENAPI, Document
 from api.errors import ApiError, ErrorKind, from_engine
 from api.guard import check_host, check_origin, cors_headers, is_allowed, preflight_headers
@@ -62,7 +62,7 @@ async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = await handler(request)
         status = response.status
     except (asyncio.CancelledError, ConnectionError):
-        status = _CLIENT_GONE
+        status = 200 if request.get(DELIVERED, False) else _CLIENT_GONE
         raise
     finally:
         took_s = time.monotonic() - started_at

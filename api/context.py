@@ -65,6 +65,8 @@ class Service:
 
 SERVICE = web.AppKey("service", Service)
 REQUEST_ID = web.RequestKey("request_id", str)
+# Set once the end of a stream has been written: whoever hangs up then has it all.
+DELIVERED = web.RequestKey("delivered", bool)
 
 
 def service_of(request: web.Request) -> Service:

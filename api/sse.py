@@ -12,7 +12,7 @@ from typing import Self
 
 from aiohttp import web
 
-from api.context import service_of
+from api.context import DELIVERED, service_of
 from api.errors import ApiError, ErrorKind, failure_of
 from api.events import Frame, StreamEncoder
 from api.observing import note_stream_delivered, note_streamed
@@ -78,6 +78,7 @@ class StreamWriter:
         async with self._lock:
             self._begun_at = self._loop.time()
             await self.response.write_eof()
+            self._request[DELIVERED] = True
             note_stream_delivered()
 
     async def _write(self, data: bytes) -> None:

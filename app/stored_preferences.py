@@ -56,13 +56,13 @@ class StoredPreferences:
         path = Path(self._settings.last_model)
         return path if self._settings.last_model and path.is_dir() else None
 
-    def keep_last_model(self, path: Path) -> None:
-        """Keep the folder of the model that is used.
+    def keep_last_model(self, path: Path | None) -> None:
+        """Keep the folder of the model that is used; None for the one that comes with us.
 
         Raises:
             OSError: It cannot be written.
         """
-        self._save(last_model=str(path))
+        self._save(last_model="" if path is None else str(path))
 
     @property
     def window_layout(self) -> bytes:

@@ -85,7 +85,7 @@ def keep_for_next_time(window: MainWindow, stored: StoredPreferences) -> None:
         stored.keep_window_layout(window.save_layout())
         info = window.workspace.model.info
         if info is not None:
-            stored.keep_last_model(info.path)
+            stored.keep_last_model(None if info.path == paths.demo_model() else info.path)
     except OSError as error:
         _log.warning("the window's place is not kept: %s", error)
 

@@ -83,9 +83,7 @@ class MainWindow(QMainWindow):
         self.server_window: ServerWindow | None = None
         self._undo_group = QUndoGroup(self)
         self._lay_out()
-        self._conversation_menu = ConversationMenu(
-            self.workspace, self.sidebar, self.chat, self
-        )
+        self._conversation_menu = ConversationMenu(self.workspace, self.sidebar, self.chat, self)
         self._build_menus()
         self._connect_signals()
         self._follow_undo(self.workspace.current)
@@ -153,6 +151,8 @@ class MainWindow(QMainWindow):
             event.ignore()
             self.hide()
             return
+        if self.server_window is not None:
+            self.server_window.close()
         self.workspace.cancel_all()
         super().closeEvent(event)
         self.closed.emit()

@@ -4,6 +4,7 @@ Needs no model and asks nobody. Main thread.
 """
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 
@@ -40,12 +41,18 @@ def run(options: InspectOptions) -> int:
     """
     capture = parse(_read(options.file))
     findings = diagnose(capture, options.stops)
-    if options.is_json:
-        print(json.dumps(as_data(capture, findings), ensure_ascii=False), flush=True)
-    elif capture.dialect is None:
+    if capture.dialect is None and not options.is_json:
         raise CommandError(f"{options.file}: {findings[0].sentence}", exits.USAGE)
+    if options.is_json:
+        shown = json.dumps(as_data(capture, findings), ensure_ascii=False) + "\n"
     else:
-        print(harmless(as_text(capture, findings)), end="", flush=True)
+        shown = harmless(as_text(capture, findings))
+    try:
+        print(shown, end="", flush=True)
+    except BrokenPipeError:
+        # Whoever read the output has left; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.READER_GONE
     if capture.dialect is None:
         return exits.USAGE
     return exits.FAILURE if has_faults(findings) else exits.OK

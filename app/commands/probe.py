@@ -5,6 +5,7 @@ Needs no model of its own. Main thread, on an event loop of its own.
 
 import asyncio
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,12 @@ def run(command: ProbeCommand) -> int:
         printer.status("")
     if command.html is not None:
         _write(command.html, as_html(report))
-    _print(report, command)
+    try:
+        _print(report, command)
+    except BrokenPipeError:
+        # Whoever read the output has left; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.READER_GONE
     return exits.OK if report.has_held else exits.FAILURE
 
 

@@ -58,7 +58,7 @@ def set_aside(path: Path) -> Path:
 
 
 def _check_sqlite() -> None:
-    """Raise ``sqlite3.Error`` where SQLite lacks what we use: a sound file must not look damaged."""
+    """Raise ``sqlite3.Error`` where SQLite lacks what we use, lest a sound file look damaged."""
     with contextlib.closing(sqlite3.connect(":memory:")) as empty:
         empty.execute("CREATE TABLE strict_table (x TEXT) STRICT")
         empty.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize='trigram')")

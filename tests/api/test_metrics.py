@@ -80,6 +80,21 @@ def test_an_answer_whose_client_left_is_counted_as_cancelled(
     assert numbers(site)[key] == 1
 
 
+def test_who_hangs_up_after_the_last_word_was_not_early(busy: Any) -> None:
+    site, _ = busy
+    for _ in range(20):
+        with site.open("POST", "/v1/chat/completions", CHAT | {"stream": True}) as response:
+            while b"[DONE]" not in response.readline():
+                pass
+            response.readline()
+            assert response.read() == b""
+    found = numbers(site)
+    route = ("fullstop_requests_total", "Chat Completions", "POST /v1/chat/completions")
+
+    assert found[*route, "200"] == 20
+    assert (*route, "499") not in found
+
+
 def test_what_runs_and_waits_is_told(serve: Callable[..., Any], staged: Callable[..., Any]) -> None:
     stage = staged(Limits(max_rows=1))
     site = serve(stage.engine)

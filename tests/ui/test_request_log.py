@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from engine.events import Finished, Timing, Usage
 from engine.stopping.record import StopInfo, StopKind
 from ui.viewmodels.request_table import INTERVAL_MS, Column, RequestTable, cell
-from ui.viewmodels.request_text import as_curl, as_jsonl, readable
+from ui.viewmodels.request_text import as_curl, as_jsonl, error_message, readable
 from ui.viewmodels.requests import RequestBody, RequestEntry, RequestLog, stop_words
 
 STOP = StopInfo(StopKind.STOP_STRING, "END\n", rule_index=0)
@@ -84,6 +84,25 @@ def test_every_way_to_stop_has_words(kind: StopKind) -> None:
 def test_several_answers_are_counted_and_a_client_that_left_is_named() -> None:
     assert stop_words(ended(began(1), ends=(END, END, END))) == 'stop "END\\n" +2'
     assert stop_words(ended(began(1), status=499, ends=())) == "client left"
+    assert stop_words(ended(began(1), status=404, ends=())) == "refused"
+    assert stop_words(ended(began(1), status=503, ends=())) == "failed"
+    assert stop_words(ended(began(1), ends=())) == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('{"type": "error", "error": {"type": "x", "message": "too long"}}', "too long"),
+        ('{"error": "no such model"}', "no such model"),
+        ('{"error": {"message": 5}}', ""),
+        ("[1]", ""),
+        ("<html>", ""),
+    ],
+)
+def test_what_was_wrong_is_read_from_the_answer(body: str, message: str) -> None:
+    answered = RequestBody(body, len(body))
+    assert error_message(ended(began(1), status=400, ends=(), answered=answered)) == message
+    assert error_message(ended(began(1), answered=answered)) == ""
 
 
 def test_an_end_replaces_what_was_known_and_keeps_its_place() -> None:

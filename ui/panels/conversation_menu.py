@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QStandardPaths, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox, QWidget
 
@@ -153,6 +153,9 @@ class ConversationMenu(QObject):
     def _file_dialog(self, title: str, filters: list[str]) -> QFileDialog:
         dialog = QFileDialog(self._parent, title)
         dialog.setNameFilters(filters)
+        documents = QStandardPaths.StandardLocation.DocumentsLocation
+        dialog.setDirectory(QStandardPaths.writableLocation(documents))
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         return dialog
 
     def _say(self, words: str) -> None:
@@ -163,10 +166,12 @@ class ConversationMenu(QObject):
             QMessageBox.StandardButton.Ok,
             self._parent,
         )
-        box.setTextFormat(box.textFormat().PlainText)
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.open()
 
 
 def file_name(title: str) -> str:
     """Return a title as a name that every file system takes."""
-    return re.sub(r"[^\w\- ]+", " ", title).strip()[:60].strip() or "conversation"
+    words = re.sub(r"[^\w\-]+", " ", title).split()
+    return " ".join(words)[:60].strip() or "conversation"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QWidget
 
 from ui.viewmodels.preset_list import PresetList
@@ -60,6 +60,7 @@ class PresetButton(QPushButton):
         dialog.textValueSelected.connect(
             lambda name: self.save_wanted.emit(name.strip()) if name.strip() else None
         )
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
 
     def _import(self) -> None:
@@ -67,6 +68,7 @@ class PresetButton(QPushButton):
         dialog.setNameFilters([_FILTER, "All files (*)"])
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
         dialog.fileSelected.connect(lambda path: self._presets.import_from(Path(path)))
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
 
     def _export(self) -> None:
@@ -76,4 +78,5 @@ class PresetButton(QPushButton):
         dialog.setDefaultSuffix("json")
         dialog.selectFile("presets.json")
         dialog.fileSelected.connect(lambda path: self._presets.export_to(Path(path)))
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QFont, QTextOption
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QFont, QGuiApplication, QTextOption
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from engine.verdict import figures, sentence
 from ui.theme import Theme, fixed_font
-from ui.viewmodels.request_text import as_curl, readable
+from ui.viewmodels.request_text import as_curl, error_message, readable
 from ui.viewmodels.requests import CLIENT_LEFT, Headers, RequestBody, RequestEntry
 from ui.widgets.buttons import IconButton
 from ui.widgets.copy_button import CopyButton
@@ -26,8 +26,10 @@ from ui.widgets.facts import FactTable
 from ui.widgets.labels import ElidedLabel, label
 from ui.wording import seconds
 
-# A text view lays a very long line out anew at every change of its width.
+# A text view takes a moment for each long line, and again at every change of its width.
 _SHOWN_CHARS = 60_000
+_LINE_CHARS = 4_000
+_SAID_MS = 1_500
 
 
 class RequestDetail(QFrame):
@@ -52,7 +54,8 @@ class RequestDetail(QFrame):
         self.title.setFont(font)
         self.replay = QPushButton("Send again")
         self.replay.setAccessibleName("Send the request again")
-        self.curl = CopyButton(theme, "Copy as a curl command", self.curl_command)
+        self.curl = QPushButton("Copy as curl")
+        self.curl.setAccessibleName("Copy the request as a curl command")
         close = IconButton(theme, "close", "Close the request")
         head = QHBoxLayout()
         head.setContentsMargins(14, 8, 8, 0)
@@ -76,6 +79,7 @@ class RequestDetail(QFrame):
         layout.addLayout(head)
         layout.addWidget(self.tabs, 1)
         self.replay.clicked.connect(lambda: self.replay_wanted.emit(self.entry))
+        self.curl.clicked.connect(self._copy_curl)
         close.clicked.connect(self.closed)
 
     def show_entry(self, entry: RequestEntry) -> None:
@@ -95,6 +99,13 @@ class RequestDetail(QFrame):
         """Return the shown request as a command for a shell."""
         return None if self.entry is None else as_curl(self.entry, self._url())
 
+    def _copy_curl(self) -> None:
+        command = self.curl_command()
+        if command is not None:
+            QGuiApplication.clipboard().setText(command)
+            self.curl.setText("Copied")
+            QTimer.singleShot(_SAID_MS, self.curl, lambda: self.curl.setText("Copy as curl"))
+
     def _show_facts(self, entry: RequestEntry) -> None:
         facts = self.facts
         facts.clear()
@@ -102,6 +113,8 @@ class RequestDetail(QFrame):
             name = "Why it stopped" if len(entry.ends) == 1 else f"Answer {number}"
             facts.add(name, sentence(end))
             facts.add("", " · ".join(figures(end)))
+        if message := error_message(entry):
+            facts.add("What was wrong", message)
         if not entry.ends and entry.status == CLIENT_LEFT:
             facts.add("Why it stopped", "The client left before the answer was there")
         began = datetime.fromtimestamp(entry.began_at)
@@ -152,17 +165,22 @@ class _MessageView(QWidget):
         self._body = body
         lines = [f"{name}: {value}" for name, value in headers]
         text = readable(body)
-        cut = len(text) > _SHOWN_CHARS
-        whole = "\n".join([*lines, "", text[:_SHOWN_CHARS]]) if text else "\n".join(lines)
+        shown = "\n".join(map(_shortened, text[:_SHOWN_CHARS].split("\n")))
+        cut = shown != text
+        whole = "\n".join([*lines, "", shown]) if text else "\n".join(lines)
         if whole != self.text.toPlainText():
             self.text.setPlainText(whole)
         self._copy.setEnabled(bool(body.text))
         note = f"{body.size_bytes:,} bytes" if body.size_bytes else "no body"
         if cut:
-            note += f" · the first {_SHOWN_CHARS:,} characters are shown; the copy has them all"
+            note += " · long parts are cut here; the copy has them whole"
         elif not body.is_whole:
             note += " · only the first part is kept"
         self._note.setText(note)
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LINE_CHARS else line[:_LINE_CHARS] + " …"
 
 
 def _status_words(status: int) -> str:

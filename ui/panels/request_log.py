@@ -32,12 +32,12 @@ Index = QModelIndex | QPersistentModelIndex
 
 _WIDTHS = {
     Column.TIME: 74,
-    Column.CLIENT: 128,
-    Column.DIALECT: 126,
+    Column.CLIENT: 126,
+    Column.DIALECT: 140,
     Column.MODEL: 100,
     Column.STREAM: 66,
     Column.STATUS: 64,
-    Column.STOP: 120,
+    Column.STOP: 126,
     Column.TOKENS: 108,
     Column.FIRST_TOKEN: 92,
     Column.SPEED: 56,
@@ -225,7 +225,9 @@ class _RequestView(QTableView):
         rescale(self, 0.95)
         self.setAccessibleName("Requests")
         self.setModel(model)
-        self.setItemDelegate(_ToneDelegate(theme, self))
+        tones = _ToneDelegate(theme, self)
+        for column in (Column.STATUS, Column.STOP):
+            self.setItemDelegateForColumn(column, tones)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
@@ -275,7 +277,7 @@ class _ToneDelegate(QStyledItemDelegate):
 
     def _ink(self, entry: RequestEntry, column: Column) -> str | None:
         colors = self._theme.colors
-        if column in (Column.STATUS, Column.STOP) and entry.is_error:
+        if entry.is_error:
             return colors.fault
         if entry.is_open:
             return colors.muted

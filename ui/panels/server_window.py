@@ -40,7 +40,7 @@ class ServerWindow(QWidget):
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setWindowTitle("Server – Fullstop")
-        self.resize(1380, 780)
+        self.resize(1420, 800)
         self._desk = desk
         self._tasks = Tasks()
         self._replaying: set[asyncio.Task[None]] = set()

@@ -4,7 +4,7 @@ Main thread. While no view shows it, nothing is computed at all.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -57,6 +57,15 @@ TITLES = {
     Column.TOTAL: "Total",
 }
 _RIGHT = (Column.TOKENS, Column.FIRST_TOKEN, Column.SPEED, Column.TOTAL)
+_ALIGNMENTS = [
+    (Qt.AlignmentFlag.AlignRight if column in _RIGHT else Qt.AlignmentFlag.AlignLeft)
+    | Qt.AlignmentFlag.AlignVCenter
+    for column in Column
+]
+_DISPLAY = int(Qt.ItemDataRole.DisplayRole)
+_ALIGNMENT = int(Qt.ItemDataRole.TextAlignmentRole)
+_TOOL_TIP = int(Qt.ItemDataRole.ToolTipRole)
+_SPOKEN = int(Qt.ItemDataRole.AccessibleTextRole)
 
 
 def cell(entry: RequestEntry, column: Column) -> str:
@@ -106,6 +115,7 @@ class RequestTable(QAbstractTableModel):
         super().__init__(parent)
         self.log = log
         self._rows: list[RequestEntry] = []
+        self._words: dict[str, tuple[RequestEntry, tuple[str, ...]]] = {}
         self._is_shown = False
         self._text = ""
         self._dialect = ""
@@ -154,6 +164,7 @@ class RequestTable(QAbstractTableModel):
         if [one.id for one in self._rows] != [one.id for one in wanted[:kept]]:
             self.beginResetModel()
             self._rows = wanted
+            self._words.clear()
             self.endResetModel()
             return
         for row in range(kept):
@@ -187,27 +198,26 @@ class RequestTable(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return TITLES[Column(section)]
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            return self._alignment(Column(section))
+            return _ALIGNMENTS[section]
         if role == Qt.ItemDataRole.ToolTipRole and section == Column.TOKENS:
             return "Tokens of the prompt (those of them that were cached) → tokens of the answer"
         return None
 
     def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
         """Return what a cell says."""
-        if not index.isValid():
-            return None
-        entry, column = self._rows[index.row()], Column(index.column())
-        roles: dict[int, Callable[[], Any]] = {
-            int(Qt.ItemDataRole.DisplayRole): lambda: cell(entry, column),
-            int(Qt.ItemDataRole.TextAlignmentRole): lambda: self._alignment(column),
-            int(Qt.ItemDataRole.ToolTipRole): lambda: _tip(entry, column),
-            int(Qt.ItemDataRole.AccessibleTextRole): lambda: (
-                f"{TITLES[column]}: {cell(entry, column)}"
-            ),
-            ENTRY_ROLE: lambda: entry,
-        }
-        made = roles.get(int(role))
-        return None if made is None else made()
+        # A repaint asks some ten roles of every cell: plain comparisons, and words made once.
+        if role == _DISPLAY:
+            return self._words_of(self._rows[index.row()])[index.column()]
+        if role == _ALIGNMENT:
+            return _ALIGNMENTS[index.column()]
+        if role == ENTRY_ROLE:
+            return self._rows[index.row()]
+        if role == _TOOL_TIP:
+            return _tip(self._rows[index.row()], Column(index.column()))
+        if role == _SPOKEN:
+            column = Column(index.column())
+            return f"{TITLES[column]}: {cell(self._rows[index.row()], column)}"
+        return None
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -238,13 +248,16 @@ class RequestTable(QAbstractTableModel):
         count = next((n for n, one in enumerate(self._rows) if one.id in ids), len(self._rows))
         if count:
             self.beginRemoveRows(QModelIndex(), 0, count - 1)
+            for entry in self._rows[:count]:
+                self._words.pop(entry.id, None)
             del self._rows[:count]
             self.endRemoveRows()
 
-    @staticmethod
-    def _alignment(column: Column) -> Qt.AlignmentFlag:
-        side = Qt.AlignmentFlag.AlignRight if column in _RIGHT else Qt.AlignmentFlag.AlignLeft
-        return side | Qt.AlignmentFlag.AlignVCenter
+    def _words_of(self, entry: RequestEntry) -> tuple[str, ...]:
+        known = self._words.get(entry.id)
+        if known is None or known[0] is not entry:
+            known = self._words[entry.id] = (entry, tuple(cell(entry, column) for column in Column))
+        return known[1]
 
 
 def _tip(entry: RequestEntry, column: Column) -> str | None:

@@ -62,6 +62,20 @@ def readable(body: RequestBody) -> str:
     return text
 
 
+def error_message(entry: RequestEntry) -> str:
+    """Return what the server said was wrong with a request; empty where it said nothing."""
+    if not entry.is_error or not entry.answered.is_whole:
+        return ""
+    try:
+        value = json.loads(entry.answered.text)
+    except (ValueError, RecursionError):
+        return ""
+    error = value.get("error") if isinstance(value, dict) else None
+    if isinstance(error, dict):
+        error = error.get("message")
+    return error if isinstance(error, str) else ""
+
+
 def _value(entry: RequestEntry) -> dict[str, Any]:
     return {
         "id": entry.id,

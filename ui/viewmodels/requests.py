@@ -115,9 +115,16 @@ class RequestEntry:
 
 
 def stop_words(entry: RequestEntry) -> str:
-    """Return kind and value of the stop in a few words: ``stop "END"``; empty where none is."""
+    """Return kind and value of the stop in a few words: ``stop "END"``; empty where none is.
+
+    A request without an answer says in a word why there is none.
+    """
     if not entry.ends:
-        return "client left" if entry.status == CLIENT_LEFT else ""
+        if entry.status == CLIENT_LEFT:
+            return "client left"
+        if not entry.is_error:
+            return ""
+        return "refused" if entry.status is not None and entry.status < 500 else "failed"
     words = _stop(entry.ends[0])
     if len(entry.ends) > 1:
         words = f"{words} +{len(entry.ends) - 1}"

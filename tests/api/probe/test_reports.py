@@ -17,7 +17,7 @@ from api.probe.curl import curl_line
 from api.probe.dialects import DRIVERS, Ask
 from api.probe.running import probe
 from api.probe.values import CheckResult, Fault, Outcome, ProbeOptions, Report
-from tests.api.probe.small_server import NamesNoSequence
+from tests.api.probe.broken_servers import NamesNoSequence
 from tests.support.asking import run
 
 FAULT = Fault("stop_ignored", 'The stop "|" was ignored.', "whole", "a", "a|\n<b>", "curl x")

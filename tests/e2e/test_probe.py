@@ -1,0 +1,199 @@
+"""``fullstop inspect`` and ``fullstop probe``, run as programs against running servers."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.captures.values import WireDialect
+from app.diagnostic_arguments import DIALECTS
+
+REPOSITORY = Path(__file__).parents[2]
+Program = Callable[..., subprocess.CompletedProcess[str]]
+
+LEAKED = (
+    "event: message_start\n"
+    'data: {"type":"message_start","message":{"usage":{"input_tokens":1}}}\n\n'
+    'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"stop_sequence",'
+    '"stop_sequence":null},"usage":{"output_tokens":1}}\n\n'
+    'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+)
+FINE = LEAKED.replace('"stop_sequence":null', '"stop_sequence":"END"')
+
+
+# -- inspect ----------------------------------------------------------------------------------
+
+
+def test_inspect_names_what_is_wrong_and_its_exit_code_says_so(
+    program: Program, tmp_path: Path
+) -> None:
+    file = tmp_path / "answer.txt"
+    file.write_text(LEAKED)
+    done = program("inspect", str(file), "--stop", "END")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "ERROR sequence_null: " in done.stdout
+    file.write_text(FINE)
+    done = program("inspect", str(file), "--stop", "END")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Nothing is wrong with it." in done.stdout
+
+
+def test_inspect_reads_standard_input_and_writes_json(program: Program) -> None:
+    done = program("inspect", "-", "--json", stdin=LEAKED)
+    assert done.returncode == 1
+    shown = json.loads(done.stdout)
+    assert (shown["dialect"], shown["is_streamed"]) == ("messages", True)
+    assert [one["code"] for one in shown["findings"]] == ["sequence_null"]
+
+
+def test_inspect_says_in_a_line_what_it_cannot_read(program: Program, tmp_path: Path) -> None:
+    for name, why in ((str(tmp_path / "none"), "cannot be read"), ("-", "This is no answer")):
+        done = program("inspect", name, stdin="hello")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert why in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_reader_that_leaves_ends_inspect_without_a_traceback(headless: dict[str, str]) -> None:
+    body = {"choices": [{"message": {"content": "x" * 500_000}, "finish_reason": "stop"}]}
+    words = f"{sys.executable} -m app inspect - --json | head -c 5"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", words],
+        input=json.dumps(body),
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        # Unbuffered, Python itself would not notice.
+        env={name: value for name, value in headless.items() if name != "PYTHONUNBUFFERED"},
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (141, '{"for', "")
+
+
+def test_what_a_pasted_answer_holds_cannot_steer_the_terminal(program: Program) -> None:
+    body = {"choices": [{"message": {"content": "\x1b[2J"}, "finish_reason": "\x1b[2Jstop"}]}
+    assert "\x1b" not in program("inspect", "-", stdin=json.dumps(body)).stdout
+
+
+# -- probe ------------------------------------------------------------------------------------
+
+
+def test_the_command_line_offers_every_dialect() -> None:
+    assert set(DIALECTS) == set(WireDialect)
+
+
+def test_our_own_server_holds_and_the_exit_code_says_so(
+    program: Program, address: str, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    done = program("probe", address, "--html", str(page), "--time-limit", "50")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert f"## Stops at {address}/v1/messages" in done.stdout
+    assert "checks held.**" in done.stdout
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_without_a_server_the_exit_code_says_so(program: Program) -> None:
+    done = program("probe", "http://127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "http://127.0.0.1:9 does not answer" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("no address",), "no address"),
+        (("http://127.0.0.1:9", "--timeout", "0"), "greater than 0"),
+        (("http://127.0.0.1:9", "--dialect", "klingon"), "invalid choice"),
+        (("http://127.0.0.1:9", "--html", "/nowhere/at/all.html"), "cannot be written"),
+    ],
+)
+def test_wrong_usage_is_said_so(program: Program, words: tuple[str, ...], why: str) -> None:
+    done = program("probe", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- mlx_lm.server ----------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def wait_until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
+    ends_at = time.monotonic() + 60
+    while time.monotonic() < ends_at:
+        assert process.poll() is None, "mlx_lm.server ended"
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=2):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.1)
+    raise AssertionError("mlx_lm.server does not answer")
+
+
+@pytest.fixture(scope="module")
+def mlx_lm_server(demo_model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an ``mlx_lm.server`` on the demo model."""
+    port = free_port()
+    words = ("-m", "mlx_lm", "server", "--model", str(demo_model_path), "--port", str(port))
+    home = tmp_path_factory.mktemp("cache")
+    process = subprocess.Popen(
+        [sys.executable, *words, "--log-level", "CRITICAL"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1"},
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_until_healthy(url, process)
+        yield url
+    finally:
+        process.kill()
+        process.wait(timeout=10)
+
+
+@pytest.mark.slow
+def test_the_known_faults_of_mlx_lm_server_are_found(program: Program, mlx_lm_server: str) -> None:
+    options = ("--dialect", "chat", "--model", "default_model", "--json", "--time-limit", "55")
+    done = program("probe", mlx_lm_server, *options)
+    assert (done.returncode, done.stderr) == (1, "")
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert report["is_deterministic"]
+    results = {one["code"]: one for one in report["results"]}
+    outcomes = {code: one["outcome"] for code, one in results.items()}
+    codes = {code: {f["code"] for f in one["faults"]} for code, one in results.items()}
+
+    # A stop that lies inside a token of the model is cut out of the text, and generation runs on.
+    assert codes["stop.inside_token"] == {"stop_cut_out"}
+    # Text that could have become a stop is thrown away when the answer ends by itself.
+    assert codes["stop.held_at_the_end"] == {"text_lost"}
+    # A stop in the thinking ends everything: there is no answer.
+    assert "thinking_empties_answer" in codes["thinking.stop"]
+    assert codes["stops.token_ids"] == {"ids_ignored"}
+    # Wrong types are accepted, or end the thread that generates; errors have a form of their own.
+    assert codes["errors.stop_object"] == {"wrong_type_accepted"}
+    assert {"server_died", "wrong_status"} <= codes["errors.stop_number"]
+    assert codes["errors.json"] == {"error_envelope"}
+    assert outcomes["errors.stop_item"] == "skipped"
+
+    # What it does right is not called wrong.
+    for code in ("baseline", "limit", "stop.across_newline", "form.streamed", "form.whole"):
+        assert outcomes[code] == "held", results[code]
