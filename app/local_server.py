@@ -5,6 +5,7 @@ which it never blocks; the web framework is imported when the server is first wa
 """
 
 import asyncio
+import errno
 import http.client
 import socket
 from collections.abc import Awaitable, Callable
@@ -98,6 +99,7 @@ class LocalServer:
 
     def _start(self, wanted: ServerPreferences, key: str | None) -> str:
         from api.config import ConfigError
+        from api.server import PortTaken
         from api.thread import ServerThread
 
         try:
@@ -106,7 +108,12 @@ class LocalServer:
             raise OSError(str(error)) from error
         observer = None if self._observer is None else self._observer()
         thread = ServerThread(self._engine, config, observer)
-        address = thread.start()
+        try:
+            address = thread.start()
+        except PortTaken as error:
+            taken = OSError(f"Port {config.port} is taken by another program. Choose another one.")
+            taken.errno = errno.EADDRINUSE
+            raise taken from error
         self._thread = thread
         if wanted.is_on_network:
             return f"http://{own_address()}:{address.port}"

@@ -14,8 +14,9 @@ from api.sglang.output import Output
 from api.sglang.stream import GenerateEncoder
 from api.sglang.wire import GenerateAnswer, GenerateParams
 from engine.errors import InvalidRequest
-from engine.events import Event
+from engine.events import Event, TextDelta, TokenTrace
 from engine.request import GenerationRequest, TraceLevel
+from engine.stopping.record import Channel
 from tests.api.conftest import LONG
 from tests.support.scripted import GO
 
@@ -163,6 +164,21 @@ def test_a_wrong_stop_is_named_by_its_index() -> None:
 
 def test_a_conversation_is_as_its_golden_file_says(scenario: Any, check_golden: Any) -> None:
     check_golden("generate", scenario.name, encoded(scenario.batches))
+
+
+def test_ids_grow_as_their_golden_file_says(
+    scenario_named: Callable[..., Any], check_golden: Any
+) -> None:
+    start, *_, end = scenario_named("stop_string").batches
+    sampled = [(7, "A "), (8, ""), (9, "B"), (10, ""), (11, ""), (12, "")]
+    batches: list[list[Event]] = [start]
+    for index, (token_id, piece) in enumerate(sampled):
+        token = TokenTrace(
+            index, token_id, piece, piece.encode(), Channel.TEXT, 0.1 * index, len(piece), "", (0,)
+        )
+        batches.append([*([TextDelta(piece)] if piece else []), token])
+
+    check_golden("generate", "stop_string_with_ids", encoded([*batches, end]))
 
 
 def test_every_frame_has_all_the_text_so_far(scenario_named: Callable[..., Any]) -> None:

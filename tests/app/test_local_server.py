@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import json
 import socket
 import urllib.error
@@ -42,8 +43,9 @@ def test_it_serves_between_start_and_stop_and_can_be_started_again() -> None:
 def test_a_port_that_is_taken_is_an_error_in_words() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         server = LocalServer(Engine(), port=other.getsockname()[1])
-        with pytest.raises(OSError, match="taken by another program"):
+        with pytest.raises(OSError, match=r"^Port \d+ is taken by another program") as raised:
             asyncio.run(server.start())
+        assert raised.value.errno == errno.EADDRINUSE
 
 
 def get(url: str, **headers: str) -> int:

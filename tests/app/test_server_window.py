@@ -194,9 +194,13 @@ def test_a_key_is_made_shown_once_and_then_asked_of_everyone(use: Use, qtbot: Qt
         qtbot.mouseClick(settings.renew, Qt.MouseButton.LeftButton)
         await eventually(lambda: bool(settings.key_field.text()))
         key = settings.key_field.text()
+        switch = window.workspace.server
+        assert switch is not None
+        stages: list[str] = []
+        switch.changed.connect(lambda: stages.append(switch.stage))
         settings.requires_key.click()
-        await eventually(lambda: server.pill.word != "On")
-        await eventually(lambda: server.pill.word == "On")
+        await eventually(lambda: stages[-1:] == ["on"])
+        assert stages == ["stopping", "off", "starting", "on"]
         assert (await post(server, asked()))[0] == 401
         assert (await post(server, asked(), authorization=f"Bearer {key}"))[0] == 200
         await shown(server, 2)

@@ -1,6 +1,8 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon
 from pytestqt.qtbot import QtBot
 
@@ -24,11 +26,13 @@ class _Server:
 
 
 @pytest.fixture
-def window(qapp: QApplication, qtbot: QtBot) -> MainWindow:
-    theme = Theme(qapp, "light")
-    made = MainWindow(Engine(), theme, server=_Server())
-    qtbot.addWidget(made)
-    return made
+def window(qapp: QApplication) -> Iterator[MainWindow]:
+    made = MainWindow(Engine(), Theme(qapp, "light"), server=_Server())
+    yield made
+    made.close()
+    made.deleteLater()
+    # At once: no later test shall find it among the windows.
+    QCoreApplication.sendPostedEvents(made, int(QEvent.Type.DeferredDelete))
 
 
 def test_a_second_start_is_told_and_the_first_comes_forward(

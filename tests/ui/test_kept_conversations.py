@@ -23,7 +23,10 @@ from tests.ui.driving import RunOnLoop, eventually
 from ui.main_window import MainWindow
 from ui.panels.answer_view import AnswerView
 from ui.theme import Theme
-from ui.viewmodels.conversations import StopEntry
+from ui.viewmodels.conversations import Conversation, StopEntry
+from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.runs import Run, RunState
+from ui.widgets.reason_line import ReasonLine
 
 Use = Callable[[Callable[[MainWindow], Coroutine[Any, Any, None]]], None]
 
@@ -365,4 +368,33 @@ def test_a_file_that_can_not_be_imported_is_told(use: Use, tmp_path: Path) -> No
         assert "no.json holds no conversations" in box.text()
         box.close()
 
+    use(steps)
+
+
+def test_an_interrupted_answer_says_so_and_can_be_continued(
+    use: Use, run: RunOnLoop, tmp_path: Path
+) -> None:
+    async def cut_off() -> None:
+        store = await open_store(tmp_path / "conversations.db")
+        conversation = Conversation("Cut off", [ChatMessage("user", COUNT)])
+        streaming = Run(stops=("6",), state=RunState.STREAMING, text="1\n2\n", model_id="m")
+        conversation.add(ChatMessage("assistant", run=streaming))
+        store.save(conversation)
+        store.save_messages(conversation, list(conversation.tree))
+        await store.close()
+
+    async def steps(window: MainWindow) -> None:
+        (view,) = views(window)
+        (line,) = view.findChildren(ReasonLine)
+        assert line.text() == "Interrupted"
+        panel = window.stop_panel.verdict
+        assert panel.sentence.text() == "This answer was interrupted."
+        assert "at most the last second is missing" in panel.detail.text()
+        assert "Stop list: 6" in panel.facts_text()
+        await eventually(lambda: window.workspace.model.stage == "ready")
+        press(view, "Continue this answer")
+        await answered(window)
+        assert views(window)[0].run.text.startswith("1\n2\n3\n")
+
+    run(cut_off())
     use(steps)

@@ -22,7 +22,7 @@ from ui.viewmodels.workspace import OpenConversation
 Use = Callable[[Callable[[MessageColumn, OpenConversation], Coroutine[Any, Any, None]]], None]
 
 
-def long_conversation(turns: int = 500) -> Conversation:
+def long_conversation(turns: int = 250) -> Conversation:
     messages: list[ChatMessage] = []
     for number in range(turns):
         messages.append(ChatMessage("user", f"Question {number}"))
@@ -129,7 +129,7 @@ def test_a_message_is_brought_into_sight_wherever_it_is(use: Use) -> None:
         column.show_conversation(opened)
         bar = column.verticalScrollBar()
         await settled()
-        for number in (3, 700, 401):
+        for number in (3, 440, 201):
             message = opened.conversation.messages[number]
             column.show_message(message)
             await asyncio.sleep(0.2)

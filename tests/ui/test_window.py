@@ -278,6 +278,7 @@ def test_a_model_that_cannot_be_loaded_is_named_with_its_reason(
         assert "does not exist" in window.stop_panel.verdict.detail.text()
         window.close()
         await window.finish()
+        window.deleteLater()
         fresh.close()
 
     run(whole())

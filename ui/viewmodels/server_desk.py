@@ -71,9 +71,13 @@ class ServerDesk(QObject):
         await self.key.finish()
 
     def _remember(self) -> None:
-        # A port that is taken today does not change what is wanted tomorrow.
-        if not self._is_ending and self.switch.stage in ("on", "off"):
-            self.preferences.change_server(was_on=self.switch.stage == "on")
+        # A port that is taken today does not change what is wanted tomorrow, and a server that
+        # starts anew is off for a moment only.
+        switch = self.switch
+        if self._is_ending or switch.stage not in ("on", "off"):
+            return
+        if switch.is_wanted == (switch.stage == "on"):
+            self.preferences.change_server(was_on=switch.is_wanted)
 
     def _follow_preferences(self, before: Preferences) -> None:
         then, now = before.server, self.preferences.now.server
