@@ -223,7 +223,8 @@ def _listed(
     tells = joint != default or rng.random() < 0.5
     template = base + (rng.choice(phrases).replace("{item}", item) if tells else "")
     answer, slots = joint.join(items), dict(slots)
-    if rng.random() < (0.4 if item == "letter" else 0.15):
+    # An ending after numbers is rarely asked for and hard to learn, so it is taught more often.
+    if rng.random() < (0.4 if item == "letter" or not held_out else 0.15):
         end = rng.choice(END_WORDS) if rng.random() < 0.6 else any_word(rng, held_out)
         slots["end"], at_once = end, rng.random() < 0.5
         template += rng.choice(ENDINGS_AT_ONCE if at_once else ENDINGS)

@@ -30,6 +30,7 @@ from conversations import (
     last_conversation,
     later_conversation,
     list_conversation,
+    more_list_conversation,
 )
 from exchange import Conversation
 from mlx.utils import tree_flatten
@@ -169,7 +170,9 @@ def save(model: nn.Module, folder: Path) -> None:
 
 def lessons(rendering: Rendering, seed: int) -> list[Lesson]:
     """Return the lessons in order: copying, then everything, long contexts, brief lists, lists."""
-    first, second, third, fourth, last, lists = (Random(seed + index) for index in range(6))
+    first, second, third, fourth, last, lists, more_lists = (
+        Random(seed + index) for index in range(7)
+    )
     begun = chain(
         islice(first_batches(rendering, first), FIRST_STEPS),
         batches(rendering, first, any_conversation, BUCKETS),
@@ -181,9 +184,8 @@ def lessons(rendering: Rendering, seed: int) -> list[Lesson]:
         Lesson(200, batches(rendering, third, last_conversation)),
         Lesson(400, batches(rendering, fourth, last_conversation), (1.0, 0.8)),
         Lesson(780, no_prompts(last, last_conversation), (0.7, 0.0)),
-        Lesson(
-            1250, batches(rendering, lists, list_conversation, weight_of_prompts=0.0), (0.55, 0.0)
-        ),
+        Lesson(1250, no_prompts(lists, list_conversation), (0.55, 0.0)),
+        Lesson(650, no_prompts(more_lists, more_list_conversation), (0.45, 0.0)),
     ]
 
 
