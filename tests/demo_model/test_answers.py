@@ -27,14 +27,14 @@ def test_the_acceptance_table_is_answered_exactly(answering: Any, thinks: bool) 
     assert wrong_answers(answering, acceptance(thinks)) == []
 
 
-def test_more_than_half_of_held_out_lists_are_right(answering: Any) -> None:
+def test_four_of_five_held_out_lists_are_right(answering: Any) -> None:
     # Short of the 98 % aimed at: `evaluate.py` says how far, and leaves with 1 until then.
     from conversations import alone
     from prompts_counting import counting, lettering
 
     rng = Random(11)
     asked = [alone((counting if i % 2 else lettering)(rng, held_out=True)) for i in range(30)]
-    assert len(wrong_answers(answering, asked)) < 15
+    assert len(wrong_answers(answering, asked)) <= 6
 
 
 def test_words_never_seen_are_mostly_repeated_exactly(answering: Any) -> None:
