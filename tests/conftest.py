@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,47 @@ from app.garbage import collect_if_due
 from engine.service import Engine
 
 ROOT = Path(__file__).parents[1]
+
+
+def qt_problem() -> str | None:
+    """Return why Qt cannot be imported on this machine, None where it can."""
+    try:
+        import PySide6.QtWidgets  # noqa: F401
+    except ImportError as error:
+        return str(error)
+    return None
+
+
+QT_PROBLEM = qt_problem()
+if QT_PROBLEM is None or "CI" in os.environ:
+    pytest_plugins = ["pytestqt.plugin"]
+else:
+    collect_ignore = [
+        "ui",
+        "app/store/test_killing.py",
+        "app/test_displays.py",
+        "app/test_local_server.py",
+        "app/test_server_window.py",
+        "app/test_single_instance.py",
+        "app/test_stored_preferences.py",
+        "app/test_surroundings.py",
+        "app/test_window.py",
+        "e2e/test_window.py",
+    ]
+
+    def pytest_addoption(parser: pytest.Parser) -> None:
+        for option in ("qt_api", "qt_log_level_fail"):
+            parser.addini(option, "pytest-qt's own, which is not loaded")
+        parser.addini("qt_log_ignore", "likewise", type="linelist")
+
+
+def pytest_report_header() -> str:
+    if QT_PROBLEM is None:
+        return "Qt: found"
+    return (
+        f"Qt: {QT_PROBLEM}; the window's tests are left out. "
+        "The README names the system libraries that Qt needs."
+    )
 
 
 _folders = itertools.count()
