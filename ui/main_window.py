@@ -20,15 +20,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, Qt, Signal
-from PySide6.QtGui import QAction, QCloseEvent, QKeySequence, QUndoGroup
-from PySide6.QtWidgets import QFileDialog, QMainWindow, QMenu, QSplitter
+from PySide6.QtGui import QCloseEvent, QUndoGroup
+from PySide6.QtWidgets import QFileDialog, QMainWindow, QSplitter
 
 from engine.service import Engine
 from ui import icons
+from ui.main_menus import MainMenus
 from ui.panels.about import about_box
-from ui.panels.appearance_menu import AppearanceMenu
 from ui.panels.chat_panel import ChatPanel
-from ui.panels.conversation_menu import ConversationMenu
 from ui.panels.preferences import PreferencesDialog
 from ui.panels.server_card import ServerCard
 from ui.panels.server_window import ServerWindow
@@ -81,10 +80,9 @@ class MainWindow(QMainWindow):
         switch = self.workspace.server
         self.desk = None if desk is None or switch is None else desk(switch)
         self.server_window: ServerWindow | None = None
-        self._undo_group = QUndoGroup(self)
+        self.undo_group = QUndoGroup(self)
         self._lay_out()
-        self._conversation_menu = ConversationMenu(self.workspace, self.sidebar, self.chat, self)
-        self._build_menus()
+        self._menus = MainMenus(self)
         self._connect_signals()
         self._follow_undo(self.workspace.current)
         self._tint()
@@ -172,78 +170,12 @@ class MainWindow(QMainWindow):
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.stop_panel)
         self.resizeDocks([self.stop_panel], [WIDTH_PX], Qt.Orientation.Horizontal)
 
-    def _build_menus(self) -> None:
-        bar = self.menuBar()
-        bar.setAccessibleName("Menus")
-        workspace, keys = self.workspace, QKeySequence.StandardKey
-        menu = bar.addMenu("&File")
-        self._add(menu, "&New Conversation", workspace.new_conversation, keys.New)
-        self._add(menu, "&Open Model Folder…", self._choose_model, keys.Open)
-        menu.addSeparator()
-        self._conversation_menu.fill_file(menu)
-        menu.addSeparator()
-        action = self._add(menu, "&Preferences…", self._show_preferences, "Ctrl+,")
-        action.setMenuRole(QAction.MenuRole.PreferencesRole)
-        self._add(menu, "&Close Window", self.close, keys.Close)
-        action = self._add(menu, "&Quit", self.quit, "Ctrl+Q")
-        action.setMenuRole(QAction.MenuRole.QuitRole)
-
-        menu = bar.addMenu("&Edit")
-        undo = self._undo_group.createUndoAction(self, "Undo")
-        undo.setShortcut(keys.Undo)
-        redo = self._undo_group.createRedoAction(self, "Redo")
-        redo.setShortcut(keys.Redo)
-        menu.addActions([undo, redo])
-        menu.addSeparator()
-        self._conversation_menu.fill_edit(menu)
-
-        menu = bar.addMenu("&Conversation")
-        self._stop = self._add(menu, "&Stop the Answer", workspace.cancel, "Ctrl+.")
-        self._stop.setShortcuts([QKeySequence("Ctrl+."), QKeySequence(Qt.Key.Key_Escape)])
-        menu.addSeparator()
-        self._add(menu, "&Rename…", self.sidebar.rename_current, "Ctrl+R")
-        self._add(menu, "&Delete", self.sidebar.delete_current, "Ctrl+Shift+Backspace")
-        self._add(menu, "Se&ttings…", self.chat.show_settings, "Ctrl+Shift+S")
-        self._conversation_menu.fill_conversation(menu)
-
-        menu = bar.addMenu("&View")
-        self._add(menu, "&Conversations", self._toggle_sidebar, "Ctrl+B")
-        panel = self.stop_panel.toggleViewAction()
-        panel.setText("&Stop Panel")
-        panel.setShortcut("Ctrl+I")
-        menu.addAction(panel)
-        self._add(menu, "&Write a Message", self.chat.focus_composer, "Ctrl+L")
-        menu.addSeparator()
-        AppearanceMenu(menu.addMenu("&Appearance"), self.theme, self.preferences)
-        if self.desk is not None:
-            menu.addSeparator()
-            self._add(menu, "Ser&ver and Requests…", self.show_server, "Ctrl+Shift+R")
-
-        menu = bar.addMenu("&Help")
-        self._add(menu, "&Keyboard Shortcuts…", self._show_shortcuts, "Ctrl+/")
-        action = self._add(menu, "&About Fullstop", self._show_about)
-        action.setMenuRole(QAction.MenuRole.AboutRole)
-
-    def _add(
-        self,
-        menu: QMenu,
-        words: str,
-        intent: object,
-        shortcut: QKeySequence.StandardKey | str | None = None,
-    ) -> QAction:
-        action = menu.addAction(words)
-        if shortcut is not None:
-            action.setShortcut(shortcut)
-        assert callable(intent)
-        action.triggered.connect(lambda: intent())
-        return action
-
     def _connect_signals(self) -> None:
         workspace = self.workspace
         workspace.opened.connect(self._follow_undo)
         workspace.conversations.dataChanged.connect(self._refresh_stop)
         workspace.opened.connect(self._refresh_stop)
-        self.chat.sidebar_toggled.connect(self._toggle_sidebar)
+        self.chat.sidebar_toggled.connect(self.toggle_sidebar)
         self.chat.stop_panel_toggled.connect(self.stop_panel.toggleViewAction().trigger)
         self.chat.stops_wanted.connect(self.stop_panel.show)
         self.preferences.changed.connect(self._apply)
@@ -256,20 +188,24 @@ class MainWindow(QMainWindow):
 
     # -- intents ---------------------------------------------------------------------------
 
-    def _toggle_sidebar(self) -> None:
+    def toggle_sidebar(self) -> None:
+        """Show the conversations, or put them away."""
         self.sidebar.setVisible(not self.sidebar.isVisible())
 
-    def _choose_model(self) -> None:
+    def choose_model(self) -> None:
+        """Ask for a folder and load the model in it."""
         dialog = QFileDialog(self, "Open a model folder")
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(lambda path: self.workspace.load_model(Path(path)))
         dialog.open()
 
-    def _show_preferences(self) -> None:
+    def show_preferences(self) -> None:
+        """Show what can be chosen for the whole program."""
         PreferencesDialog(self.theme, self.preferences, self).open()
 
-    def _show_shortcuts(self) -> None:
+    def show_shortcuts(self) -> None:
+        """List every menu entry's keys."""
         ShortcutsDialog(self.menuBar(), self).open()
 
     def _apply(self) -> None:
@@ -279,16 +215,17 @@ class MainWindow(QMainWindow):
         self.theme.set_high_contrast(now.has_high_contrast)
         self.workspace.conversations.new_settings = now.new_conversation
 
-    def _show_about(self) -> None:
+    def show_about(self) -> None:
+        """Say what this program is."""
         about_box(self).open()
 
     def _follow_undo(self, opened: OpenConversation) -> None:
         stack = opened.stops.undo_stack
-        self._undo_group.addStack(stack)
-        self._undo_group.setActiveStack(stack)
+        self.undo_group.addStack(stack)
+        self.undo_group.setActiveStack(stack)
 
     def _refresh_stop(self) -> None:
-        self._stop.setEnabled(self.workspace.current.session.is_running)
+        self._menus.stop.setEnabled(self.workspace.current.session.is_running)
 
     def _tint(self) -> None:
         self.setWindowIcon(icons.icon("stop-match", self.theme.colors.match, 64))
