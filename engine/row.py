@@ -106,6 +106,11 @@ class Row:
 
 def wanted_stats(backend: Backend, rows: Mapping[int, Row], step: Step) -> dict[int, TokenStats]:
     """Return, by row, the likelihoods of a step's tokens for the rows that want a full trace."""
+    for row in rows.values():
+        if row.trace is TraceLevel.FULL:
+            break
+    else:  # as nearly always
+        return {}
     wanted = [
         (number, token_id, logprobs, rows[number].generation.request.top_logprobs)
         for number, token_id, logprobs in step.sampled

@@ -102,6 +102,8 @@ class EngineThread:
                 # What the last command ended must be told before the long wait.
                 self._publish()
                 self._flush(is_forced=True)
+            elif self._inbox.empty():
+                return True  # cheaper than what ``get`` raises, once a step
             try:
                 command = self._inbox.get(block=is_idle)
             except queue.Empty:
