@@ -73,3 +73,20 @@ def test_closing_the_window_stops_a_server_that_is_on(run: RunOnLoop) -> None:
         assert control.calls == ["start", "stop"]
 
     run(watch())
+
+
+def test_two_changes_at_once_start_the_server_anew_once_and_never_side_by_side(
+    run: RunOnLoop,
+) -> None:
+    async def watch() -> None:
+        control = _Control()
+        switch = ServerSwitch(control)
+        switch.turn(True)
+        await eventually(lambda: switch.stage == "on")
+        switch.restart()
+        switch.restart()
+        await switch._tasks.finish()
+        assert control.calls == ["start", "stop", "start"]
+        assert switch.stage == "on"
+
+    run(watch())

@@ -42,6 +42,7 @@ class ServerSwitch(QObject):
         self._tasks = Tasks()
         self._is_wanted = False
         self._is_stale = False
+        self._is_following = False
         self.stage: ServerStage = "off"
         self.is_port_taken = False
         self.is_on_network = False
@@ -58,10 +59,10 @@ class ServerSwitch(QObject):
         if is_on == self._is_wanted:
             return
         self._is_wanted = is_on
-        if self.stage in ("starting", "stopping"):
+        if self._is_following:
             self.changed.emit()
         else:
-            self._tasks.start(self._follow(), "server switch")
+            self._start_following()
 
     def show_reach(self, is_on_network: bool) -> None:
         """Say whether other computers can reach the server while it is on."""
@@ -74,15 +75,26 @@ class ServerSwitch(QObject):
         if not self._is_wanted:
             return
         self._is_stale = True
-        if self.stage not in ("starting", "stopping"):
-            self._tasks.start(self._follow(), "server switch")
+        if not self._is_following:
+            self._start_following()
 
     async def finish(self) -> None:
         """Stop the server and wait for it."""
         self.turn(False)
         await self._tasks.finish()
 
+    def _start_following(self) -> None:
+        # Set before the task begins: two of them would stop and start the server side by side.
+        self._is_following = True
+        self._tasks.start(self._follow(), "server switch")
+
     async def _follow(self) -> None:
+        try:
+            await self._become_as_wanted()
+        finally:
+            self._is_following = False
+
+    async def _become_as_wanted(self) -> None:
         while self._is_wanted != (self.stage == "on") or (self._is_stale and self.stage == "on"):
             if self._is_wanted and self.stage != "on":
                 self._is_stale = False
