@@ -1,0 +1,82 @@
+"""Questions whose answers are known to the character, and what a wrong answer looks like.
+
+Pure; knows the demo model and the probe's drivers, no server.
+"""
+
+from dataclasses import dataclass
+
+from api.captures.values import Ending, WireDialect
+from api.probe.dialects import Ask
+from api.probe.exchange import Exchange
+
+STOPPED = frozenset({Ending.STOP, Ending.NATURAL_OR_STOP})
+ENDED = frozenset({Ending.NATURAL, Ending.NATURAL_OR_STOP})
+LIMITED = frozenset({Ending.LIMIT})
+RAW = frozenset({WireDialect.GENERATE, WireDialect.COMPLETIONS})
+"""Dialects that put no template around the prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A question and its one right answer.
+
+    Attributes:
+        prompt: What the user says.
+        text: The whole text of the answer.
+        endings: What the reason may mean, as far as a dialect tells the cases apart.
+        stops: The stop strings.
+        matched: The one that ends the answer; None if none does.
+        max_tokens: The limit.
+    """
+
+    prompt: str
+    text: str
+    endings: frozenset[Ending]
+    stops: tuple[str, ...] = ()
+    matched: str | None = None
+    max_tokens: int = 400
+
+
+_ALPHABET = "Output the whole alphabet from A to Z, without spaces, then immediately output END"
+_COUNT = "Count from 1 to 10, one number per line"
+
+CASES = (
+    Case(_ALPHABET, "ABCDEFGHIJKLMNOPQRSTUVWXYZ", STOPPED, ("END",), "END"),
+    Case(_ALPHABET, "ABCDEFGHIJKL", STOPPED, ("XYZ", "MNO", "NOPQ"), "MNO"),
+    Case("List letters A through F, separated by spaces.", "A B C D E F", ENDED, ("STOP",)),
+    Case("Repeat exactly: A B C STOP D E F", "A B C ", STOPPED, ("STOP",), "STOP"),
+    Case(
+        "Repeat exactly: 1 2 3 hello world 4 5", "1 2 3 ", STOPPED, ("hello world",), "hello world"
+    ),
+    Case(_COUNT, "1\n2\n3\n4\n5\n", STOPPED, ("6",), "6"),
+    Case(_COUNT, "1\n2\n", STOPPED, ("3\n4",), "3\n4"),
+    Case(_COUNT, "1\n2\n3", LIMITED, max_tokens=5),
+    Case(_COUNT, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10", ENDED),
+)
+
+
+def ask_of(case: Case, dialect: WireDialect, raw_prompt: str, *, is_streamed: bool) -> Ask:
+    """Return the request that asks a case in a dialect, thinking off."""
+    return Ask(
+        raw_prompt if dialect in RAW else case.prompt,
+        case.stops,
+        case.max_tokens,
+        is_streamed,
+        is_thinking=None if dialect in RAW else False,
+    )
+
+
+def fault(case: Case, exchange: Exchange) -> str | None:
+    """Say what is wrong with an answer; None if it is the right one to the character."""
+    capture = exchange.capture
+    if not exchange.is_answer:
+        return f"no answer: status {exchange.status}, {exchange.problem or exchange.text[:300]!r}"
+    if capture.text != case.text:
+        return f"the text is {capture.text!r}, not {case.text!r}"
+    if capture.ending not in case.endings:
+        return f"the reason is {capture.reason!r}, for {case.prompt!r} with stops {case.stops}"
+    if capture.says_matched and capture.matched != case.matched:
+        return f"the stop named is {capture.matched!r}, not {case.matched!r}"
+    if capture.usage is None or not capture.usage.output_tokens:
+        return "the usage is missing"
+    return None

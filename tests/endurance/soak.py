@@ -1,0 +1,95 @@
+"""Mixed traffic for as long as it is told, every answer checked, and what leaked at the end.
+
+    python -m tests.endurance.soak [--minutes 10] [--clients 12] [--seed 1]
+
+The whole program runs in this process, its window offscreen: clients of every dialect, some of
+which leave or send nonsense, a person who chats, cancels, switches models and settings, and a
+server that is started anew between two rounds. Between rounds everything rests and what the
+process holds is read. Exit code 0 only if every answer was right and nothing has grown.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+import qasync
+from PySide6.QtWidgets import QApplication
+
+from app.paths import conversations_file, demo_model
+from tests.endurance.clients import Clients, RenderPrompt, raw_prompts
+from tests.endurance.house import KEPT_KB_PER_CHAT, House
+from tests.endurance.leaks import Reading, grown, read
+
+_ROUNDS = 10
+_WARM_UP_ROUNDS = 2
+_SHOWN_FAULTS = 20
+_REST_S = 1.0
+
+
+async def soak(application: QApplication, options: argparse.Namespace, folder: Path) -> int:
+    """Run all rounds; return how many things went wrong."""
+    models = (demo_model(), folder / "another-model")
+    shutil.copytree(*models)
+    rng = random.Random(options.seed)
+    house = House(application, models)
+    clients = Clients(options.clients, options.seed, raw_prompts(RenderPrompt(str(models[0]))))
+    await house.begin()
+    readings: list[tuple[Reading, int]] = []
+    seconds = options.minutes * 60 / _ROUNDS
+    try:
+        for _ in range(_ROUNDS):
+            began = time.monotonic()
+            is_over = asyncio.Event()
+            chatting = asyncio.create_task(house.chat_until(is_over, rng))
+            await asyncio.to_thread(clients.run, house.url, "any", seconds)
+            is_over.set()
+            await chatting
+            await house.change_server(rng)
+            await asyncio.sleep(_REST_S)
+            readings.append((read([asyncio.get_running_loop()], conversations_file()), house.chats))
+            print(
+                f"{time.monotonic() - began:5.0f} s  {sum(clients.counts.values()):6d} requests  "
+                f"{house.chats:4d} chats  {len(clients.faults) + len(house.faults)} faults  "
+                f"{readings[-1][0]}",
+                flush=True,
+            )
+    finally:
+        await house.end()
+    (early, chats_before), (late, chats) = readings[_WARM_UP_ROUNDS], readings[-1]
+    kept_kb = (chats - chats_before) * KEPT_KB_PER_CHAT
+    found = [*clients.faults, *house.faults, *grown(early, late, kept_kb=kept_kb)]
+    for what, count in sorted(clients.counts.items()):
+        print(f"{what:<24} {count:6d}")
+    for one in found[:_SHOWN_FAULTS]:
+        print(f"FAULT {one}")
+    print(f"{len(found)} faults in {sum(clients.counts.values())} requests and {chats} chats")
+    return len(found)
+
+
+def main() -> int:
+    """Run the soak in folders of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--clients", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["FULLSTOP_DATA_DIR"] = str(folder / "data")
+        os.environ["FULLSTOP_CONFIG_DIR"] = str(folder / "config")
+        application = QApplication([])
+        application.setQuitOnLastWindowClosed(False)
+        with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner:
+            return 1 if runner.run(soak(application, options, folder)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
