@@ -192,7 +192,7 @@ class AnswerBuilder:
     def _split(self, token_id: int, piece: str, is_armed: bool) -> None:
         for part in self._splitter.feed(token_id, piece):
             if isinstance(part, Switch):
-                self._switch(part)
+                self._switch(part, is_armed)
             elif part:
                 self._deliver(part, is_armed)
             if self._match is not None:
@@ -239,34 +239,53 @@ class AnswerBuilder:
         self._emit(held)
         return held
 
-    def _switch(self, switch: Switch) -> None:
+    def _switch(self, switch: Switch, is_armed: bool) -> None:
         self._flush_held()
-        self._close_call(may_parse=True)
-        self._channel = switch.to
+        is_text = self._text_of_call(may_parse=True, is_armed=is_armed)
+        if self._match is not None:
+            return
+        if not (is_text and switch.to is Channel.TEXT):
+            self._flush_held()
+            self._enter(switch.to)
         self._strips_space = switch.strips_space
         self._tool_name = switch.tool_name
+
+    def _enter(self, channel: Channel) -> None:
+        self._channel = channel
+        self._strips_space = False
         self._open_matcher()
 
-    def _close_call(self, *, may_parse: bool) -> None:
-        """Parse the call whose text is complete; what cannot be parsed is kept as text."""
+    def _text_of_call(self, *, may_parse: bool, is_armed: bool) -> bool:
+        """Close the open call; what turns out to be none is text, and stops count in it.
+
+        Returns:
+            Whether it was text; the channel is the text's then.
+        """
+        stray = self._close_call(may_parse=may_parse)
+        if stray:
+            self._enter(Channel.TEXT)
+            self._deliver(stray, is_armed)
+        return bool(stray)
+
+    def _close_call(self, *, may_parse: bool) -> str:
+        """Parse the call whose text is complete; return that text if it cannot be parsed."""
         if self._channel is not Channel.TOOL:
-            return
+            return ""
         raw = "".join(self._tool_text)
         self._tool_text.clear()
         if not may_parse:
             self.unfinished_call = raw
-            return
+            return ""
         try:
             calls = self._parse_calls(raw, self._tool_name)
         except ValueError:
-            self.events.append(TextDelta(raw))
-            self._lengths[Channel.TEXT] += len(raw)
-            return
+            return raw
         for number, (name, arguments) in enumerate(calls):
             call = ToolCall(uuid4().hex[:24], name, arguments)
             self.events.append(ToolCallDelta(self._calls, call, "" if number else raw))
             self._calls += 1
             self._call_is_fresh = True
+        return ""
 
     # -- deciding --------------------------------------------------------------------------
 
@@ -285,13 +304,15 @@ class AnswerBuilder:
         self, token_id: int, ending: StopKind | None, value: int | None, is_armed: bool
     ) -> StopInfo:
         self._release_residue(is_armed=is_armed)
-        match = self._match
         held = ""
-        if match is None:
+        if self._match is None:
             held = self._flush_held()
-            self._close_call(may_parse=ending is StopKind.EOS)
+            self._text_of_call(may_parse=ending is StopKind.EOS, is_armed=is_armed)
+            if self._match is None:
+                held = self._flush_held() or held
         else:
             self._close_call(may_parse=False)
+        match = self._match
         at_limit = self.count >= self._most
         kind: StopKind
         if self._call_is_fresh or (ending is StopKind.EOS and self._calls and not at_limit):

@@ -250,3 +250,31 @@ def test_a_call_that_cannot_be_parsed_is_kept_as_text(tmp_path: Path) -> None:
     answer = scripted_answer(stage, "go")
     assert (answer.tool_calls, answer.text) == ((), "{brokenok")
     assert answer.finished.stop.kind is StopKind.EOS
+
+
+@pytest.mark.parametrize(
+    ("script", "stop", "text"),
+    [
+        (["<tool_call>", "{bro", "ken", "</tool_call>", "ok"], "oke", "{br"),
+        (["<tool_call>", "{broken", "</tool_call>", "ok"], "nok", "{broke"),
+        (["<tool_call>", "{broken 数 and"], "数", "{broken "),
+        (["a", "<tool_call>", "{broken"], "{", "a"),
+    ],
+    ids=["inside", "across its end", "where the answer ends in it", "its first character"],
+)
+def test_a_stop_counts_in_the_text_of_a_call_that_is_none(
+    tmp_path: Path, script: list[str], stop: str, text: str
+) -> None:
+    answer = scripted_answer(Stage(tmp_path, {"go": script}, **TOOLS), "go", stop)
+    found = answer.finished.stop
+    assert (answer.text, found.kind, found.value) == (text, StopKind.STOP_STRING, stop)
+    assert (found.channel, found.text_offset) == (Channel.TEXT, len(text))
+
+
+def test_what_could_become_a_stop_at_the_end_of_a_call_that_is_none_is_released(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path, {"go": ["<tool_call>", "{broken"]}, **TOOLS)
+    answer = scripted_answer(stage, "go", "kens")
+    assert (answer.text, answer.finished.stop.held) == ("{broken", "ken")
+    assert answer.finished.stop.kind is StopKind.EOS
