@@ -6,7 +6,6 @@ Knows no toolkit. Main thread; the file is a few kilobytes.
 import json
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engine.whole_file import write_whole
 
 FILE_NAME = "settings.json"
 VERSION = 1
@@ -116,16 +117,7 @@ class SettingsFile:
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = settings.model_dump_json(indent=2) + "\n"
-        number, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=self.path.parent)
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self.path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_whole(self.path, text)
 
     def _set_aside(self, reason: str) -> Loaded:
         aside = self.path.with_name(f"{FILE_NAME}.broken-{time.strftime('%Y%m%d-%H%M%S')}")

@@ -25,6 +25,7 @@ from engine.replay import Recording
 from engine.saved_run import to_json
 from engine.stopping.record import StopKind
 from engine.verdict import figures, sentence
+from engine.whole_file import write_whole
 
 _EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAILURE}
 
@@ -94,7 +95,7 @@ def _keeper(path: Path | None, prompt: str) -> Callable[[Recording], None] | Non
 
     def keep(recording: Recording) -> None:
         try:
-            path.write_text(to_json(recording, prompt), encoding="utf-8")
+            write_whole(path, to_json(recording, prompt))
         except OSError as error:
             raise CommandError(f"--save-run: cannot write {path}: {error.strerror}") from error
 

@@ -18,6 +18,7 @@ from api.probe.values import ProbeFailed, ProbeOptions, Progress, Report
 from app import exits
 from app.exits import CommandError
 from app.terminal import Printer, harmless
+from engine.whole_file import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def _show(printer: Printer, progress: Progress) -> None:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     except OSError as error:
         raise CommandError(
             f"--html: {path} cannot be written: {error.strerror}", exits.USAGE

@@ -1,0 +1,113 @@
+"""What goes wrong around the program: a full disk, folders of nobody, a clock that jumps.
+
+Each ends in a clear message with nothing lost. Other faults are tested where they happen: a taken
+port, two instances, a killed step, damaged weights, a hung client, a broken download.
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.chat import Message
+from engine.request import GenerationRequest
+from engine.service import Engine
+from tests.e2e.conftest import COUNT, PROGRAM, REPOSITORY, ServeProcess, without_display
+from tests.support.asking import run
+
+SMALL_DISK_BYTES = 2000
+
+
+def with_a_small_disk(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the program where no file can grow beyond a few bytes: the system refuses the rest."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL_DISK_BYTES, SMALL_DISK_BYTES))
+
+    return subprocess.run(
+        [*PROGRAM, *words],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        env=without_display() | {"PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=limit,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_run_that_no_longer_fits_on_the_disk_is_said_and_the_older_file_stays(
+    tmp_path: Path,
+) -> None:
+    older = tmp_path / "run.json"
+    older.write_text("an older run")
+    done = with_a_small_disk("ask", COUNT, "--save-run", str(older))
+    assert done.returncode == 1
+    assert done.stdout.startswith("1\n2\n3\n"), "the answer itself is shown"
+    assert f"--save-run: cannot write {older}: File too large" in done.stderr
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [
+        ("run.json", "an older run")
+    ]
+
+
+def test_a_run_can_be_saved_to_a_device_which_stays_one(
+    program: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    done = program("ask", COUNT, "--save-run", "/dev/full")
+    assert done.returncode == 1
+    assert "--save-run: cannot write /dev/full: No space left on device" in done.stderr
+    assert Path("/dev/full").is_char_device()
+
+
+@pytest.mark.parametrize("variable", ["FULLSTOP_CONFIG_DIR", "FULLSTOP_DATA_DIR"])
+def test_a_server_starts_where_its_folders_cannot_be_used(
+    tmp_path: Path, serve: Callable[..., ServeProcess], variable: str
+) -> None:
+    (tmp_path / "file").touch()
+    server = serve("--port", "0", **{variable: str(tmp_path / "file" / "inside")})
+    url = server.wait_until_ready()
+    with urllib.request.urlopen(f"{url}/health", timeout=10) as answer:
+        assert json.load(answer)["status"] == "ok"
+    assert server.end() == 0
+
+
+def test_a_clock_that_jumps_back_between_two_looks_disturbs_no_answer(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jumps = iter(range(10**9, 0, -86_400))
+    monkeypatch.setattr(time, "time", lambda: float(next(jumps)))
+
+    async def ask() -> None:
+        message = Message("user", COUNT)
+        generation = await engine.generate(GenerationRequest((message,), max_tokens=40))
+        answer = await generation.collect()
+        timing = answer.finished.timing
+        assert answer.text == "1\n2\n3\n4\n5\n6\n7\n8\n9\n10"
+        assert timing.first_token_s is not None
+        assert 0 <= timing.first_token_s <= timing.total_s < 60
+
+    run(ask())
+
+
+def test_the_program_leaves_no_file_behind_in_the_folder_it_is_run_from(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [*PROGRAM, "ask", COUNT, "--stop", "3"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=without_display() | {"PYTHONPATH": str(REPOSITORY), "HOME": os.fspath(tmp_path)},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "1\n2\n")
+    assert [one.name for one in tmp_path.iterdir() if not one.name.startswith(".")] == []
