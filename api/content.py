@@ -1,4 +1,4 @@
-"""A content that may be a string or a list of parts, read as a list of parts in either case.
+"""Fields that may be written in several forms: what is read, and what documents say of it.
 
 Pure; knows no vendor and no web framework. Any thread.
 """
@@ -6,16 +6,29 @@ Pure; knows no vendor and no web framework. Any thread.
 from collections.abc import Callable
 from typing import Any
 
-from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import (
+    BeforeValidator,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from engine.stopping.rules import MAX_STOP_CHARS, MAX_STOPS
 
-class _TextOr:
-    """Accepts a text where the annotated type is a list of parts, and says so in JSON schemas."""
 
-    def __init__(self, read: Callable[[Any], Any]) -> None:
+class TextOr:
+    """Accepts a text where the annotated type is a list, and says so in JSON schemas.
+
+    Args:
+        read: Makes a list of a text; lists pass through it as well.
+        accepts_null: Whether it makes a list of null too.
+    """
+
+    def __init__(self, read: Callable[[Any], Any], *, accepts_null: bool = False) -> None:
         self._validator = BeforeValidator(read)
+        self._forms = [{"type": "string"}, *([{"type": "null"}] if accepts_null else [])]
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -25,7 +38,7 @@ class _TextOr:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "string"}, handler(schema)]}
+        return {"anyOf": [*self._forms, handler(schema)]}
 
 
 def _as_parts(value: Any) -> Any:
@@ -41,5 +54,11 @@ def _as_parts_or_none(value: Any) -> Any:
 
 
 # For annotations: Annotated[list[Part], TEXT_OR_PARTS].
-TEXT_OR_PARTS = _TextOr(_as_parts)
-TEXT_OR_PARTS_OR_NULL = _TextOr(_as_parts_or_none)
+TEXT_OR_PARTS = TextOr(_as_parts)
+TEXT_OR_PARTS_OR_NULL = TextOr(_as_parts_or_none, accepts_null=True)
+
+_STOP = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARS}
+_STOP_LIST = {"type": "array", "items": _STOP, "maxItems": MAX_STOPS}
+# What is right is decided by the rule that all surfaces share; these only say it.
+STOPS = WithJsonSchema({"anyOf": [_STOP, _STOP_LIST, {"type": "null"}]})
+STOP_LIST = WithJsonSchema({"anyOf": [_STOP_LIST, {"type": "null"}]})

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from pydantic import BaseModel
+
 from engine.errors import EngineClosed, EngineError, InvalidRequest, NoModel, QueueFull
 from engine.events import Finished
 from engine.stopping.record import StopKind
@@ -77,11 +79,13 @@ class Dialect:
     Attributes:
         name: The dialect's name, for logs and documents.
         render_error: Makes the envelope.
+        error_type: The envelope's type, for documents.
         field_names: The engine's names of request fields to this dialect's.
     """
 
     name: str
     render_error: RenderError
+    error_type: type[BaseModel]
     field_names: Mapping[str, str]
 
 

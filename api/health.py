@@ -1,11 +1,22 @@
 """The routes that say whether the server is there and what it is doing. Server's loop."""
 
+from typing import Literal
+
 from aiohttp import web
+from pydantic import BaseModel
 
 from api.context import service_of
 from api.json_text import json_text
 
 _STATES = {"ready": "ok", "none": "no_model"}
+
+
+class Health(BaseModel):
+    """``GET /health``."""
+
+    status: Literal["ok", "no_model", "loading", "failed"]
+    running: int
+    waiting: int
 
 
 async def health(request: web.Request) -> web.StreamResponse:

@@ -1,14 +1,42 @@
 """The routes that list the loaded model, in one object for both vendors. Server's loop."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from aiohttp import web
+from pydantic import BaseModel
 
 from api.context import service_of
 from api.errors import ApiError, ErrorKind
 from api.json_text import json_text
 from engine.models import ModelInfo
+
+
+class ModelObject(BaseModel):
+    """``GET /v1/models/{id}``: the loaded model."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    type: Literal["model"]
+    display_name: str
+    created_at: str
+    lifecycle: Literal["active"]
+    max_input_tokens: int
+    max_tokens: int
+    max_model_len: int
+    context_length: int
+
+
+class ModelList(BaseModel):
+    """``GET /v1/models``: the loaded model, if there is one."""
+
+    object: Literal["list"]
+    data: list[ModelObject]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
 
 
 def model_to_wire(model: ModelInfo) -> dict[str, Any]:

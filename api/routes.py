@@ -1,13 +1,14 @@
 """The one table of what the server answers. Knows the dialects; runs on no thread of its own."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 from pydantic import BaseModel
 
 from api import documents, health, models
 from api.anthropic import handlers as anthropic
+from api.anthropic.answers import MessageAnswer, MessageEvent, TokenCount
 from api.anthropic.errors import MESSAGES
 from api.anthropic.wire import CountTokensParams, MessageCreateParams
 from api.errors import Dialect
@@ -15,15 +16,18 @@ from api.ollama import handlers as ollama
 from api.ollama import wire as ollama_wire
 from api.ollama.errors import OLLAMA
 from api.openai.chat import handlers as chat
+from api.openai.chat.answers import ChatCompletion, ChatEvent
 from api.openai.chat.wire import ChatCompletionParams
 from api.openai.completions import handlers as completions
+from api.openai.completions.answers import Completion, CompletionEvent
 from api.openai.completions.wire import CompletionParams
 from api.openai.errors import CHAT, COMPLETIONS, RESPONSES
 from api.openai.responses import handlers as responses
+from api.openai.responses.answers import ResponseAnswer, ResponseEvent
 from api.openai.responses.wire import ResponseParams
 from api.sglang import handlers as sglang
+from api.sglang import wire as sglang_wire
 from api.sglang.errors import GENERATE
-from api.sglang.wire import GenerateAnswer, GenerateParams
 
 _EVENTS = "text/event-stream"
 _LINES = "application/x-ndjson"
@@ -45,7 +49,9 @@ class Route:
         request: The type of its request's body.
         answer: The type of its answer, where that is JSON of a known shape.
         media_type: What its answer is, where no type describes it.
+        other_answers: The types of its answers of other statuses that are no errors.
         stream: What its answer is if it is streamed; None where it never is.
+        event: The type of one event of that stream, or of one line.
     """
 
     method: str
@@ -57,7 +63,9 @@ class Route:
     request: type[BaseModel] | None = None
     answer: type[BaseModel] | None = None
     media_type: str | None = "application/json"
+    other_answers: Mapping[int, type[BaseModel]] = field(default_factory=dict)
     stream: str | None = None
+    event: type[BaseModel] | None = None
 
 
 ROUTES: tuple[Route, ...] = (
@@ -68,7 +76,9 @@ ROUTES: tuple[Route, ...] = (
         "Anthropic Messages",
         MESSAGES,
         request=MessageCreateParams,
+        answer=MessageAnswer,
         stream=_EVENTS,
+        event=MessageEvent,
     ),
     Route(
         "POST",
@@ -77,6 +87,7 @@ ROUTES: tuple[Route, ...] = (
         "Tokens of a Messages prompt",
         MESSAGES,
         request=CountTokensParams,
+        answer=TokenCount,
     ),
     Route(
         "POST",
@@ -85,7 +96,9 @@ ROUTES: tuple[Route, ...] = (
         "OpenAI Chat Completions",
         CHAT,
         request=ChatCompletionParams,
+        answer=ChatCompletion,
         stream=_EVENTS,
+        event=ChatEvent,
     ),
     Route(
         "POST",
@@ -94,7 +107,9 @@ ROUTES: tuple[Route, ...] = (
         "OpenAI Completions",
         COMPLETIONS,
         request=CompletionParams,
+        answer=Completion,
         stream=_EVENTS,
+        event=CompletionEvent,
     ),
     Route(
         "POST",
@@ -103,7 +118,9 @@ ROUTES: tuple[Route, ...] = (
         "OpenAI Responses",
         RESPONSES,
         request=ResponseParams,
+        answer=ResponseAnswer,
         stream=_EVENTS,
+        event=ResponseEvent,
     ),
     Route(
         "POST",
@@ -111,9 +128,10 @@ ROUTES: tuple[Route, ...] = (
         sglang.generate,
         "SGLang's native API: raw prompts",
         GENERATE,
-        request=GenerateParams,
-        answer=GenerateAnswer,
+        request=sglang_wire.GenerateParams,
+        answer=sglang_wire.GenerateAnswers,
         stream=_EVENTS,
+        event=sglang_wire.GenerateEvent,
     ),
     Route(
         "GET",
@@ -121,6 +139,7 @@ ROUTES: tuple[Route, ...] = (
         sglang.get_model_info,
         "The loaded model, for SGLang's clients",
         GENERATE,
+        answer=sglang_wire.SglangModel,
     ),
     Route(
         "GET",
@@ -139,6 +158,7 @@ ROUTES: tuple[Route, ...] = (
         request=ollama_wire.ChatParams,
         answer=ollama_wire.OllamaChatAnswer,
         stream=_LINES,
+        event=ollama_wire.OllamaChatLine,
     ),
     Route(
         "POST",
@@ -149,6 +169,7 @@ ROUTES: tuple[Route, ...] = (
         request=ollama_wire.GenerateParams,
         answer=ollama_wire.OllamaGenerateAnswer,
         stream=_LINES,
+        event=ollama_wire.OllamaGenerateLine,
     ),
     Route(
         "POST",
@@ -183,9 +204,29 @@ ROUTES: tuple[Route, ...] = (
         OLLAMA,
         answer=ollama_wire.OllamaVersion,
     ),
-    Route("GET", "/v1/models", models.list_models, "The loaded model, for both vendors' clients"),
-    Route("GET", "/v1/models/{id}", models.retrieve_model, "One model by its name"),
-    Route("GET", "/health", health.health, "Readiness and load", needs_key=False),
+    Route(
+        "GET",
+        "/v1/models",
+        models.list_models,
+        "The loaded model, for both vendors' clients",
+        answer=models.ModelList,
+    ),
+    Route(
+        "GET",
+        "/v1/models/{id}",
+        models.retrieve_model,
+        "One model by its name",
+        answer=models.ModelObject,
+    ),
+    Route(
+        "GET",
+        "/health",
+        health.health,
+        "Readiness and load",
+        needs_key=False,
+        answer=health.Health,
+        other_answers={503: health.Health},
+    ),
     Route("GET", "/metrics", documents.metrics, "Numbers for Prometheus", media_type="text/plain"),
     Route("GET", "/openapi.json", documents.openapi, "This table as an OpenAPI 3.1 document"),
     Route(

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from api.anthropic.answers import MessageErrorAnswer
 from api.errors import ApiError, Dialect, ErrorKind
 
 
@@ -47,6 +48,7 @@ def _status_and_type(kind: ErrorKind) -> tuple[int, str]:
 MESSAGES = Dialect(
     name="Messages",
     render_error=error_to_wire,
+    error_type=MessageErrorAnswer,
     field_names={
         "stops.strings": "stop_sequences",
         "stops.token_ids": "stop_token_ids",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from api.body import WireModel
-from api.content import TEXT_OR_PARTS
+from api.content import STOP_LIST, TEXT_OR_PARTS
 from api.extension import FullstopOptions
 
 
@@ -122,7 +122,7 @@ class MessageCreateParams(CountTokensParams):
 
     max_tokens: int = Field(ge=1)
     # Items are checked by the rule that all surfaces share, which names the index.
-    stop_sequences: list[Any] | None = None
+    stop_sequences: Annotated[list[Any] | None, STOP_LIST] = None
     stream: bool | None = None
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)

@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from api.errors import ApiError, Dialect, ErrorKind, FieldPath
+from api.ollama.wire import OllamaErrorAnswer
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, object]]:
@@ -44,6 +45,7 @@ def _status(kind: ErrorKind) -> int:
 OLLAMA = Dialect(
     name="Ollama",
     render_error=error_to_wire,
+    error_type=OllamaErrorAnswer,
     field_names={
         "stops.strings": "options.stop",
         "stops.token_ids": "options.stop_token_ids",

@@ -5,13 +5,26 @@ Only shapes: what they mean is ``convert``'s business. Unknown fields are ignore
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field, RootModel, WithJsonSchema
 
 from api.body import WireModel
+from api.content import STOPS
 from api.extension import FullstopOptions
+from api.reports import FullstopReport
 
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
+_FORMAT = WithJsonSchema(
+    {
+        "anyOf": [
+            {"enum": ["json", ""]},
+            {"type": "object", "description": "a JSON schema"},
+            {"type": "null"},
+        ]
+    }
+)
+# The model stays loaded whatever it says.
+_KEEP_ALIVE = WithJsonSchema({"type": ["string", "number", "null"]})
 
 
 class Options(WireModel):
@@ -20,8 +33,7 @@ class Options(WireModel):
     What concerns memory and threads (``num_ctx``, ``num_gpu`` …) is accepted and changes nothing.
     """
 
-    # A string, a list or null: checked by the rule that all surfaces share.
-    stop: Any = None
+    stop: Annotated[Any, STOPS] = None
     # -1 and -2 are "until it ends by itself", as is 0.
     num_predict: int | None = Field(default=None, ge=-2)
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
@@ -83,10 +95,10 @@ class AnswerParams(WireModel):
 
     model: str
     stream: bool | None = None
-    format: Any = None
+    format: Annotated[Any, _FORMAT] = None
     options: Options | None = None
     think: bool | Literal["low", "medium", "high"] | None = None
-    keep_alive: Any = None
+    keep_alive: Annotated[Any, _KEEP_ALIVE] = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
     fullstop: FullstopOptions | None = None
@@ -118,46 +130,103 @@ class ShowParams(WireModel):
     name: str | None = None
 
 
-class OllamaError(BaseModel):
+class OllamaErrorAnswer(BaseModel):
     """What every failure looks like."""
 
     error: str
 
 
 class OllamaAnswer(BaseModel):
-    """One line of an answer; the last has ``done`` and the counts."""
-
-    model_config = ConfigDict(extra="allow")
+    """One line of an answer; the last has ``done`` and the counts, durations in nanoseconds."""
 
     model: str
     created_at: str
     done: bool
     done_reason: Literal["stop", "length", "load", "error"] | None = None
-    total_duration: int | None = Field(default=None, description="in nanoseconds")
+    total_duration: int | None = None
     load_duration: int | None = None
     prompt_eval_count: int | None = None
     prompt_eval_duration: int | None = None
     eval_count: int | None = None
     eval_duration: int | None = None
+    error: str | None = Field(default=None, description="where a stream broke off")
+    fullstop: FullstopReport | None = None
+
+
+class OllamaCalledFunction(BaseModel):
+    """What is to be called, and with what."""
+
+    index: int
+    name: str
+    arguments: dict[str, Any]
+
+
+class OllamaCall(BaseModel):
+    """A call that the client is to make."""
+
+    id: str
+    function: OllamaCalledFunction
+
+
+class OllamaMessage(BaseModel):
+    """The answer, or in a stream what is new of it."""
+
+    role: Literal["assistant"]
+    content: str
+    thinking: str | None = None
+    tool_calls: list[OllamaCall] | None = None
 
 
 class OllamaChatAnswer(OllamaAnswer):
-    """A line of ``/api/chat``."""
+    """An answer of ``/api/chat``, and a line of its stream."""
 
-    message: dict[str, Any]
+    message: OllamaMessage
 
 
 class OllamaGenerateAnswer(OllamaAnswer):
-    """A line of ``/api/generate``."""
+    """An answer of ``/api/generate``, and a line of its stream."""
 
     response: str
     thinking: str | None = None
 
 
+class OllamaChatLine(RootModel[OllamaChatAnswer | OllamaErrorAnswer]):
+    """One line of a stream of ``/api/chat``."""
+
+
+class OllamaGenerateLine(RootModel[OllamaGenerateAnswer | OllamaErrorAnswer]):
+    """One line of a stream of ``/api/generate``."""
+
+
+class OllamaDetails(BaseModel):
+    """What kind of model it is."""
+
+    parent_model: str
+    format: str
+    family: str
+    families: list[str]
+    parameter_size: str
+    quantization_level: str
+
+
+class OllamaListed(BaseModel):
+    """A model; those that run tell until when, the others since when they are there."""
+
+    name: str
+    model: str
+    size: int
+    digest: str
+    details: OllamaDetails
+    modified_at: str | None = None
+    expires_at: str | None = None
+    size_vram: int | None = None
+    context_length: int | None = None
+
+
 class OllamaModels(BaseModel):
     """``GET /api/tags`` and ``GET /api/ps``."""
 
-    models: list[dict[str, Any]]
+    models: list[OllamaListed]
 
 
 class OllamaVersion(BaseModel):
@@ -169,7 +238,10 @@ class OllamaVersion(BaseModel):
 class OllamaModel(BaseModel):
     """``POST /api/show``."""
 
-    details: dict[str, Any]
-    model_info: dict[str, Any]
-    capabilities: list[str]
+    modelfile: str
+    parameters: str
+    template: str
+    details: OllamaDetails
+    model_info: dict[str, str | int]
+    capabilities: list[Literal["completion", "tools", "thinking"]]
     modified_at: str

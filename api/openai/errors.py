@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from api.errors import ApiError, Dialect, ErrorKind, FieldPath
+from api.openai.answers import ErrorAnswer
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, object]]:
@@ -59,6 +60,7 @@ _NAMES = {
 CHAT = Dialect(
     name="Chat Completions",
     render_error=error_to_wire,
+    error_type=ErrorAnswer,
     field_names={
         **_NAMES,
         "constraint.json_schema": "response_format.json_schema.schema",
@@ -68,11 +70,13 @@ CHAT = Dialect(
 COMPLETIONS = Dialect(
     name="Completions",
     render_error=error_to_wire,
+    error_type=ErrorAnswer,
     field_names={**_NAMES, "messages": "prompt", "top_logprobs": "logprobs"},
 )
 RESPONSES = Dialect(
     name="Responses",
     render_error=error_to_wire,
+    error_type=ErrorAnswer,
     field_names={
         **_NAMES,
         "messages": "input",

@@ -5,13 +5,20 @@ Only shapes: what they mean is ``decoding``'s business. Unknown fields are ignor
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from api.body import WireModel
+from api.content import STOPS
 from api.extension import FullstopOptions
 
 _Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+# For fields of any type, which are read where they get their meaning.
+TOOL_CHOICE = WithJsonSchema(
+    {"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object"}, {"type": "null"}]}
+)
+FORMAT_TYPE = WithJsonSchema({"enum": ["text", "json_object", "json_schema"]})
 
 
 class ChatTemplateKwargs(WireModel):
@@ -31,8 +38,7 @@ class GenerationParams(WireModel):
 
     model: str
     stream: bool | None = None
-    # A string, a list or null: checked by the rule that all surfaces share.
-    stop: Any = None
+    stop: Annotated[Any, STOPS] = None
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: _Share | None = None
     presence_penalty: _Penalty | None = None

@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from api.errors import ApiError, Dialect, ErrorKind, FieldPath
+from api.sglang.wire import SglangErrorAnswer
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, object]]:
@@ -52,6 +53,7 @@ def _spelled(path: FieldPath) -> str | None:
 GENERATE = Dialect(
     name="Generate",
     render_error=error_to_wire,
+    error_type=SglangErrorAnswer,
     field_names={
         "stops.strings": "sampling_params.stop",
         "stops.token_ids": "sampling_params.stop_token_ids",

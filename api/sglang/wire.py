@@ -3,12 +3,14 @@
 Only shapes: what they mean is ``convert``'s business. Unknown fields are ignored. Any thread.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, RootModel
 
 from api.body import WireModel
+from api.content import STOPS
 from api.extension import FullstopOptions
+from api.reports import FullstopReport
 
 MAX_PROMPTS = 128
 
@@ -23,8 +25,7 @@ class SamplingParams(WireModel):
     # The reference's own default: clients that leave it out expect a short answer.
     max_new_tokens: int | None = Field(default=128, ge=1)
     min_new_tokens: int | None = Field(default=None, ge=0)
-    # A string, a list or null: checked by the rule that all surfaces share.
-    stop: Any = None
+    stop: Annotated[Any, STOPS] = None
     stop_token_ids: list[int] | None = None
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: _Share | None = None
@@ -79,25 +80,87 @@ class GenerateParams(WireModel):
     fullstop: FullstopOptions | None = None
 
 
+class SglangErrorFields(BaseModel):
+    """What went wrong."""
+
+    message: str
+    type: str
+    param: str | None = Field(description="the field that is wrong")
+    code: int = Field(description="the HTTP status")
+
+
+class SglangErrorAnswer(BaseModel):
+    """What every failure looks like."""
+
+    error: SglangErrorFields
+
+
+class Stopped(BaseModel):
+    """The answer ended by itself, or at a stop."""
+
+    type: Literal["stop"]
+    matched: str | int | None
+
+
+class OutOfLength(BaseModel):
+    """The answer came to a limit."""
+
+    type: Literal["length"]
+    length: int
+
+
+class Aborted(BaseModel):
+    """The answer broke off."""
+
+    type: Literal["abort"]
+    message: str
+
+
+_Likelihood = tuple[float, int, None]
+
+
 class GenerateMeta(BaseModel):
     """``meta_info`` of an answer."""
 
     id: str
-    finish_reason: dict[str, Any] | None = Field(
-        description='{"type": "stop", "matched": …}, {"type": "length", "length": …} or '
-        '{"type": "abort", "message": …}; null while the answer goes on'
-    )
+    finish_reason: Annotated[Stopped | OutOfLength | Aborted, Field(discriminator="type")] | None
     matched_stop: str | int | None
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int
     e2e_latency: float | None = Field(default=None, description="in seconds, at the end")
+    input_token_logprobs: list[_Likelihood] | None = None
+    output_token_logprobs: list[_Likelihood] | None = None
+    output_top_logprobs: list[list[_Likelihood]] | None = None
 
 
 class GenerateAnswer(BaseModel):
-    """One answer; a list of prompts is answered by a list of these."""
+    """One answer, and in a stream the answer as far as it has come."""
 
     text: str = Field(description="all text so far, without the stop")
     output_ids: list[int]
+    reasoning_content: str | None = None
     meta_info: GenerateMeta
-    index: int | None = Field(default=None, description="in the stream of a list of prompts")
+    index: int | None = Field(default=None, description="in the stream of several answers")
+    error: SglangErrorFields | None = Field(default=None, description="where a stream broke off")
+    fullstop: FullstopReport | None = None
+
+
+class GenerateAnswers(RootModel[GenerateAnswer | list[GenerateAnswer]]):
+    """One answer to one prompt; several prompts, or several answers to one, make a list."""
+
+
+class GenerateEvent(RootModel[GenerateAnswer | SglangErrorAnswer]):
+    """One event of a stream, before the last, which is ``[DONE]``."""
+
+
+class SglangModel(BaseModel):
+    """``GET /get_model_info``."""
+
+    model_path: str
+    tokenizer_path: str
+    is_generation: bool
+    preferred_sampling_params: None
+    max_context_length: int
+    vocab_size: int
+    model_type: str

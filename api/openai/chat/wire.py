@@ -9,7 +9,12 @@ from pydantic import Field
 
 from api.body import WireModel
 from api.content import TEXT_OR_PARTS, TEXT_OR_PARTS_OR_NULL
-from api.openai.parameters import GenerationParams, StreamOptions
+from api.openai.parameters import (
+    FORMAT_TYPE,
+    TOOL_CHOICE,
+    GenerationParams,
+    StreamOptions,
+)
 
 
 class TextPart(WireModel):
@@ -105,7 +110,7 @@ class JsonSchemaFormat(WireModel):
 class ResponseFormat(WireModel):
     """The form of the output."""
 
-    type: str
+    type: Annotated[str, FORMAT_TYPE]
     json_schema: JsonSchemaFormat | None = None
 
 
@@ -120,7 +125,7 @@ class ChatCompletionParams(GenerationParams):
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     tools: list[ToolParam] | None = None
-    tool_choice: Any = None
+    tool_choice: Annotated[Any, TOOL_CHOICE] = None
     parallel_tool_calls: bool | None = None
     functions: list[Any] | None = None
     response_format: ResponseFormat | None = None

@@ -5,7 +5,7 @@ Only shapes: what they mean is ``convert``'s business. Unknown fields are ignore
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from api.openai.parameters import GenerationParams, StreamOptions
@@ -32,10 +32,23 @@ def _are_ids(value: Any) -> bool:
     return all(isinstance(one, int) and not isinstance(one, bool) for one in value)
 
 
+_IDS = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
+_PROMPT = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            _IDS,
+            {"type": "array", "items": _IDS, "minItems": 1},
+        ]
+    }
+)
+
+
 class CompletionParams(GenerationParams):
     """``POST /v1/completions``."""
 
-    prompt: Annotated[list[str | list[int]], BeforeValidator(_as_prompts)]
+    prompt: Annotated[list[str | list[int]], BeforeValidator(_as_prompts), _PROMPT]
     max_tokens: int | None = Field(default=None, ge=1)
     n: int | None = Field(default=None, ge=1, le=128)
     best_of: int | None = Field(default=None, ge=1)

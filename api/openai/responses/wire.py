@@ -5,11 +5,12 @@ Only shapes: what they mean is ``convert``'s business. Unknown fields are ignore
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from pydantic_core import PydanticCustomError
 
 from api.body import WireModel
-from api.openai.parameters import GenerationParams
+from api.content import TextOr
+from api.openai.parameters import FORMAT_TYPE, TOOL_CHOICE, GenerationParams
 
 
 class InputTextPart(WireModel):
@@ -53,13 +54,13 @@ def _as_parts(value: Any) -> Any:
     raise PydanticCustomError("content_type", "must be a string or a list of content parts")
 
 
-Parts = Annotated[list[Part], BeforeValidator(_as_parts)]
+Parts = Annotated[list[Part], TextOr(_as_parts)]
 
 
 class MessageItem(WireModel):
     """One turn; its type may be left out."""
 
-    type: Literal["message"]
+    type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
     content: Parts
 
@@ -122,7 +123,7 @@ class ReasoningParam(WireModel):
 class TextFormat(WireModel):
     """The form of the output."""
 
-    type: str
+    type: Annotated[str, FORMAT_TYPE]
     name: str | None = None
     description: str | None = None
     json_schema: dict[str, Any] | None = Field(default=None, alias="schema")
@@ -138,11 +139,11 @@ class TextParam(WireModel):
 class ResponseParams(GenerationParams):
     """``POST /v1/responses``."""
 
-    input: Annotated[list[Item], BeforeValidator(_as_items)] = Field(min_length=1)
+    input: Annotated[list[Item], Field(min_length=1), TextOr(_as_items)]
     instructions: str | None = None
     max_output_tokens: int | None = Field(default=None, ge=1)
     tools: list[ToolParam] | None = None
-    tool_choice: Any = None
+    tool_choice: Annotated[Any, TOOL_CHOICE] = None
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningParam | None = None
     text: TextParam | None = None
