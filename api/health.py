@@ -3,15 +3,15 @@
 from typing import Literal
 
 from aiohttp import web
-from pydantic import BaseModel
 
+from api.answers import AnswerModel
 from api.context import service_of
 from api.json_text import json_text
 
 _STATES = {"ready": "ok", "none": "no_model"}
 
 
-class Health(BaseModel):
+class Health(AnswerModel):
     """``GET /health``."""
 
     status: Literal["ok", "no_model", "loading", "failed"]

@@ -4,15 +4,15 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from aiohttp import web
-from pydantic import BaseModel
 
+from api.answers import AnswerModel
 from api.context import service_of
 from api.errors import ApiError, ErrorKind
 from api.json_text import json_text
 from engine.models import ModelInfo
 
 
-class ModelObject(BaseModel):
+class ModelObject(AnswerModel):
     """``GET /v1/models/{id}``: the loaded model."""
 
     id: str
@@ -29,7 +29,7 @@ class ModelObject(BaseModel):
     context_length: int
 
 
-class ModelList(BaseModel):
+class ModelList(AnswerModel):
     """``GET /v1/models``: the loaded model, if there is one."""
 
     object: Literal["list"]

@@ -5,16 +5,16 @@ They describe what ``convert`` and ``stream`` make, for documents and their read
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import Field, RootModel
 
-from api.reports import FullstopReport
+from api.answers import DEFERRED, AnswerModel, FullstopReport
 
 StopReason = Literal[
     "end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "tool_use"
 ]
 
 
-class MessageError(BaseModel):
+class MessageError(AnswerModel):
     """What went wrong."""
 
     type: Literal[
@@ -31,7 +31,7 @@ class MessageError(BaseModel):
     details: dict[str, Any] | None = None
 
 
-class MessageErrorAnswer(BaseModel):
+class MessageErrorAnswer(AnswerModel):
     """What every failure looks like, in a body and as an event."""
 
     type: Literal["error"]
@@ -39,13 +39,13 @@ class MessageErrorAnswer(BaseModel):
     request_id: str
 
 
-class OutputTokensDetails(BaseModel):
+class OutputTokensDetails(AnswerModel):
     """Which of the output's tokens are not in the answer's text."""
 
     thinking_tokens: int
 
 
-class MessageUsage(BaseModel):
+class MessageUsage(AnswerModel):
     """Tokens; those that the cache held are counted beside ``input_tokens``."""
 
     input_tokens: int
@@ -55,14 +55,14 @@ class MessageUsage(BaseModel):
     output_tokens_details: OutputTokensDetails
 
 
-class TextAnswer(BaseModel):
+class TextAnswer(AnswerModel):
     """Text."""
 
     type: Literal["text"]
     text: str
 
 
-class ThinkingAnswer(BaseModel):
+class ThinkingAnswer(AnswerModel):
     """What the model thought."""
 
     type: Literal["thinking"]
@@ -70,7 +70,7 @@ class ThinkingAnswer(BaseModel):
     signature: str
 
 
-class ToolUseAnswer(BaseModel):
+class ToolUseAnswer(AnswerModel):
     """A call that the client is to make."""
 
     type: Literal["tool_use"]
@@ -82,7 +82,7 @@ class ToolUseAnswer(BaseModel):
 AnswerBlock = Annotated[TextAnswer | ThinkingAnswer | ToolUseAnswer, Field(discriminator="type")]
 
 
-class MessageAnswer(BaseModel):
+class MessageAnswer(AnswerModel):
     """The answer of ``POST /v1/messages``; without its stop it begins a stream."""
 
     id: str
@@ -96,7 +96,7 @@ class MessageAnswer(BaseModel):
     fullstop: FullstopReport | None = None
 
 
-class TokenCount(BaseModel):
+class TokenCount(AnswerModel):
     """The answer of ``POST /v1/messages/count_tokens``."""
 
     input_tokens: int
@@ -105,20 +105,20 @@ class TokenCount(BaseModel):
 # -- streams ----------------------------------------------------------------------------------
 
 
-class MessageStart(BaseModel):
+class MessageStart(AnswerModel):
     """The first event."""
 
     type: Literal["message_start"]
     message: MessageAnswer
 
 
-class Ping(BaseModel):
+class Ping(AnswerModel):
     """A sign of life."""
 
     type: Literal["ping"]
 
 
-class BlockStart(BaseModel):
+class BlockStart(AnswerModel):
     """A block begins, empty."""
 
     type: Literal["content_block_start"]
@@ -126,35 +126,35 @@ class BlockStart(BaseModel):
     content_block: AnswerBlock
 
 
-class MessageTextDelta(BaseModel):
+class MessageTextDelta(AnswerModel):
     """More text."""
 
     type: Literal["text_delta"]
     text: str
 
 
-class MessageThinkingDelta(BaseModel):
+class MessageThinkingDelta(AnswerModel):
     """More of what the model thinks."""
 
     type: Literal["thinking_delta"]
     thinking: str
 
 
-class SignatureDelta(BaseModel):
+class SignatureDelta(AnswerModel):
     """The end of a thinking block."""
 
     type: Literal["signature_delta"]
     signature: str
 
 
-class InputJsonDelta(BaseModel):
+class InputJsonDelta(AnswerModel):
     """More of a call's input, as JSON text."""
 
     type: Literal["input_json_delta"]
     partial_json: str
 
 
-class BlockDelta(BaseModel):
+class BlockDelta(AnswerModel):
     """A block grows."""
 
     type: Literal["content_block_delta"]
@@ -165,21 +165,21 @@ class BlockDelta(BaseModel):
     ]
 
 
-class BlockStop(BaseModel):
+class BlockStop(AnswerModel):
     """A block is whole."""
 
     type: Literal["content_block_stop"]
     index: int
 
 
-class StopDelta(BaseModel):
+class StopDelta(AnswerModel):
     """Why the answer ended."""
 
     stop_reason: StopReason
     stop_sequence: str | None
 
 
-class MessageDelta(BaseModel):
+class MessageDelta(AnswerModel):
     """The answer's end."""
 
     type: Literal["message_delta"]
@@ -188,7 +188,7 @@ class MessageDelta(BaseModel):
     fullstop: FullstopReport | None = None
 
 
-class MessageStop(BaseModel):
+class MessageStop(AnswerModel):
     """The last event."""
 
     type: Literal["message_stop"]
@@ -210,3 +210,5 @@ class MessageEvent(
     ]
 ):
     """One event of a stream; its ``event:`` line repeats the type."""
+
+    model_config = DEFERRED

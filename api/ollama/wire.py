@@ -5,12 +5,12 @@ Only shapes: what they mean is ``convert``'s business. Unknown fields are ignore
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, RootModel, WithJsonSchema
+from pydantic import Field, RootModel, WithJsonSchema
 
+from api.answers import DEFERRED, AnswerModel, FullstopReport
 from api.body import WireModel
 from api.content import STOPS
 from api.extension import FullstopOptions
-from api.reports import FullstopReport
 
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
@@ -130,13 +130,13 @@ class ShowParams(WireModel):
     name: str | None = None
 
 
-class OllamaErrorAnswer(BaseModel):
+class OllamaErrorAnswer(AnswerModel):
     """What every failure looks like."""
 
     error: str
 
 
-class OllamaAnswer(BaseModel):
+class OllamaAnswer(AnswerModel):
     """One line of an answer; the last has ``done`` and the counts, durations in nanoseconds."""
 
     model: str
@@ -153,7 +153,7 @@ class OllamaAnswer(BaseModel):
     fullstop: FullstopReport | None = None
 
 
-class OllamaCalledFunction(BaseModel):
+class OllamaCalledFunction(AnswerModel):
     """What is to be called, and with what."""
 
     index: int
@@ -161,14 +161,14 @@ class OllamaCalledFunction(BaseModel):
     arguments: dict[str, Any]
 
 
-class OllamaCall(BaseModel):
+class OllamaCall(AnswerModel):
     """A call that the client is to make."""
 
     id: str
     function: OllamaCalledFunction
 
 
-class OllamaMessage(BaseModel):
+class OllamaMessage(AnswerModel):
     """The answer, or in a stream what is new of it."""
 
     role: Literal["assistant"]
@@ -193,12 +193,16 @@ class OllamaGenerateAnswer(OllamaAnswer):
 class OllamaChatLine(RootModel[OllamaChatAnswer | OllamaErrorAnswer]):
     """One line of a stream of ``/api/chat``."""
 
+    model_config = DEFERRED
+
 
 class OllamaGenerateLine(RootModel[OllamaGenerateAnswer | OllamaErrorAnswer]):
     """One line of a stream of ``/api/generate``."""
 
+    model_config = DEFERRED
 
-class OllamaDetails(BaseModel):
+
+class OllamaDetails(AnswerModel):
     """What kind of model it is."""
 
     parent_model: str
@@ -209,7 +213,7 @@ class OllamaDetails(BaseModel):
     quantization_level: str
 
 
-class OllamaListed(BaseModel):
+class OllamaListed(AnswerModel):
     """A model; those that run tell until when, the others since when they are there."""
 
     name: str
@@ -223,19 +227,19 @@ class OllamaListed(BaseModel):
     context_length: int | None = None
 
 
-class OllamaModels(BaseModel):
+class OllamaModels(AnswerModel):
     """``GET /api/tags`` and ``GET /api/ps``."""
 
     models: list[OllamaListed]
 
 
-class OllamaVersion(BaseModel):
+class OllamaVersion(AnswerModel):
     """``GET /api/version``."""
 
     version: str
 
 
-class OllamaModel(BaseModel):
+class OllamaModel(AnswerModel):
     """``POST /api/show``."""
 
     modelfile: str

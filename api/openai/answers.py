@@ -5,12 +5,14 @@ For documents and their readers; what is sent is made elsewhere. Any thread.
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from api.answers import AnswerModel
 
 FinishReason = Literal["stop", "length", "tool_calls"]
 
 
-class ErrorFields(BaseModel):
+class ErrorFields(AnswerModel):
     """What went wrong; all four are always there."""
 
     message: str
@@ -19,25 +21,25 @@ class ErrorFields(BaseModel):
     code: str | None
 
 
-class ErrorAnswer(BaseModel):
+class ErrorAnswer(AnswerModel):
     """What every failure looks like, in a body and in a stream."""
 
     error: ErrorFields
 
 
-class PromptTokensDetails(BaseModel):
+class PromptTokensDetails(AnswerModel):
     """Which of the prompt's tokens needed no work."""
 
     cached_tokens: int
 
 
-class CompletionTokensDetails(BaseModel):
+class CompletionTokensDetails(AnswerModel):
     """Which of the answer's tokens are not in its text."""
 
     reasoning_tokens: int
 
 
-class CompletionUsage(BaseModel):
+class CompletionUsage(AnswerModel):
     """Tokens over all choices."""
 
     prompt_tokens: int
@@ -47,14 +49,14 @@ class CompletionUsage(BaseModel):
     completion_tokens_details: CompletionTokensDetails
 
 
-class CalledFunctionAnswer(BaseModel):
+class CalledFunctionAnswer(AnswerModel):
     """A function's name and its arguments as JSON text."""
 
     name: str
     arguments: str
 
 
-class CallAnswer(BaseModel):
+class CallAnswer(AnswerModel):
     """A call that the client is to make."""
 
     index: int | None = Field(default=None, description="in streams")
@@ -63,7 +65,7 @@ class CallAnswer(BaseModel):
     function: CalledFunctionAnswer
 
 
-class LikelyToken(BaseModel):
+class LikelyToken(AnswerModel):
     """A token and how likely it was."""
 
     token: str
@@ -77,7 +79,7 @@ class TokenLogprob(LikelyToken):
     top_logprobs: list[LikelyToken]
 
 
-class Ending(BaseModel):
+class Ending(AnswerModel):
     """How a choice ended; all but the first are there once it has."""
 
     finish_reason: FinishReason | None

@@ -5,12 +5,12 @@ Only shapes: what they mean is ``convert``'s business. Unknown fields are ignore
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import Field, RootModel
 
+from api.answers import DEFERRED, AnswerModel, FullstopReport
 from api.body import WireModel
 from api.content import STOPS
 from api.extension import FullstopOptions
-from api.reports import FullstopReport
 
 MAX_PROMPTS = 128
 
@@ -80,7 +80,7 @@ class GenerateParams(WireModel):
     fullstop: FullstopOptions | None = None
 
 
-class SglangErrorFields(BaseModel):
+class SglangErrorFields(AnswerModel):
     """What went wrong."""
 
     message: str
@@ -89,27 +89,27 @@ class SglangErrorFields(BaseModel):
     code: int = Field(description="the HTTP status")
 
 
-class SglangErrorAnswer(BaseModel):
+class SglangErrorAnswer(AnswerModel):
     """What every failure looks like."""
 
     error: SglangErrorFields
 
 
-class Stopped(BaseModel):
+class Stopped(AnswerModel):
     """The answer ended by itself, or at a stop."""
 
     type: Literal["stop"]
     matched: str | int | None
 
 
-class OutOfLength(BaseModel):
+class OutOfLength(AnswerModel):
     """The answer came to a limit."""
 
     type: Literal["length"]
     length: int
 
 
-class Aborted(BaseModel):
+class Aborted(AnswerModel):
     """The answer broke off."""
 
     type: Literal["abort"]
@@ -119,7 +119,7 @@ class Aborted(BaseModel):
 _Likelihood = tuple[float, int, None]
 
 
-class GenerateMeta(BaseModel):
+class GenerateMeta(AnswerModel):
     """``meta_info`` of an answer."""
 
     id: str
@@ -134,7 +134,7 @@ class GenerateMeta(BaseModel):
     output_top_logprobs: list[list[_Likelihood]] | None = None
 
 
-class GenerateAnswer(BaseModel):
+class GenerateAnswer(AnswerModel):
     """One answer, and in a stream the answer as far as it has come."""
 
     text: str = Field(description="all text so far, without the stop")
@@ -149,12 +149,16 @@ class GenerateAnswer(BaseModel):
 class GenerateAnswers(RootModel[GenerateAnswer | list[GenerateAnswer]]):
     """One answer to one prompt; several prompts, or several answers to one, make a list."""
 
+    model_config = DEFERRED
+
 
 class GenerateEvent(RootModel[GenerateAnswer | SglangErrorAnswer]):
     """One event of a stream, before the last, which is ``[DONE]``."""
 
+    model_config = DEFERRED
 
-class SglangModel(BaseModel):
+
+class SglangModel(AnswerModel):
     """``GET /get_model_info``."""
 
     model_path: str

@@ -5,20 +5,20 @@ They describe what ``convert`` and ``stream`` make, for documents and their read
 
 from typing import Literal
 
-from pydantic import BaseModel, RootModel
+from pydantic import RootModel
 
+from api.answers import DEFERRED, AnswerModel, FullstopReport
 from api.openai.answers import CallAnswer, CompletionUsage, Ending, ErrorAnswer, TokenLogprob
-from api.reports import FullstopReport
 
 
-class ChatLogprobs(BaseModel):
+class ChatLogprobs(AnswerModel):
     """How likely the tokens of the answer's text were."""
 
     content: list[TokenLogprob]
     refusal: None
 
 
-class AnswerMessage(BaseModel):
+class AnswerMessage(AnswerModel):
     """The answer of one choice."""
 
     role: Literal["assistant"]
@@ -37,7 +37,7 @@ class ChatChoice(Ending):
     fullstop: FullstopReport | None = None
 
 
-class ChatCompletion(BaseModel):
+class ChatCompletion(AnswerModel):
     """The answer of ``POST /v1/chat/completions``."""
 
     id: str
@@ -48,7 +48,7 @@ class ChatCompletion(BaseModel):
     usage: CompletionUsage
 
 
-class ChatDelta(BaseModel):
+class ChatDelta(AnswerModel):
     """What a choice grows by."""
 
     role: Literal["assistant"] | None = None
@@ -66,7 +66,7 @@ class ChunkChoice(Ending):
     fullstop: FullstopReport | None = None
 
 
-class ChatCompletionChunk(BaseModel):
+class ChatCompletionChunk(AnswerModel):
     """One event of a stream; the one with the usage has no choices."""
 
     id: str
@@ -79,3 +79,5 @@ class ChatCompletionChunk(BaseModel):
 
 class ChatEvent(RootModel[ChatCompletionChunk | ErrorAnswer]):
     """One event of a stream, before the last, which is ``[DONE]``."""
+
+    model_config = DEFERRED

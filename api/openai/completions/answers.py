@@ -5,13 +5,13 @@ They describe what ``convert`` and ``stream`` make, for documents and their read
 
 from typing import Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import Field, RootModel
 
+from api.answers import DEFERRED, AnswerModel, FullstopReport
 from api.openai.answers import CallAnswer, CompletionUsage, Ending, ErrorAnswer
-from api.reports import FullstopReport
 
 
-class TextLogprobs(BaseModel):
+class TextLogprobs(AnswerModel):
     """How likely the tokens of the answer's text were: lists in step with each other."""
 
     tokens: list[str]
@@ -31,7 +31,7 @@ class TextChoice(Ending):
     fullstop: FullstopReport | None = None
 
 
-class Completion(BaseModel):
+class Completion(AnswerModel):
     """The answer of ``POST /v1/completions``, and one event of its stream."""
 
     id: str
@@ -44,3 +44,5 @@ class Completion(BaseModel):
 
 class CompletionEvent(RootModel[Completion | ErrorAnswer]):
     """One event of a stream, before the last, which is ``[DONE]``."""
+
+    model_config = DEFERRED

@@ -5,15 +5,15 @@ They describe what ``output`` and ``stream`` make, for documents and their reade
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import Field, RootModel
 
+from api.answers import DEFERRED, AnswerModel, FullstopReport
 from api.openai.answers import TokenLogprob
-from api.reports import FullstopReport
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 
-class OutputText(BaseModel):
+class OutputText(AnswerModel):
     """Text of a message."""
 
     type: Literal["output_text"]
@@ -22,7 +22,7 @@ class OutputText(BaseModel):
     logprobs: list[TokenLogprob]
 
 
-class ReasoningText(BaseModel):
+class ReasoningText(AnswerModel):
     """Text of a reasoning item."""
 
     type: Literal["reasoning_text"]
@@ -32,7 +32,7 @@ class ReasoningText(BaseModel):
 OutputPart = Annotated[OutputText | ReasoningText, Field(discriminator="type")]
 
 
-class OutputMessage(BaseModel):
+class OutputMessage(AnswerModel):
     """Text of the answer."""
 
     id: str
@@ -42,7 +42,7 @@ class OutputMessage(BaseModel):
     content: list[OutputText]
 
 
-class OutputReasoning(BaseModel):
+class OutputReasoning(AnswerModel):
     """What the model thought."""
 
     id: str
@@ -53,7 +53,7 @@ class OutputReasoning(BaseModel):
     encrypted_content: None
 
 
-class OutputCall(BaseModel):
+class OutputCall(AnswerModel):
     """A call that the client is to make."""
 
     id: str
@@ -67,20 +67,20 @@ class OutputCall(BaseModel):
 OutputItem = Annotated[OutputMessage | OutputReasoning | OutputCall, Field(discriminator="type")]
 
 
-class InputDetails(BaseModel):
+class InputDetails(AnswerModel):
     """Which of the input's tokens needed no work."""
 
     cached_tokens: int
     cache_write_tokens: int
 
 
-class OutputDetails(BaseModel):
+class OutputDetails(AnswerModel):
     """Which of the output's tokens are not in the answer's text."""
 
     reasoning_tokens: int
 
 
-class ResponseUsage(BaseModel):
+class ResponseUsage(AnswerModel):
     """Tokens."""
 
     input_tokens: int
@@ -90,27 +90,27 @@ class ResponseUsage(BaseModel):
     total_tokens: int
 
 
-class ResponseFailure(BaseModel):
+class ResponseFailure(AnswerModel):
     """Why there is no whole answer."""
 
     code: Literal["invalid_prompt", "server_error"]
     message: str
 
 
-class IncompleteDetails(BaseModel):
+class IncompleteDetails(AnswerModel):
     """Why the answer was cut."""
 
     reason: Literal["max_output_tokens"]
 
 
-class ReasoningEcho(BaseModel):
+class ReasoningEcho(AnswerModel):
     """What was asked about reasoning."""
 
     effort: str | None
     summary: None
 
 
-class FormatEcho(BaseModel):
+class FormatEcho(AnswerModel):
     """What was asked about the answer's form."""
 
     type: str
@@ -120,13 +120,13 @@ class FormatEcho(BaseModel):
     strict: bool | None = None
 
 
-class TextEcho(BaseModel):
+class TextEcho(AnswerModel):
     """What was asked about the answer's text."""
 
     format: FormatEcho
 
 
-class FunctionEcho(BaseModel):
+class FunctionEcho(AnswerModel):
     """A function that was offered."""
 
     type: Literal["function"]
@@ -136,7 +136,7 @@ class FunctionEcho(BaseModel):
     strict: bool
 
 
-class ResponseAnswer(BaseModel):
+class ResponseAnswer(AnswerModel):
     """The answer of ``POST /v1/responses``, in each of its states."""
 
     id: str
@@ -171,7 +171,7 @@ class ResponseAnswer(BaseModel):
 # -- streams ----------------------------------------------------------------------------------
 
 
-class _Numbered(BaseModel):
+class _Numbered(AnswerModel):
     sequence_number: int
 
 
@@ -278,3 +278,5 @@ class ResponseEvent(
     ]
 ):
     """One event of a stream; its ``event:`` line repeats the type."""
+
+    model_config = DEFERRED

@@ -1,11 +1,23 @@
-"""The type of the object ``fullstop`` in answers, for documents. Pure; any thread."""
+"""What the types of answers have in common, and the object ``fullstop`` that any may hold.
+
+They describe, for documents and their readers; what is sent is made elsewhere. Any thread.
+"""
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
+
+# Built when the document is first asked for: a server that starts has no use for them.
+DEFERRED = ConfigDict(defer_build=True)
 
 
-class StopReport(BaseModel):
+class AnswerModel(BaseModel):
+    """A part of an answer; fields with a default may be absent."""
+
+    model_config = DEFERRED
+
+
+class StopReport(AnswerModel):
     """Why the answer ended."""
 
     kind: Literal[
@@ -28,7 +40,7 @@ class StopReport(BaseModel):
     dropped: str = Field(description="the stop and what followed it")
 
 
-class TimingReport(BaseModel):
+class TimingReport(AnswerModel):
     """How long it took, in seconds."""
 
     queued_s: float
@@ -39,7 +51,7 @@ class TimingReport(BaseModel):
     tokens_per_s: float | None
 
 
-class FullstopReport(BaseModel):
+class FullstopReport(AnswerModel):
     """The object ``fullstop`` of an answer whose request asked for it."""
 
     stop: StopReport
