@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from engine.commands import EngineStatus
@@ -126,4 +126,21 @@ class _EngineNumbers(Collector):
         )
         yield GaugeMetricFamily(
             "fullstop_ready", "1 if a model is loaded, else 0.", int(status.state == "ready")
+        )
+        use = status.cache_use
+        yield GaugeMetricFamily(
+            "fullstop_prompt_cache_entries", "Earlier prompts that are kept.", use.entries
+        )
+        yield GaugeMetricFamily(
+            "fullstop_prompt_cache_bytes", "Memory that kept prompts take.", use.size_bytes
+        )
+        yield CounterMetricFamily(
+            "fullstop_prompt_cache_hits",
+            "Requests that found a part of their prompt, since the model was loaded.",
+            use.hits,
+        )
+        yield CounterMetricFamily(
+            "fullstop_prompt_cache_hit_tokens",
+            "Tokens of prompts that were found and not read, since the model was loaded.",
+            use.hit_tokens,
         )

@@ -45,12 +45,33 @@ class Step:
     failed: list[tuple[int, str]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class PromptCacheUse:
+    """What is kept of earlier prompts, and what it has been good for since the model was loaded.
+
+    Attributes:
+        entries: Prompts that are kept.
+        size_bytes: The memory they take.
+        hits: Requests that found a part of their prompt.
+        hit_tokens: Tokens that those requests need not have read.
+    """
+
+    entries: int = 0
+    size_bytes: int = 0
+    hits: int = 0
+    hit_tokens: int = 0
+
+
 class Backend(Protocol):
-    """One loaded model and its running batch."""
+    """One loaded model and its running batch.
+
+    ``cache_use`` is another object whenever it has changed.
+    """
 
     info: ModelInfo
     vocabulary: Vocabulary
     channels: ChannelFormat
+    cache_use: PromptCacheUse
 
     def render(self, request: GenerationRequest) -> Prompt:
         """Template and tokenise; raises ``InvalidRequest`` where the model cannot take it."""

@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.backend import PromptCacheUse
 from engine.generation import Generation
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
@@ -107,6 +108,7 @@ class EngineStatus:
         running: Rows in the batch.
         waiting: Requests behind them.
         message: Why loading failed, else empty.
+        cache_use: What is kept of earlier prompts.
     """
 
     state: Literal["none", "loading", "ready", "failed"] = "none"
@@ -114,3 +116,4 @@ class EngineStatus:
     running: int = 0
     waiting: int = 0
     message: str = ""
+    cache_use: PromptCacheUse = field(default_factory=PromptCacheUse)

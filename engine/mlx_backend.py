@@ -26,7 +26,7 @@ from mlx_lm.utils import load as mlx_load
 
 from engine import prompts, sampling
 from engine.answer import CallParser
-from engine.backend import Prompt, Step
+from engine.backend import Prompt, PromptCacheUse, Step
 from engine.channels import ChannelFormat
 from engine.constraints import Constraints
 from engine.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
@@ -83,6 +83,7 @@ class MlxBackend:
         self._chunk = prefill_chunk
         self._rows = rows
         self._prompt_cache = LRUPromptCache(max_size=_CACHED_PROMPTS, max_bytes=cache_bytes)
+        self.cache_use = PromptCacheUse()
         self._eos = sorted(vocabulary.eos)
         self._stats_stream = mx.new_stream(mx.default_device())
         # A cache that cannot be cut back is kept at the end of the prompt as well, because
@@ -163,6 +164,9 @@ class MlxBackend:
         )
         if constraint is not None:
             self._held[row] = constraint
+        if cached:
+            use = self.cache_use
+            self.cache_use = replace(use, hits=use.hits + 1, hit_tokens=use.hit_tokens + cached)
         return row, cached
 
     def _no_calls(self) -> list[tuple[int, float]]:
@@ -220,6 +224,11 @@ class MlxBackend:
             # Evaluated now: a lazy slice would keep the whole batch's cache alive.
             mx.eval([part.state for part in cache])
             self._prompt_cache.insert_cache(self.info.path, list(tokens), cache)
+        self.cache_use = replace(
+            self.cache_use,
+            entries=len(self._prompt_cache),
+            size_bytes=self._prompt_cache.nbytes,
+        )
 
     def reset(self) -> None:
         """Drop all rows and the batch itself after a step that failed."""

@@ -10,6 +10,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import assert_never
 
 from engine.backend import Backend, Loader
@@ -211,10 +212,9 @@ class EngineThread:
         """Tell of changed counts, only when they changed."""
         status = self._status
         running, waiting = len(self._scheduler.rows), len(self._scheduler.waiting)
-        if (running, waiting) != (status.running, status.waiting):
-            self._set_status(
-                EngineStatus(status.state, status.model, running, waiting, status.message)
-            )
+        use = status.cache_use if self._backend is None else self._backend.cache_use
+        if (running, waiting) != (status.running, status.waiting) or use is not status.cache_use:
+            self._set_status(replace(status, running=running, waiting=waiting, cache_use=use))
 
     # -- the end ---------------------------------------------------------------------------
 

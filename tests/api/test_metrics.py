@@ -1,5 +1,6 @@
 """The numbers for Prometheus count what clients did and what it came to."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +111,41 @@ def test_what_runs_and_waits_is_told(serve: Callable[..., Any], staged: Callable
     assert found["fullstop_ready",] == 1
     # The one that asks is open itself.
     assert found["fullstop_open_requests",] == 3
+
+
+def test_the_prompt_cache_is_told(busy: Any) -> None:
+    site, stage = busy
+    chat = "/v1/chat/completions"
+    cold = numbers(site)
+    first = site.send("POST", chat, CHAT).json["usage"]
+    assert stage.wait_until(lambda engine: engine.status.cache_use.entries == 1)
+    once = numbers(site)
+    second = site.send("POST", chat, CHAT).json["usage"]
+    assert stage.wait_until(lambda engine: engine.status.cache_use.hits == 1)
+    twice = numbers(site)
+    entries, size, hits, tokens = (
+        (f"fullstop_prompt_cache_{name}",)
+        for name in ("entries", "bytes", "hits_total", "hit_tokens_total")
+    )
+
+    assert [cold[name] for name in (entries, size, hits, tokens)] == [0, 0, 0, 0]
+    # The one layer keeps keys and values: a float each for every token, in blocks.
+    assert once[entries] == 1
+    assert once[size] >= 8 * first["total_tokens"]
+    assert once[hits] == 0
+    assert twice[hits] == 1
+    assert twice[tokens] == second["prompt_tokens_details"]["cached_tokens"] > 0
+
+
+def test_a_model_that_has_gone_keeps_no_prompts(busy: Any) -> None:
+    site, stage = busy
+    site.send("POST", "/v1/chat/completions", CHAT)
+    assert stage.wait_until(lambda engine: engine.status.cache_use.entries == 1)
+    asyncio.run(stage.engine.unload())
+    found = numbers(site)
+
+    assert found["fullstop_prompt_cache_entries",] == 0
+    assert found["fullstop_prompt_cache_bytes",] == 0
 
 
 def test_two_servers_count_apart(serve: Callable[..., Any], staged: Callable[..., Any]) -> None:
