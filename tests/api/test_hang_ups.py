@@ -1,4 +1,7 @@
-"""A client that hangs up ends its generation within a step, whatever it was doing."""
+"""A client that hangs up ends its generation within three steps, whatever it was doing.
+
+One step is under way, one more has been handed to the device, and the news needs a moment.
+"""
 
 import json
 import time
@@ -7,20 +10,41 @@ from typing import Any
 
 import pytest
 
+from api.routes import ROUTES
 from engine.scheduler import Limits
 from tests.api.conftest import LONG
+from tests.support.scripted import GO
 
-MESSAGES, CHAT, RESPONSES = "/v1/messages", "/v1/chat/completions", "/v1/responses"
-ASK = {
-    "model": "m",
-    "max_tokens": 2000,
-    "messages": [{"role": "user", "content": LONG}],
-    "input": LONG,
+MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
+ASK = {"model": "m", "max_tokens": 2000, "messages": [{"role": "user", "content": LONG}]}
+STEP_S = 0.02
+STEPS = 3
+TOKENS = 2000
+
+# What each dialect calls the text and the limit.
+BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
+    MESSAGES: lambda text: {"messages": turns(text), "max_tokens": TOKENS},
+    CHAT: lambda text: {"messages": turns(text), "max_completion_tokens": TOKENS},
+    "/v1/completions": lambda text: {"prompt": f"user:{text}{GO}", "max_tokens": TOKENS},
+    "/v1/responses": lambda text: {"input": text, "max_output_tokens": TOKENS},
+    "/generate": lambda text: {
+        "text": f"user:{text}{GO}",
+        "sampling_params": {"max_new_tokens": TOKENS},
+    },
+    "/api/chat": lambda text: {"messages": turns(text), "options": {"num_predict": TOKENS}},
+    "/api/generate": lambda text: {"prompt": text, "options": {"num_predict": TOKENS}},
 }
 
-STEP_S = 0.01
-PATHS = pytest.mark.parametrize("path", [MESSAGES, CHAT, RESPONSES])
+PATHS = pytest.mark.parametrize("path", BODIES)
 STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+
+
+def turns(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def body(path: str, text: str, *, is_streamed: bool) -> dict[str, Any]:
+    return {"model": "m", "stream": is_streamed, **BODIES[path](text)}
 
 
 def steps_after(stage: Any, hang_up: Callable[[], None]) -> int:
@@ -31,6 +55,10 @@ def steps_after(stage: Any, hang_up: Callable[[], None]) -> int:
     return len(stage.stage.model.calls) - before
 
 
+def test_there_is_a_body_for_every_dialect() -> None:
+    assert BODIES.keys() == {route.path for route in ROUTES if route.stream is not None}
+
+
 @PATHS
 @STREAMED
 def test_while_decoding(
@@ -38,12 +66,13 @@ def test_while_decoding(
 ) -> None:
     stage = staged(step_s=STEP_S)
     site = serve(stage.engine)
-    connection = site.open("POST", path, ASK | {"stream": is_streamed}, waits=is_streamed)
+    sent = body(path, LONG, is_streamed=is_streamed)
+    connection = site.open("POST", path, sent, waits=is_streamed)
     assert stage.wait_until(lambda _: len(stage.stage.model.calls) > 5)
+    assert stage.stage.model.calls[-1] == (1, 1)
 
-    # One step is under way, and the news needs a moment to arrive.
-    assert steps_after(stage, connection.close) <= 4
-    reply = site.send("POST", MESSAGES, ASK | {"messages": [{"role": "user", "content": "Hi"}]})
+    assert steps_after(stage, connection.close) <= STEPS
+    reply = site.send("POST", MESSAGES, {"model": "m", **BODIES[MESSAGES]("Hi")})
     assert reply.json["content"][0]["text"] == "Hello"
 
 
@@ -54,12 +83,12 @@ def test_while_the_prompt_is_read(
 ) -> None:
     stage = staged(Limits(prefill_chunk=16), step_s=STEP_S)
     site = serve(stage.engine)
-    long = "x" * 16 * 500
-    prompt = {"messages": [{"role": "user", "content": long}], "input": long}
-    connection = site.open("POST", path, ASK | prompt | {"stream": is_streamed}, waits=False)
+    sent = body(path, "x" * 16 * 500, is_streamed=is_streamed)
+    connection = site.open("POST", path, sent, waits=False)
     assert stage.wait_until(lambda _: len(stage.stage.model.calls) > 5)
+    assert stage.stage.model.calls[-1] == (1, 16)
 
-    assert steps_after(stage, connection.close) <= 4
+    assert steps_after(stage, connection.close) <= STEPS
 
 
 @PATHS
@@ -69,12 +98,17 @@ def test_while_waiting_in_the_queue(
 ) -> None:
     stage = staged(Limits(max_rows=1), step_s=STEP_S)
     site = serve(stage.engine)
-    with site.open("POST", MESSAGES, ASK | {"stream": True}):
-        connection = site.open("POST", path, ASK | {"stream": is_streamed}, waits=False)
-        assert stage.wait_until(lambda engine: engine.status.waiting == 1)
-        connection.close()
-        assert stage.wait_until(lambda engine: engine.status.waiting == 0, timeout_s=1)
-        assert stage.engine.status.running == 1
+    running = site.open("POST", MESSAGES, ASK | {"stream": True})
+    waiting = site.open("POST", path, body(path, LONG, is_streamed=is_streamed), waits=False)
+    assert stage.wait_until(lambda engine: engine.status.waiting == 1)
+    before = len(stage.stage.model.calls)
+    waiting.close()
+    assert stage.wait_until(lambda engine: engine.status.waiting == 0, timeout_s=1)
+
+    assert len(stage.stage.model.calls) - before <= STEPS
+    assert stage.engine.status.running == 1
+    # It never runs: what was before it ends, and nothing is left to do.
+    assert steps_after(stage, running.close) <= STEPS
 
 
 def test_with_several_choices(serve: Callable[..., Any], staged: Callable[..., Any]) -> None:
@@ -83,7 +117,7 @@ def test_with_several_choices(serve: Callable[..., Any], staged: Callable[..., A
     connection = site.open("POST", CHAT, ASK | {"stream": True, "n": 4})
     assert stage.wait_until(lambda engine: engine.status.running == 4)
 
-    assert steps_after(stage, connection.close) <= 8
+    assert steps_after(stage, connection.close) <= STEPS
 
 
 @pytest.mark.parametrize(
