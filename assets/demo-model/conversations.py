@@ -31,6 +31,7 @@ LAST_FAMILIES = (*FAMILIES, brief_counting, brief_lettering)
 LAST_SHARES = (0.04, 0.08, 0.08, 0.17, 0.12, 0.05, 0.18, 0.16, 0.12)
 LIST_SHARES = (0.06, 0.22, 0.22, 0.14, 0.10, 0.05, 0.11, 0.05, 0.05)
 MORE_LIST_SHARES = (0.05, 0.29, 0.30, 0.11, 0.07, 0.03, 0.07, 0.05, 0.03)
+FINAL_SHARES = (0.05, 0.25, 0.27, 0.10, 0.06, 0.03, 0.06, 0.11, 0.07)
 LATER_SHARES = (0.05, 0.12, 0.11, 0.34, 0.12, 0.09, 0.17)
 SHARE_OF_LONG = 0.03
 
@@ -52,8 +53,13 @@ def list_conversation(rng: Random) -> Conversation:
 
 
 def more_list_conversation(rng: Random) -> Conversation:
-    """Return a conversation for the very last lesson: two thirds ask for a list."""
+    """Return a conversation for the lesson after that: two thirds ask for a list."""
     return any_conversation(rng, MORE_LIST_SHARES)
+
+
+def final_conversation(rng: Random) -> Conversation:
+    """Return a conversation for the very last lesson: as many lists, more of them brief."""
+    return any_conversation(rng, FINAL_SHARES)
 
 
 def later_conversation(rng: Random) -> Conversation:

@@ -133,9 +133,8 @@ def brief_lettering(rng: Random) -> Exchange:
 def _counting(rng: Random, held_out: bool, brief: bool = False) -> Exchange:
     a, b, base = _brief_range(rng) if brief else _range(rng)
     numbers = [str(n) for n in (range(a, b + 1) if a <= b else range(a, b - 1, -1))]
-    return _listed(
-        rng, held_out, base, numbers, "number", {"a": str(a), "b": str(b)}, f"count from {a} to {b}"
-    )
+    slots, task = {"a": str(a), "b": str(b)}, f"count from {a} to {b}"
+    return _listed(rng, held_out, base, numbers, "number", slots, task, brief)
 
 
 def _range(rng: Random) -> tuple[int, int, str]:
@@ -168,13 +167,15 @@ def _range(rng: Random) -> tuple[int, int, str]:
 
 
 def _brief_range(rng: Random) -> tuple[int, int, str]:
-    count = rng.randint(1, 11)
-    if rng.random() < 0.25:
+    count, way = rng.randint(1, 11), rng.random()
+    if way < 0.2:
         return 1, count + 1, rng.choice(UP_FROM_ONE)
-    a = rng.choice((1, 1, rng.randint(0, 20), rng.randint(0, 99), rng.randint(0, 99)))
-    if rng.random() < 0.25 and a > count:
-        return a, a - count, rng.choice(DOWN)
-    return a, a + count, rng.choice(UP)
+    if way < 0.3:
+        return count + 1, 1, rng.choice(DOWN_TO_ONE)
+    least = rng.choice((0, 1, 1, rng.randint(0, 20), rng.randint(0, 89), rng.randint(0, 89)))
+    if way < 0.55:
+        return least + count, least, rng.choice(DOWN)
+    return least, least + count, rng.choice(UP)
 
 
 def _lettering(rng: Random, held_out: bool, brief: bool = False) -> Exchange:
@@ -197,9 +198,8 @@ def _lettering(rng: Random, held_out: bool, brief: bool = False) -> Exchange:
         base = rng.choice(LETTERS)
     run = letters[a : b + 1] if a < b else letters[b : a + 1][::-1]
     task = f"list the letters from {letters[a]} to {letters[b]}"
-    return _listed(
-        rng, held_out, base, list(run), "letter", {"a": letters[a], "b": letters[b]}, task
-    )
+    slots = {"a": letters[a], "b": letters[b]}
+    return _listed(rng, held_out, base, list(run), "letter", slots, task, brief)
 
 
 def _listed(
@@ -210,6 +210,7 @@ def _listed(
     item: str,
     slots: dict[str, str],
     task: str,
+    brief: bool = False,
 ) -> Exchange:
     forms = [
         "one per line",
@@ -224,7 +225,8 @@ def _listed(
     template = base + (rng.choice(phrases).replace("{item}", item) if tells else "")
     answer, slots = joint.join(items), dict(slots)
     # An ending after numbers is rarely asked for and hard to learn, so it is taught more often.
-    if rng.random() < (0.4 if item == "letter" or not held_out else 0.15):
+    share_of_ends = 0.6 if brief else 0.4 if item == "letter" or not held_out else 0.15
+    if rng.random() < share_of_ends:
         end = rng.choice(END_WORDS) if rng.random() < 0.6 else any_word(rng, held_out)
         slots["end"], at_once = end, rng.random() < 0.5
         template += rng.choice(ENDINGS_AT_ONCE if at_once else ENDINGS)

@@ -27,6 +27,7 @@ import numpy as np
 from conversations import (
     alone,
     any_conversation,
+    final_conversation,
     last_conversation,
     later_conversation,
     list_conversation,
@@ -170,8 +171,8 @@ def save(model: nn.Module, folder: Path) -> None:
 
 def lessons(rendering: Rendering, seed: int) -> list[Lesson]:
     """Return the lessons in order: copying, then everything, long contexts, brief lists, lists."""
-    first, second, third, fourth, last, lists, more_lists = (
-        Random(seed + index) for index in range(7)
+    first, second, third, fourth, last, lists, more_lists, final, again = (
+        Random(seed + index) for index in range(9)
     )
     begun = chain(
         islice(first_batches(rendering, first), FIRST_STEPS),
@@ -186,6 +187,8 @@ def lessons(rendering: Rendering, seed: int) -> list[Lesson]:
         Lesson(780, no_prompts(last, last_conversation), (0.7, 0.0)),
         Lesson(1250, no_prompts(lists, list_conversation), (0.55, 0.0)),
         Lesson(650, no_prompts(more_lists, more_list_conversation), (0.45, 0.0)),
+        Lesson(2400, no_prompts(final, final_conversation), (0.55, 0.0)),
+        Lesson(1500, no_prompts(again, final_conversation), (0.4, 0.0)),
     ]
 
 
