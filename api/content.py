@@ -6,16 +6,9 @@ Pure; knows no vendor and no web framework. Any thread.
 from collections.abc import Callable
 from typing import Any
 
-from pydantic import (
-    BeforeValidator,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    WithJsonSchema,
-)
+from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
-
-from engine.stopping.rules import MAX_STOP_CHARS, MAX_STOPS
 
 
 class TextOr:
@@ -56,9 +49,3 @@ def _as_parts_or_none(value: Any) -> Any:
 # For annotations: Annotated[list[Part], TEXT_OR_PARTS].
 TEXT_OR_PARTS = TextOr(_as_parts)
 TEXT_OR_PARTS_OR_NULL = TextOr(_as_parts_or_none, accepts_null=True)
-
-_STOP = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARS}
-_STOP_LIST = {"type": "array", "items": _STOP, "maxItems": MAX_STOPS}
-# What is right is decided by the rule that all surfaces share; these only say it.
-STOPS = WithJsonSchema({"anyOf": [_STOP, _STOP_LIST, {"type": "null"}]})
-STOP_LIST = WithJsonSchema({"anyOf": [_STOP_LIST, {"type": "null"}]})

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from pydantic import BaseModel
 
@@ -135,6 +135,37 @@ def field_path(text: str) -> FieldPath:
     """Return the path that a field's name spells: ``stop[0]`` and ``stop.0`` are ("stop", 0)."""
     parts = re.findall(r"[^.\[\]]+", text)
     return tuple(int(part) if part.isdigit() else part for part in parts)
+
+
+def path_text(path: FieldPath) -> str:
+    """Return a field's path as most vendors spell it: ``messages[0].content``."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+def status_of(kind: ErrorKind) -> int:
+    """Return the HTTP status that most vendors give to a kind of failure."""
+    match kind:
+        case ErrorKind.INVALID_REQUEST:
+            return 400
+        case ErrorKind.AUTHENTICATION:
+            return 401
+        case ErrorKind.PERMISSION:
+            return 403
+        case ErrorKind.NOT_FOUND:
+            return 404
+        case ErrorKind.METHOD_NOT_ALLOWED:
+            return 405
+        case ErrorKind.TOO_LARGE:
+            return 413
+        case ErrorKind.RATE_LIMITED:
+            return 429
+        case ErrorKind.NO_MODEL | ErrorKind.UNAVAILABLE:
+            return 503
+        case ErrorKind.INTERNAL:
+            return 500
+        case _:
+            assert_never(kind)
 
 
 def _renamed(field: str, names: Mapping[str, str]) -> str:

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from api.body import WireModel
-from api.content import STOP_LIST, TEXT_OR_PARTS
+from api.content import TEXT_OR_PARTS
 from api.extension import FullstopOptions
+from api.stops import STOP_LIST
 
 
 class TextBlock(WireModel):

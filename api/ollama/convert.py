@@ -7,12 +7,12 @@ from api.errors import ApiError, ErrorKind, invalid, unsupported
 from api.extension import scope_of
 from api.ollama.wire import AnswerParams, ChatMessage, ChatParams, GenerateParams, Options
 from api.sampling import nucleus
+from api.stops import stop_strings
 from engine.chat import Message, Tool, ToolCall
-from engine.errors import InvalidRequest
 from engine.events import Finished
 from engine.request import GenerationRequest, OutputConstraint, Sampling
 from engine.stopping.record import StopInfo, StopKind
-from engine.stopping.rules import StopRules, checked_strings
+from engine.stopping.rules import StopRules
 
 _SEEDS = 2**64
 _NS = 1_000_000_000
@@ -85,7 +85,10 @@ def _common(params: AnswerParams) -> dict[str, Any]:
             frequency_penalty=options.frequency_penalty,
             seed=None if seed is None else seed % _SEEDS,
         ),
-        "stops": StopRules(strings=_stop_strings(options.stop), scope=scope_of(params.fullstop)),
+        "stops": StopRules(
+            strings=stop_strings(options.stop, ("options", "stop")),
+            scope=scope_of(params.fullstop),
+        ),
         "max_tokens": wanted if wanted is not None and wanted > 0 else None,
         "constraint": _constraint(params.format),
     }
@@ -107,21 +110,6 @@ def _constraint(form: object) -> OutputConstraint | None:
             return OutputConstraint(json_schema=form)
         case _:
             raise invalid(("format",), 'must be "json" or a JSON schema')
-
-
-def _stop_strings(stop: object) -> tuple[str, ...]:
-    match stop:
-        case None:
-            return ()
-        case str():
-            try:
-                return checked_strings([stop], "options.stop")
-            except InvalidRequest as error:
-                raise invalid(("options", "stop"), error.reason) from None
-        case list():
-            return checked_strings(stop, "options.stop")
-        case _:
-            raise invalid(("options", "stop"), "must be a list of strings")
 
 
 def _turns(messages: list[ChatMessage]) -> tuple[Message, ...]:

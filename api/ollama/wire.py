@@ -9,8 +9,8 @@ from pydantic import Field, RootModel, WithJsonSchema
 
 from api.answers import DEFERRED, AnswerModel, FullstopReport
 from api.body import WireModel
-from api.content import STOPS
 from api.extension import FullstopOptions
+from api.stops import STOPS
 
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]

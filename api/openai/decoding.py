@@ -9,9 +9,9 @@ from api.errors import invalid
 from api.extension import scope_of
 from api.openai.parameters import GenerationParams
 from api.sampling import nucleus
-from engine.errors import InvalidRequest
+from api.stops import stop_strings
 from engine.request import GenerationRequest, Sampling
-from engine.stopping.rules import StopRules, checked_strings
+from engine.stopping.rules import StopRules
 
 _HOSTED_MAX_STOPS = 4
 # The vendor's seeds are signed; a generator of random numbers takes them as they are in memory.
@@ -51,7 +51,7 @@ def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
         InvalidRequest: One of the stops is wrong; the message names its index.
     """
     return StopRules(
-        strings=_stop_strings(params.stop, strict),
+        strings=stop_strings(params.stop, ("stop",), most=_HOSTED_MAX_STOPS if strict else None),
         token_ids=tuple(dict.fromkeys(params.stop_token_ids or ())),
         scope=scope_of(params.fullstop),
         include_stop=bool(params.include_stop_str_in_output),
@@ -89,29 +89,6 @@ def choices_of(request: GenerationRequest, count: int) -> list[GenerationRequest
         replace(request, sampling=replace(request.sampling, seed=(seed + index) % _SEEDS))
         for index in range(count)
     ]
-
-
-def _stop_strings(stop: object, strict: bool) -> tuple[str, ...]:
-    match stop:
-        case None:
-            return ()
-        case str():
-            try:
-                return checked_strings([stop], "stop")
-            except InvalidRequest as error:
-                raise invalid(("stop",), error.reason) from None
-        case list():
-            if strict and len(stop) > _HOSTED_MAX_STOPS:
-                raise invalid(
-                    ("stop",),
-                    f"at most {_HOSTED_MAX_STOPS} stop sequences are allowed, got {len(stop)}",
-                    code="array_above_max_length",
-                )
-            return checked_strings(stop, "stop")
-        case _:
-            raise invalid(
-                ("stop",), "must be a string, a list of strings or null", code="invalid_type"
-            )
 
 
 def _logit_bias(biases: dict[str, float]) -> tuple[tuple[int, float], ...]:

@@ -2,51 +2,45 @@
 
 from typing import assert_never
 
-from api.errors import ApiError, Dialect, ErrorKind, FieldPath
+from api.errors import ApiError, Dialect, ErrorKind, path_text, status_of
 from api.openai.answers import ErrorAnswer
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, object]]:
     """Return the status and the body of an error answer; all four keys are always there."""
-    status, type_, code = _status_type_code(error.kind)
-    param = _param(error.field)
+    type_, code = _type_and_code(error.kind)
+    param = path_text(error.field) or None
     inner: dict[str, object] = {
         "message": f"{param}: {error.message}" if param else error.message,
         "type": type_,
         "param": param,
         "code": error.code or code,
     }
-    return status, {"error": inner}
+    return status_of(error.kind), {"error": inner}
 
 
-def _param(path: FieldPath) -> str | None:
-    """Return a field's path as this vendor spells it: ``messages[0].content``."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".") or None
-
-
-def _status_type_code(kind: ErrorKind) -> tuple[int, str, str | None]:
+def _type_and_code(kind: ErrorKind) -> tuple[str, str | None]:
     match kind:
         case ErrorKind.INVALID_REQUEST:
-            return 400, "invalid_request_error", None
+            return "invalid_request_error", None
         case ErrorKind.AUTHENTICATION:
-            return 401, "invalid_request_error", "invalid_api_key"
+            return "invalid_request_error", "invalid_api_key"
         case ErrorKind.PERMISSION:
-            return 403, "permission_error", "forbidden"
+            return "permission_error", "forbidden"
         case ErrorKind.NOT_FOUND:
-            return 404, "invalid_request_error", "not_found"
+            return "invalid_request_error", "not_found"
         case ErrorKind.METHOD_NOT_ALLOWED:
-            return 405, "invalid_request_error", "method_not_allowed"
+            return "invalid_request_error", "method_not_allowed"
         case ErrorKind.TOO_LARGE:
-            return 413, "invalid_request_error", "request_too_large"
+            return "invalid_request_error", "request_too_large"
         case ErrorKind.RATE_LIMITED:
-            return 429, "rate_limit_error", "rate_limit_exceeded"
+            return "rate_limit_error", "rate_limit_exceeded"
         case ErrorKind.NO_MODEL:
-            return 503, "server_error", "no_model_loaded"
+            return "server_error", "no_model_loaded"
         case ErrorKind.UNAVAILABLE:
-            return 503, "server_error", "service_unavailable"
+            return "server_error", "service_unavailable"
         case ErrorKind.INTERNAL:
-            return 500, "server_error", None
+            return "server_error", None
         case _:
             assert_never(kind)
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import Field, WithJsonSchema
 
 from api.body import WireModel
-from api.content import STOPS
 from api.extension import FullstopOptions
+from api.stops import STOPS
 
 _Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -31,6 +31,11 @@ class StreamOptions(WireModel):
     """What a stream carries beside the answer."""
 
     include_usage: bool | None = None
+
+
+def includes_usage(options: StreamOptions | None) -> bool:
+    """Whether a stream is to end with its usage."""
+    return options is not None and bool(options.include_usage)
 
 
 class GenerationParams(WireModel):

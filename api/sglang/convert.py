@@ -9,11 +9,11 @@ from api.errors import invalid, unsupported
 from api.extension import scope_of
 from api.sampling import nucleus
 from api.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
-from engine.errors import InvalidRequest
+from api.stops import stop_strings
 from engine.events import Finished
 from engine.request import GenerationRequest, OutputConstraint, Sampling, TraceLevel
 from engine.stopping.record import StopKind
-from engine.stopping.rules import StopRules, checked_strings
+from engine.stopping.rules import StopRules
 
 _SEEDS = 2**64
 _MAX_TOP_LOGPROBS = 20
@@ -113,7 +113,7 @@ def _request(
             seed=None if seed is None else seed % _SEEDS,
         ),
         stops=StopRules(
-            strings=_stop_strings(wanted.stop),
+            strings=stop_strings(wanted.stop, ("sampling_params", "stop")),
             token_ids=tuple(dict.fromkeys(wanted.stop_token_ids or ())),
             scope=scope_of(params.fullstop),
             include_stop=bool(wanted.no_stop_trim),
@@ -148,23 +148,6 @@ def _logit_bias(biases: dict[str, float]) -> tuple[tuple[int, float], ...]:
                 ("sampling_params", "logit_bias", key), "must be a token id in decimal digits"
             )
     return tuple((int(key), bias) for key, bias in biases.items())
-
-
-def _stop_strings(stop: object) -> tuple[str, ...]:
-    match stop:
-        case None:
-            return ()
-        case str():
-            try:
-                return checked_strings([stop], "sampling_params.stop")
-            except InvalidRequest as error:
-                raise invalid(("sampling_params", "stop"), error.reason) from None
-        case list():
-            return checked_strings(stop, "sampling_params.stop")
-        case _:
-            raise invalid(
-                ("sampling_params", "stop"), "must be a string, a list of strings or null"
-            )
 
 
 def _refuse_unsupported(params: GenerateParams) -> None:

@@ -9,8 +9,8 @@ from pydantic import Field, RootModel
 
 from api.answers import DEFERRED, AnswerModel, FullstopReport
 from api.body import WireModel
-from api.content import STOPS
 from api.extension import FullstopOptions
+from api.stops import STOPS
 
 MAX_PROMPTS = 128
 
