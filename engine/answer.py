@@ -4,21 +4,16 @@ The only place where a ``StopInfo`` is made. Pure: knows no MLX, no thread, no c
 thread feeds it one token id at a time and sends on what it has written to ``events``.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from uuid import uuid4
 
+from engine.calls import CallParser, OpenCalls
 from engine.channels import Splitter, Switch
-from engine.chat import ToolCall
 from engine.detokenizer import Detokenizer
-from engine.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from engine.events import Event, TextDelta, ThinkingDelta
 from engine.stopping.matcher import Match, StopMatcher
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.vocabulary import Vocabulary
-
-CallParser = Callable[[str, str | None], list[tuple[str, str]]]
-"""From a call's raw text, and the name its tag gave, to (name, JSON); raises ``ValueError``."""
 
 _SCOPES = {
     StopScope.TEXT: frozenset({Channel.TEXT}),
@@ -52,7 +47,6 @@ class AnswerBuilder:
         events: What is to be sent on; the caller takes and clears it.
         count: Tokens fed so far.
         thinking_tokens: Those of them that belong to reasoning.
-        unfinished_call: Raw text of a tool call that the end cut short.
         vocabulary: What token ids stand for.
         piece: The text that the last token completed.
         residue: The text that appeared only when the detokenizer was finalised.
@@ -71,7 +65,6 @@ class AnswerBuilder:
         self.events: list[Event] = []
         self.count = 0
         self.thinking_tokens = 0
-        self.unfinished_call = ""
         self.piece = ""
         self.residue = ""
         self.vocabulary = vocabulary
@@ -80,7 +73,7 @@ class AnswerBuilder:
         self._rules = rules
         self._limits = limits
         self._most = limits.most
-        self._parse_calls = parse_calls
+        self._calls = OpenCalls(parse_calls)
         self._scope = _SCOPES[rules.scope]
         self._stop_ids = frozenset(rules.token_ids)
         self._special_stops = _special_stops(rules, vocabulary)
@@ -90,10 +83,6 @@ class AnswerBuilder:
         self._boundary_ids = splitter.boundary_ids
         self._lengths = dict.fromkeys(Channel, 0)
         self._strips_space = False
-        self._tool_text: list[str] = []
-        self._tool_name: str | None = None
-        self._calls = 0
-        self._call_is_fresh = False
         self._match: Match | None = None
         self._matcher: StopMatcher | None = None
         self._channel = splitter.channel
@@ -124,9 +113,14 @@ class AnswerBuilder:
         if thinks:
             self.thinking_tokens += 1
         if ending is None and self._match is None and self.count < self._most:
-            self._call_is_fresh = False
+            self._calls.is_fresh = False
             return None
         return self._decide(token_id, ending, value, is_armed)
+
+    @property
+    def unfinished_call(self) -> str:
+        """Raw text of a tool call that the end cut short."""
+        return self._calls.unfinished
 
     @property
     def channel(self) -> Channel:
@@ -223,7 +217,7 @@ class AnswerBuilder:
         elif channel is Channel.THINKING:
             self.events.append(ThinkingDelta(text))
         else:
-            self._tool_text.append(text)
+            self._calls.add(text)
 
     # -- channels --------------------------------------------------------------------------
 
@@ -248,7 +242,7 @@ class AnswerBuilder:
             self._flush_held()
             self._enter(switch.to)
         self._strips_space = switch.strips_space
-        self._tool_name = switch.tool_name
+        self._calls.name = switch.tool_name
 
     def _enter(self, channel: Channel) -> None:
         self._channel = channel
@@ -268,24 +262,15 @@ class AnswerBuilder:
         return bool(stray)
 
     def _close_call(self, *, may_parse: bool) -> str:
-        """Parse the call whose text is complete; return that text if it cannot be parsed."""
+        """End the open call, if there is one; return its text if it cannot be parsed."""
         if self._channel is not Channel.TOOL:
             return ""
-        raw = "".join(self._tool_text)
-        self._tool_text.clear()
         if not may_parse:
-            self.unfinished_call = raw
+            self._calls.cut()
             return ""
-        try:
-            calls = self._parse_calls(raw, self._tool_name)
-        except ValueError:
-            return raw
-        for number, (name, arguments) in enumerate(calls):
-            call = ToolCall(uuid4().hex[:24], name, arguments)
-            self.events.append(ToolCallDelta(self._calls, call, "" if number else raw))
-            self._calls += 1
-            self._call_is_fresh = True
-        return ""
+        events, stray = self._calls.close()
+        self.events += events
+        return stray
 
     # -- deciding --------------------------------------------------------------------------
 
@@ -315,7 +300,7 @@ class AnswerBuilder:
         match = self._match
         at_limit = self.count >= self._most
         kind: StopKind
-        if self._call_is_fresh or (ending is StopKind.EOS and self._calls and not at_limit):
+        if self._calls.is_fresh or (ending is StopKind.EOS and self._calls.count and not at_limit):
             kind = StopKind.TOOL_CALL
         elif match is not None:
             kind = StopKind.STOP_STRING

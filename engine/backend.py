@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from engine.answer import CallParser
+from engine.calls import CallParser
 from engine.channels import ChannelFormat
 from engine.detokenizer import Detokenizer
 from engine.events import TokenStats

@@ -25,8 +25,8 @@ from mlx_lm.models.cache import (
 from mlx_lm.utils import load as mlx_load
 
 from engine import prompts, sampling
-from engine.answer import CallParser
 from engine.backend import Prompt, PromptCacheUse, Step
+from engine.calls import CallParser
 from engine.channels import ChannelFormat
 from engine.constraints import Constraints
 from engine.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer

@@ -1,0 +1,62 @@
+"""Collects the text of tool calls while they are written and parses each when it is complete.
+
+Pure; belongs to the thread that feeds it.
+"""
+
+from collections.abc import Callable
+from uuid import uuid4
+
+from engine.chat import ToolCall
+from engine.events import ToolCallDelta
+
+CallParser = Callable[[str, str | None], list[tuple[str, str]]]
+"""From a call's raw text, and the name its tag gave, to (name, JSON); raises ``ValueError``."""
+
+
+class OpenCalls:
+    """The tool calls of one answer.
+
+    Attributes:
+        count: Calls that are complete.
+        is_fresh: Whether the last token completed one; the caller clears it.
+        name: The name that the tag of the open call gave.
+        unfinished: Raw text of a call that the end cut short.
+    """
+
+    __slots__ = ("_parse", "_text", "count", "is_fresh", "name", "unfinished")
+
+    def __init__(self, parse: CallParser) -> None:
+        self._parse = parse
+        self._text: list[str] = []
+        self.count = 0
+        self.is_fresh = False
+        self.name: str | None = None
+        self.unfinished = ""
+
+    def add(self, text: str) -> None:
+        """Take more of the open call's text."""
+        self._text.append(text)
+
+    def close(self) -> tuple[list[ToolCallDelta], str]:
+        """Parse what was collected; return its calls, or the text itself where it is none."""
+        raw = self._taken()
+        try:
+            parsed = self._parse(raw, self.name)
+        except ValueError:
+            return [], raw
+        events = []
+        for number, (name, arguments) in enumerate(parsed):
+            call = ToolCall(uuid4().hex[:24], name, arguments)
+            events.append(ToolCallDelta(self.count, call, "" if number else raw))
+            self.count += 1
+            self.is_fresh = True
+        return events, ""
+
+    def cut(self) -> None:
+        """Keep what was collected as a call that never became complete."""
+        self.unfinished = self._taken()
+
+    def _taken(self) -> str:
+        raw = "".join(self._text)
+        self._text.clear()
+        return raw
