@@ -12,13 +12,22 @@ from typing import Protocol
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.errors import EngineError
-from engine.events import Event, Finished, TextDelta, ThinkingDelta, Timing, Usage
+from engine.events import (
+    Event,
+    Finished,
+    TextDelta,
+    ThinkingDelta,
+    Timing,
+    TokenTrace,
+    Usage,
+)
 from engine.generation import Generation, merged
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
 from engine.stopping.record import StopInfo, StopKind
 from ui.viewmodels.asking import request_for
 from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.inspector.traces import RunTrace, Traces
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.runs import Run, RunState
 from ui.viewmodels.storing import ConversationStore, MemoryConversationStore
@@ -67,9 +76,12 @@ class ChatSession(QObject):
         conversation: Conversation,
         parent: QObject | None = None,
         store: ConversationStore | None = None,
+        traces: Traces | None = None,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
+        self._traces = traces
+        self._trace: RunTrace | None = None
         self._store = store or MemoryConversationStore()
         self._answer_message: ChatMessage | None = None
         self._is_unkept = False
@@ -171,6 +183,8 @@ class ChatSession(QObject):
             run.text, run.thinking = continued.text, continued.thinking
             run.thinking_s, run.continued_chars = continued.thinking_s, len(continued.text)
         request = request_for(conversation, model, question, run.text)
+        if self._traces is not None:
+            request = self._traces.traced(request)
         is_first = not any(m.parent is question for m in conversation.tree)
         answer = ChatMessage("assistant", run=run)
         conversation.tree.add(answer, question)
@@ -199,6 +213,8 @@ class ChatSession(QObject):
             await self._store.settled()
             self._generation = await self._engine.generate(request)
             run.prompt_total = self._generation.prompt_tokens
+            if self._traces is not None:
+                self._trace = self._traces.begin(run.id, self._generation)
             if run.is_cancelling:
                 self._generation.cancel()
             async for batch in self._generation.batches():
@@ -219,8 +235,7 @@ class ChatSession(QObject):
         run = self._run
         if run is None or not self._arrived:
             return
-        events = merged(list(self._arrived))
-        self._arrived.clear()
+        events = self._shown_events()
         self._is_unkept = True
         state_before, progress_before = run.state, run.prompt_processed
         for event in events:
@@ -235,6 +250,18 @@ class ChatSession(QObject):
         if (run.state, run.prompt_processed) != (state_before, progress_before):
             self.run_changed.emit(run)
 
+    def _shown_events(self) -> list[Event]:
+        """Take what has arrived; what is only recorded goes to the run's trace."""
+        arrived = list(self._arrived)
+        self._arrived.clear()
+        trace = self._trace
+        if trace is None:
+            return merged(arrived)
+        for event in arrived:
+            trace.take(event)
+        # A token's trace stands between two pieces of text, which could not be joined else.
+        return merged([event for event in arrived if not isinstance(event, TokenTrace)])
+
     def _end(self, run: Run) -> None:
         if not run.is_over:
             # The reading task itself was cut off (the loop is closing): say so and keep the text.
@@ -242,7 +269,7 @@ class ChatSession(QObject):
         self._ticks.stop()
         self._keeps.stop()
         answer = self._answer_message
-        self._generation = self._run = self._answer_message = None
+        self._generation = self._run = self._answer_message = self._trace = None
         if answer is not None:
             answer.text = run.text
             self._store.save_messages(self.conversation, [answer])

@@ -11,6 +11,7 @@ from engine.service import Engine
 from ui.viewmodels.chat import ChatSession
 from ui.viewmodels.conversation_list import ConversationList
 from ui.viewmodels.conversations import Conversation, ConversationSettings
+from ui.viewmodels.inspector.traces import Traces
 from ui.viewmodels.library import Library
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.model_state import ModelState
@@ -34,11 +35,12 @@ class OpenConversation(QObject):
         engine: Engine,
         conversation: Conversation,
         store: ConversationStore,
+        traces: Traces,
         parent: QObject,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
-        self.session = ChatSession(engine, conversation, self, store)
+        self.session = ChatSession(engine, conversation, self, store, traces)
         self.stops = StopListModel(conversation.stops, self)
         self.shown_run: Run | None = None
         self.stops.edited.connect(self._keep_stops)
@@ -71,6 +73,7 @@ class Workspace(QObject):
     ) -> None:
         super().__init__(parent)
         self._engine = engine
+        self.traces = Traces(self)
         self._open: dict[str, OpenConversation] = {}
         self.model = ModelState(engine, self)
         self.server = None if server is None else ServerSwitch(server, self)
@@ -271,7 +274,7 @@ class Workspace(QObject):
     def _opened(self, conversation: Conversation) -> OpenConversation:
         opened = self._open.get(conversation.id)
         if opened is None:
-            opened = OpenConversation(self._engine, conversation, self.store, self)
+            opened = OpenConversation(self._engine, conversation, self.store, self.traces, self)
             if self.model.stage == "ready":
                 opened.stops.set_tokenizer(self._engine.tokenize)
             repaint = lambda *_: self.conversations.changed(conversation)  # noqa: E731

@@ -1,0 +1,1 @@
+"""What the Stop Inspector shows, without widgets. Main thread unless a module says otherwise."""

@@ -1,0 +1,172 @@
+"""How near each stop came: the longest beginning that occurred, and what only looks like it.
+
+Pure; any thread. Looks at the text, not at the matcher's states, so that a beginning that came
+and went within one token is found as well.
+"""
+
+import re
+from dataclasses import dataclass
+
+from engine.stopping.record import Channel, StopKind
+from engine.stopping.rules import StopScope
+from ui.viewmodels.inspector.tape import CHANNEL_NAMES, Tape
+from ui.visible import quoted
+
+MAX_MISSES = 20
+_AROUND_CHARS = 24
+_SCOPES = {
+    StopScope.TEXT: (Channel.TEXT,),
+    StopScope.TEXT_AND_THINKING: (Channel.TEXT, Channel.THINKING),
+    StopScope.ALL: tuple(Channel),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A place where a stop nearly matched.
+
+    Attributes:
+        channel: Where.
+        offset: Code points of that channel's text before it.
+        before: The text before it.
+        text: What looks like the stop.
+        after: The text after it.
+        why: Why it is no match, in words.
+    """
+
+    channel: Channel
+    offset: int
+    before: str
+    text: str
+    after: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReport:
+    """What became of one stop string.
+
+    Attributes:
+        number: From 1, its place in the list.
+        rule: The string.
+        prefix: Its longest beginning that occurred where it is looked for.
+        count: How often that occurred.
+        is_match: Whether it ended the answer.
+        outcome: The result in words.
+        misses: Where it came near, at most ``MAX_MISSES``.
+    """
+
+    number: int
+    rule: str
+    prefix: str
+    count: int
+    is_match: bool
+    outcome: str
+    misses: tuple[NearMiss, ...]
+
+
+def rule_reports(tape: Tape) -> list[RuleReport]:
+    """Return a report for each stop string of a run."""
+    texts = {channel: tape.channel_text(channel) for channel in Channel}
+    scope = _SCOPES[tape.rules.scope]
+    return [
+        _report(tape, number, rule, texts, scope)
+        for number, rule in enumerate(tape.rules.strings, 1)
+    ]
+
+
+def _report(
+    tape: Tape, number: int, rule: str, texts: dict[Channel, str], scope: tuple[Channel, ...]
+) -> RuleReport:
+    stop = tape.stop
+    is_match = (
+        stop is not None and stop.kind is StopKind.STOP_STRING and stop.rule_index == number - 1
+    )
+    length = max(_longest_prefix(rule, texts[channel]) for channel in scope)
+    if is_match:
+        length = len(rule)
+    prefix = rule[:length]
+    count = sum(texts[channel].count(prefix) for channel in scope) if prefix else 0
+    misses: list[NearMiss] = []
+    for channel in Channel:
+        text = texts[channel]
+        if channel in scope:
+            if prefix and length < len(rule):
+                misses += _broken_off(channel, text, rule, prefix)
+            misses += _look_alikes(channel, text, rule)
+        else:
+            why = f"In the {CHANNEL_NAMES[channel].lower()}, where stops do not count."
+            misses += [_miss(channel, text, p, len(rule), why) for p in _places(text, rule)]
+    misses.sort(key=lambda miss: (list(Channel).index(miss.channel), miss.offset))
+    if is_match and stop is not None and stop.token_index is not None:
+        outcome = f"Ended the answer at token {stop.token_index + 1:,}"
+    elif length == len(rule):
+        outcome = "Occurred, but did not end the answer"
+    elif length:
+        outcome = f"{length} of {len(rule)} characters, {_times(count)}"
+    else:
+        outcome = "Its first character never came"
+    return RuleReport(number, rule, prefix, count, is_match, outcome, tuple(misses[:MAX_MISSES]))
+
+
+def _longest_prefix(rule: str, text: str) -> int:
+    """Return how many of a rule's first characters occur together; by halving the distance."""
+    low, high = 0, len(rule)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if rule[:middle] in text:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _broken_off(channel: Channel, text: str, rule: str, prefix: str) -> list[NearMiss]:
+    found: list[NearMiss] = []
+    wanted = quoted(rule[len(prefix)])
+    for place in _places(text, prefix):
+        end = place + len(prefix)
+        came = quoted(text[end]) if end < len(text) else "the end"
+        why = f"{wanted} was to follow, {came} came."
+        found.append(_miss(channel, text, place, len(prefix), why))
+    return found
+
+
+def _look_alikes(channel: Channel, text: str, rule: str) -> list[NearMiss]:
+    """Return where a rule occurs but for case and white space."""
+    letters = [re.escape(char) for char in rule if not char.isspace()]
+    if len(letters) < 2:
+        return []
+    found: list[NearMiss] = []
+    for match in re.finditer(r"\s*".join(letters), text, re.IGNORECASE):
+        if match.group() == rule.strip():
+            if rule in text:
+                continue
+            why = "White space before or after it differs."
+        elif match.group().casefold() == rule.strip().casefold():
+            why = "Upper and lower case differ."
+        else:
+            why = "White space inside it differs."
+        found.append(_miss(channel, text, match.start(), len(match.group()), why))
+        if len(found) == MAX_MISSES:
+            break
+    return found
+
+
+def _places(text: str, part: str) -> list[int]:
+    found: list[int] = []
+    place = text.find(part)
+    while place >= 0 and len(found) < MAX_MISSES:
+        found.append(place)
+        place = text.find(part, place + 1)
+    return found
+
+
+def _miss(channel: Channel, text: str, place: int, length: int, why: str) -> NearMiss:
+    end = place + length
+    before, after = text[max(0, place - _AROUND_CHARS) : place], text[end : end + _AROUND_CHARS]
+    return NearMiss(channel, place, before, text[place:end], after, why)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
