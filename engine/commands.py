@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -63,7 +62,6 @@ class Load:
     folder: Path
     reply: Reply | None
     cancels_running: bool
-    on_phase: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +81,14 @@ class CountTokens:
 
 
 @dataclass(frozen=True, slots=True)
+class RenderPrompt:
+    """Render a request and answer the (id, text) pairs of its tokens."""
+
+    request: GenerationRequest
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
 class Tokenize:
     """Answer the (id, text) pairs of plain text."""
 
@@ -95,7 +101,7 @@ class Shutdown:
     """Cancel everything and end the thread."""
 
 
-Command = Submit | Cancel | Load | Unload | CountTokens | Tokenize | Shutdown
+Command = Submit | Cancel | Load | Unload | CountTokens | RenderPrompt | Tokenize | Shutdown
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from engine.commands import (
     CountTokens,
     EngineStatus,
     Load,
+    RenderPrompt,
     Reply,
     Shutdown,
     Submit,
@@ -111,6 +112,13 @@ class Engine:
         self._send(CountTokens(request, reply))
         count: int = await reply.future
         return count
+
+    async def prompt_pieces(self, request: GenerationRequest) -> tuple[tuple[int, str], ...]:
+        """Return the (id, text) pairs of a request's whole prompt; raises as ``generate`` does."""
+        reply = Reply.here()
+        self._send(RenderPrompt(request, reply))
+        pieces: tuple[tuple[int, str], ...] = await reply.future
+        return pieces
 
     async def tokenize(self, text: str) -> tuple[tuple[int, str], ...]:
         """Return the (id, text) pairs into which the model's tokenizer cuts plain text."""

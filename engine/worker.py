@@ -9,7 +9,7 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -20,6 +20,7 @@ from engine.commands import (
     CountTokens,
     EngineStatus,
     Load,
+    RenderPrompt,
     Reply,
     Shutdown,
     Submit,
@@ -33,6 +34,7 @@ from engine.scheduler import Limits, Scheduler, cause_of, refusal
 from engine.stopping.record import StopKind
 
 _log = logging.getLogger(__name__)
+_ASKING = (Load, Unload, CountTokens, RenderPrompt, Tokenize)
 
 
 class EngineThread:
@@ -137,8 +139,10 @@ class EngineThread:
                 self._change_model()
             case CountTokens():
                 self._answer(command.reply, lambda b: len(b.render(command.request).tokens))
+            case RenderPrompt():
+                self._answer(command.reply, lambda b: _pieces(b, b.render(command.request).tokens))
             case Tokenize():
-                self._answer(command.reply, lambda b: _pieces(b, command.text))
+                self._answer(command.reply, lambda b: _pieces(b, b.tokenize(command.text)))
             case Shutdown():
                 raise AssertionError("served by the loop")
             case _:
@@ -242,10 +246,13 @@ class EngineThread:
         for command in left:
             if isinstance(command, Submit):
                 settle(command.generation, why)
-            elif isinstance(command, (Load, Unload, CountTokens, Tokenize)) and command.reply:
+            elif (
+                isinstance(command, (Load, Unload, CountTokens, RenderPrompt, Tokenize))
+                and command.reply
+            ):
                 command.reply.send(why)
 
 
-def _pieces(backend: Backend, text: str) -> tuple[tuple[int, str], ...]:
-    vocabulary = backend.vocabulary
-    return tuple((token, vocabulary.text_of(token)) for token in backend.tokenize(text))
+def _pieces(backend: Backend, tokens: Sequence[int]) -> tuple[tuple[int, str], ...]:
+    text_of = backend.vocabulary.text_of
+    return tuple((token, text_of(token)) for token in tokens)

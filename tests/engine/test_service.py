@@ -461,3 +461,17 @@ def test_a_request_given_up_before_a_change_of_model_never_runs(tmp_path: Path) 
         await engine.aclose()
 
     run(play())
+
+
+def test_the_whole_prompt_can_be_seen_token_by_token(engine: Engine) -> None:
+    request = GenerationRequest((Message("system", "Be brief."), Message("user", "Hi")))
+
+    async def look() -> tuple[tuple[tuple[int, str], ...], int]:
+        return await engine.prompt_pieces(request), await engine.count_tokens(request)
+
+    pieces, count = run(look())
+    assert len(pieces) == count
+    text = "".join(piece for _, piece in pieces)
+    assert text.startswith(
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>"
+    )
