@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, assert_never
 
 from api.anthropic.requirements import constraint_of, tool_choice_of, wants_report
@@ -17,7 +18,7 @@ from api.anthropic.wire import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from api.errors import ApiError, ErrorKind, FieldPath, invalid, unsupported
+from api.errors import ApiError, ErrorKind, FieldPath, failure_of, invalid, unsupported
 from api.extension import report_to_wire, scope_of
 from api.sampling import nucleus
 from engine.chat import Message, Tool, ToolCall
@@ -45,6 +46,10 @@ def request_from_wire(params: MessageCreateParams, *, strict: bool = False) -> G
         InvalidRequest: A stop sequence is wrong; the message names its index.
     """
     prompt = prompt_from_wire(params)
+    if only_warms(params) and params.stream:
+        raise invalid(
+            ("stream",), "is of no use with max_tokens 0, which reads the prompt and says nothing"
+        )
     top_p, top_k = nucleus(params.top_p, params.top_k)
     return GenerationRequest(
         messages=prompt.messages,
@@ -58,7 +63,8 @@ def request_from_wire(params: MessageCreateParams, *, strict: bool = False) -> G
             token_ids=tuple(dict.fromkeys(params.stop_token_ids or ())),
             scope=scope_of(params.fullstop),
         ),
-        max_tokens=params.max_tokens,
+        # To read a whole prompt is to sample a token.
+        max_tokens=max(params.max_tokens, 1),
     )
 
 
@@ -87,6 +93,11 @@ def allows_parallel_calls(params: CountTokensParams) -> bool:
     """Whether an answer may call more than one tool."""
     choice = params.tool_choice
     return choice is None or not choice.disable_parallel_tool_use
+
+
+def only_warms(params: CountTokensParams) -> bool:
+    """Whether a request only wants its prompt in the cache, and no answer."""
+    return isinstance(params, MessageCreateParams) and params.max_tokens == 0
 
 
 def shows_thinking(params: CountTokensParams) -> bool:
@@ -252,13 +263,19 @@ def response_to_wire(
         params: The request.
         finished: The last event.
     """
+    if only_warms(params) and failure_of(finished) is None:
+        finished = replace(
+            finished,
+            stop=StopInfo(StopKind.MAX_TOKENS),
+            usage=replace(finished.usage, output_tokens=0, thinking_tokens=0),
+        )
     stop_reason, stop_sequence = stop_to_wire(finished.stop)
     message: dict[str, Any] = {
         "id": message_id,
         "type": "message",
         "role": "assistant",
         "model": model,
-        "content": _content(events, params),
+        "content": [] if only_warms(params) else _content(events, params),
         "stop_reason": stop_reason,
         "stop_sequence": stop_sequence,
         "usage": usage_to_wire(finished.usage),

@@ -121,7 +121,7 @@ class CountTokensParams(WireModel):
 class MessageCreateParams(CountTokensParams):
     """``POST /v1/messages``."""
 
-    max_tokens: int = Field(ge=1)
+    max_tokens: int = Field(ge=0, description="0 reads the prompt into the cache, no more")
     # Items are checked by the rule that all surfaces share, which names the index.
     stop_sequences: Annotated[list[Any] | None, STOP_LIST] = None
     stream: bool | None = None
