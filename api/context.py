@@ -9,7 +9,9 @@ from aiohttp import web
 from api.config import ServerConfig
 from api.errors import ApiError, ErrorKind
 from api.metrics import Metrics
+from engine.errors import NoModel
 from engine.generation import Generation
+from engine.models import ModelInfo
 from engine.service import Engine
 
 
@@ -82,6 +84,21 @@ def request_id_of(request: web.Request) -> str:
 def new_id(prefix: str) -> str:
     """Return a fresh identifier such as ``msg_01ab…``."""
     return f"{prefix}{uuid4().hex}"
+
+
+async def loaded_model(service: Service) -> ModelInfo:
+    """Return the model that answers; one that is being loaded is waited for.
+
+    Raises:
+        NoModel: None is loaded.
+    """
+    if service.engine.model is None:
+        # Answered once a load that is under way has ended, and refused where there is none.
+        await service.engine.tokenize("")
+    model = service.engine.model
+    if model is None:
+        raise NoModel("no model is loaded")
+    return model
 
 
 def check_model(service: Service, asked: str) -> None:

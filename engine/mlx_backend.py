@@ -5,6 +5,7 @@ them. mlx-lm is given no stops and no limits: ending an answer is decided elsewh
 """
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -85,7 +86,6 @@ class MlxBackend:
         self._prompt_cache = LRUPromptCache(max_size=_CACHED_PROMPTS, max_bytes=cache_bytes)
         self.cache_use = PromptCacheUse()
         self._eos = sorted(vocabulary.eos)
-        self._stats_stream = mx.new_stream(mx.default_device())
         # A cache that cannot be cut back is kept at the end of the prompt as well, because
         # the next turn seldom repeats a cut answer token by token.
         self._keeps_prompts = not can_trim_prompt_cache(make_prompt_cache(model))
@@ -207,7 +207,7 @@ class MlxBackend:
         """Say how likely the tokens of one step were."""
         # A stream of its own: the next step is already under way on the batch's stream, and
         # waiting for it would undo the overlap of device and Python.
-        with mx.stream(self._stats_stream):
+        with mx.stream(_stats_stream()):
             return sampling.token_stats(sampled, self._eos, count)
 
     def leave(self, row: int) -> None:
@@ -247,6 +247,12 @@ class MlxBackend:
             # A stream that outlives its thread can abort the process at exit.
             mx.synchronize()
             mx.clear_streams()
+
+
+@functools.cache
+def _stats_stream() -> Any:
+    """Return the stream of likelihoods: one for all models, since each costs a thread for good."""
+    return mx.new_thread_local_stream(mx.default_device())
 
 
 def _call(item: Any) -> tuple[str, str]:

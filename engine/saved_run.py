@@ -111,6 +111,15 @@ def from_json(text: str) -> Recording:
     )
 
 
+def question_of(text: str) -> str:
+    """Return the question that a saved run was the answer to; empty if the file has none."""
+    try:
+        question = json.loads(text)["question"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return question if isinstance(question, str) else ""
+
+
 class _Fields:
     """Reads a JSON object's fields and names the place of what is wrong."""
 

@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from api.body import parsed
-from api.context import Service, check_model, service_of
+from api.context import Service, check_model, loaded_model, service_of
 from api.errors import ApiError, ErrorKind, invalid
 from api.extension import is_report_wanted
 from api.json_text import json_text
@@ -16,7 +16,6 @@ from api.ollama.stream import AnswerEncoder
 from api.ollama.wire import AnswerParams, ChatParams, GenerateParams, ShowParams
 from api.running import batches_of, collected, running
 from api.sse import stream
-from engine.errors import NoModel
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
 
@@ -41,7 +40,7 @@ async def _answered(
     request: web.Request, params: AnswerParams, wanted: GenerationRequest | None, *, is_chat: bool
 ) -> web.StreamResponse:
     service = service_of(request)
-    model = _model_for(service, params)
+    model = await _model_for(service, params)
     encoder = AnswerEncoder(
         model=params.model if models.is_named(params.model, model) else models.tagged(model.id),
         created_at=models.time_text(datetime.now(UTC)),
@@ -65,8 +64,8 @@ async def _answered(
     return _json(encoder.whole(events, finished))
 
 
-def _model_for(service: Service, params: AnswerParams) -> ModelInfo:
-    model = _loaded(service)
+async def _model_for(service: Service, params: AnswerParams) -> ModelInfo:
+    model = await loaded_model(service)
     asked = model.id if models.is_named(params.model, model) else params.model
     check_model(service, asked)
     if params.think and not model.can_think:
@@ -92,7 +91,7 @@ async def show(request: web.Request) -> web.StreamResponse:
     asked = params.model or params.name
     if not asked:
         raise invalid(("model",), "Field required")
-    model = _loaded(service_of(request))
+    model = await loaded_model(service_of(request))
     if not models.is_named(asked, model):
         raise ApiError(
             ErrorKind.NOT_FOUND, f"model '{asked}' not found; GET /api/tags lists what is loaded"
@@ -103,13 +102,6 @@ async def show(request: web.Request) -> web.StreamResponse:
 async def version(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /api/version``."""
     return _json({"version": models.API_VERSION})
-
-
-def _loaded(service: Service) -> ModelInfo:
-    model = service.engine.model
-    if model is None:
-        raise NoModel("no model is loaded")
-    return model
 
 
 def _json(body: dict[str, Any]) -> web.Response:

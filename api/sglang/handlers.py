@@ -5,7 +5,7 @@ import asyncio
 from aiohttp import web
 
 from api.body import parsed
-from api.context import Service, new_id, service_of
+from api.context import Service, loaded_model, new_id, service_of
 from api.errors import failure_of, from_engine
 from api.extension import is_report_wanted
 from api.json_text import json_text
@@ -16,9 +16,8 @@ from api.sglang.output import Output
 from api.sglang.stream import GenerateEncoder
 from api.sglang.wire import GenerateParams
 from api.sse import stream
-from engine.errors import InvalidRequest, NoModel
+from engine.errors import InvalidRequest
 from engine.generation import Generation
-from engine.models import ModelInfo
 from engine.request import GenerationRequest
 from engine.stopping.rules import StopRules
 
@@ -79,7 +78,7 @@ def _answer_id(asked: str | list[str] | None, index: int, count: int) -> str:
 
 async def get_model_info(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /get_model_info``; no path of this computer is told."""
-    model = _model(service_of(request))
+    model = await loaded_model(service_of(request))
     body = {
         "model_path": model.id,
         "tokenizer_path": model.id,
@@ -95,7 +94,7 @@ async def get_model_info(request: web.Request) -> web.StreamResponse:
 async def health_generate(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /health_generate``: 200 once the model has sampled a token."""
     service = service_of(request)
-    model = _model(service)
+    model = await loaded_model(service)
     probe = GenerationRequest(
         prompt=(model.eos[0].token_id if model.eos else 0,),
         stops=StopRules(ignore_eos=True),
@@ -104,10 +103,3 @@ async def health_generate(request: web.Request) -> web.StreamResponse:
     async with running(service, [probe]) as [generation]:
         await _read(generation, Output(""))
     return web.Response()
-
-
-def _model(service: Service) -> ModelInfo:
-    model = service.engine.model
-    if model is None:
-        raise NoModel("no model is loaded")
-    return model

@@ -15,7 +15,7 @@ from engine.errors import (
     QueueFull,
 )
 from engine.events import Event, Finished, PromptProgress, TextDelta, ThinkingDelta
-from engine.request import GenerationRequest, Sampling
+from engine.request import GenerationRequest, Sampling, TraceLevel
 from engine.scheduler import Limits
 from engine.service import Engine
 from engine.stopping.record import StopKind
@@ -475,3 +475,24 @@ def test_the_whole_prompt_can_be_seen_token_by_token(engine: Engine) -> None:
     assert text.startswith(
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>"
     )
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
+def test_loading_models_again_and_again_leaves_no_thread_behind(demo_model_path: Path) -> None:
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    async def load_often() -> list[int]:
+        engine = Engine()
+        counts = []
+        for _ in range(5):
+            await engine.load(demo_model_path)
+            message = Message("user", "Count from 1 to 3")
+            request = GenerationRequest((message,), max_tokens=3, trace=TraceLevel.FULL)
+            await (await engine.generate(request)).collect()
+            counts.append(threads())
+        await engine.aclose()
+        return counts
+
+    counts = run(load_often())
+    assert counts[-1] <= counts[1]
