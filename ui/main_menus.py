@@ -81,6 +81,7 @@ class MainMenus:
         panel.setText("&Stop Panel")
         panel.setShortcut("Ctrl+I")
         menu.addAction(panel)
+        _add(menu, "Stop &Inspector…", window.show_inspector, "Ctrl+Shift+I")
         _add(menu, "&Write a Message", window.chat.focus_composer, "Ctrl+L")
         menu.addSeparator()
         AppearanceMenu(menu.addMenu("&Appearance"), window.theme, window.preferences)

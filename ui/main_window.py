@@ -25,6 +25,7 @@ from PySide6.QtWidgets import QFileDialog, QMainWindow, QSplitter
 
 from engine.service import Engine
 from ui import icons
+from ui.inspector.window import InspectorWindow
 from ui.main_menus import MainMenus
 from ui.panels.about import about_box
 from ui.panels.chat_panel import ChatPanel
@@ -35,6 +36,7 @@ from ui.panels.shortcuts import ShortcutsDialog
 from ui.panels.sidebar import Sidebar
 from ui.panels.stop_panel import WIDTH_PX, StopPanel
 from ui.theme import Theme
+from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.preferences import Preferences, PreferencesState
 from ui.viewmodels.server import ServerControl, ServerSwitch
 from ui.viewmodels.server_desk import ServerDesk
@@ -80,6 +82,8 @@ class MainWindow(QMainWindow):
         switch = self.workspace.server
         self.desk = None if desk is None or switch is None else desk(switch)
         self.server_window: ServerWindow | None = None
+        self.inspector = Inspector(engine, self.workspace, self)
+        self.inspector_window: InspectorWindow | None = None
         self.undo_group = QUndoGroup(self)
         self._lay_out()
         self._menus = MainMenus(self)
@@ -117,11 +121,20 @@ class MainWindow(QMainWindow):
         self.server_window.raise_()
         self.server_window.activateWindow()
 
+    def show_inspector(self) -> None:
+        """Show the Stop Inspector at the run that this window shows."""
+        if self.inspector_window is None:
+            self.inspector_window = InspectorWindow(self.theme, self.inspector, self)
+        self.inspector_window.show()
+        self.inspector_window.raise_()
+        self.inspector_window.activateWindow()
+
     async def finish(self) -> None:
         """End answers and server, and wait until nothing is under way."""
         if self.desk is not None:
             self.desk.end()
         await self.workspace.finish()
+        await self.inspector.finish()
         if self.desk is not None:
             await self.desk.finish()
         if self.server_window is not None:
@@ -149,8 +162,9 @@ class MainWindow(QMainWindow):
             event.ignore()
             self.hide()
             return
-        if self.server_window is not None:
-            self.server_window.close()
+        for other in (self.server_window, self.inspector_window):
+            if other is not None:
+                other.close()
         self.workspace.cancel_all()
         super().closeEvent(event)
         self.closed.emit()
@@ -178,6 +192,7 @@ class MainWindow(QMainWindow):
         self.chat.sidebar_toggled.connect(self.toggle_sidebar)
         self.chat.stop_panel_toggled.connect(self.stop_panel.toggleViewAction().trigger)
         self.chat.stops_wanted.connect(self.stop_panel.show)
+        self.stop_panel.verdict.inspector_wanted.connect(self.show_inspector)
         self.preferences.changed.connect(self._apply)
         for card in self.findChildren(ServerCard):
             card.details.setVisible(self.desk is not None)

@@ -139,6 +139,11 @@ QComboBox QAbstractItemView {
     selection-background-color: $accent; selection-color: $on_accent;
 }
 
+QTextEdit[kind="page"] {
+    background: $raised; border: 1px solid $line; border-radius: 8px; padding: 2px;
+    selection-background-color: $accent; selection-color: $on_accent;
+}
+QTextEdit[kind="page"]:focus { border: 1px solid $accent; }
 QTableView[kind="rows"] {
     background: $raised; border: 1px solid $line; border-radius: 8px;
     gridline-color: transparent; selection-background-color: $accent_soft;

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import (
     QFrame,
@@ -40,7 +40,13 @@ _TAIL_CHARS = 60
 
 
 class VerdictView(QWidget):
-    """Shows one run, live while it streams; every state has its own words."""
+    """Shows one run, live while it streams; every state has its own words.
+
+    Signals:
+        inspector_wanted: The run is to be looked at closely.
+    """
+
+    inspector_wanted = Signal()
 
     def __init__(self, theme: Theme, model: ModelState) -> None:
         super().__init__()
@@ -66,7 +72,10 @@ class VerdictView(QWidget):
         self._facts.setLayout(QVBoxLayout())
         self.copy_report = QPushButton("Copy report")
         self.copy_report.setAccessibleName("Copy a report of this run as Markdown")
+        self.inspect = QPushButton("Inspect…")
+        self.inspect.setAccessibleName("Open this run in the Stop Inspector")
         self._lay_out()
+        self.inspect.clicked.connect(self.inspector_wanted)
         self.copy_report.clicked.connect(self._copy)
         theme.changed.connect(self.refresh)
         model.changed.connect(self.refresh)
@@ -94,6 +103,7 @@ class VerdictView(QWidget):
         for part in (self._bar, self._tail_card, self._tiles_row):
             part.hide()
         self.copy_report.setVisible(run is not None and run.is_over)
+        self.inspect.setVisible(run is not None)
         self._new_facts()
         if run is None:
             self._show_waiting_for_question()
@@ -244,6 +254,7 @@ class VerdictView(QWidget):
         title = QHBoxLayout()
         title.addWidget(label("Why it stopped", "title", weight=QFont.Weight.DemiBold))
         title.addStretch(1)
+        title.addWidget(self.inspect)
         title.addWidget(self.copy_report)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from engine.events import TokenTrace
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules
 from engine.vocabulary import Vocabulary
 from ui.viewmodels.inspector.traces import RunTrace
 from ui.visible import quoted, visible
@@ -47,7 +48,7 @@ class Span:
 
 
 class Tape:
-    """The tokens of a trace at one moment.
+    """The tokens of a trace, or its newest ones, at one moment.
 
     Attributes:
         tokens: The tokens, oldest first.
@@ -55,8 +56,9 @@ class Tape:
         stop: Why the run ended, if it has.
     """
 
-    def __init__(self, trace: RunTrace) -> None:
-        self.tokens: Sequence[TokenTrace] = tuple(trace.tokens)
+    def __init__(self, trace: RunTrace, newest: int | None = None) -> None:
+        tokens = tuple(trace.tokens)
+        self.tokens: Sequence[TokenTrace] = tokens if newest is None else tokens[-newest:]
         self.stop: StopInfo | None = trace.stop
         self.rules = trace.rules
         self.texts = [token.piece for token in self.tokens]
@@ -164,9 +166,9 @@ def _name(token_id: int, vocabulary: Vocabulary | None) -> str:
     return text or f"id {token_id}"
 
 
-def token_words(tape: Tape, row: int) -> str:
+def token_words(token: TokenTrace, rules: StopRules) -> str:
     """Return all that is known of a token, as one line."""
-    token, text = tape.tokens[row], tape.texts[row]
+    text = token.piece
     parts = [f"Token {token.index + 1:,}", f"id {token.token_id}"]
     if token.special is not None:
         parts.append(f"special token {token.special}")
@@ -185,9 +187,7 @@ def token_words(tape: Tape, row: int) -> str:
         parts.append(f"probability {percent(math.exp(stats.logprob))}, rank {stats.rank + 1:,}")
     reached = [
         f"#{number} {count} of {len(rule)}"
-        for number, (count, rule) in enumerate(
-            zip(token.progress, tape.rules.strings, strict=False), 1
-        )
+        for number, (count, rule) in enumerate(zip(token.progress, rules.strings, strict=False), 1)
         if count
     ]
     if reached:

@@ -1,0 +1,55 @@
+"""Recorded runs of a scripted model, as the window records them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.request import TraceLevel
+from engine.service import Engine
+from engine.stopping.rules import StopRules
+from tests.support.asking import request, run
+from tests.support.scripted import Stage
+from ui.viewmodels.inspector.shown_run import ShownRun
+from ui.viewmodels.inspector.traces import Traces
+from ui.viewmodels.runs import Run
+
+Record = Callable[..., ShownRun]
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    """Let the scripted model say something and return the run as it is shown."""
+
+    def run_script(
+        script: list[str | int],
+        *stops: str,
+        rules: StopRules | None = None,
+        level: TraceLevel = TraceLevel.STOPS,
+        max_tokens: int | None = None,
+        **tags: object,
+    ) -> ShownRun:
+        stage = Stage(tmp_path, {"go": script}, **tags)  # type: ignore[arg-type]
+        traces = Traces()
+        traces.level = level
+
+        async def ask() -> ShownRun:
+            engine = Engine(loader=stage.load)
+            await engine.load(tmp_path)
+            asked = request("go", rules=rules or StopRules(stops))
+            if max_tokens is not None:
+                asked = replace(asked, max_tokens=max_tokens)
+            generation = await engine.generate(traces.traced(asked))
+            shown = Run(stops=asked.stops.strings, max_tokens=max_tokens, model_id="scripted")
+            trace = traces.begin(shown.id, generation)
+            async for event in generation.events():
+                shown.apply(event)
+                if trace is not None:
+                    trace.take(event)
+            await engine.aclose()
+            return ShownRun(shown, trace, "go")
+
+        return run(ask())  # type: ignore[no-any-return]
+
+    return run_script

@@ -1,0 +1,85 @@
+"""The tab that shows the prompt as the model read it. Main thread; asks only while it is seen."""
+
+from PySide6.QtGui import QColor, QShowEvent, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
+
+from ui.theme import Theme, fixed_font
+from ui.viewmodels.inspector.inspector import Inspector
+from ui.viewmodels.inspector.shown_run import ShownRun
+from ui.widgets.labels import label
+
+MAX_TOKENS = 20_000
+
+
+class PromptTab(QWidget):
+    """The rendered template: special tokens marked, what the cache gave in grey."""
+
+    def __init__(self, theme: Theme, inspector: Inspector) -> None:
+        super().__init__()
+        self._theme = theme
+        self._inspector = inspector
+        self.note = label("", "muted", 0.95, is_wrapped=True)
+        self.page = QTextEdit()
+        self.page.setProperty("kind", "page")
+        self.page.setReadOnly(True)
+        self.page.setAccessibleName("The prompt as the model read it")
+        self.page.setFont(fixed_font(self.page.font(), 0.95))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 10, 12, 12)
+        layout.setSpacing(8)
+        layout.addWidget(self.note)
+        layout.addWidget(self.page, 1)
+        inspector.prompt_read.connect(self._fill)
+        theme.changed.connect(self._fill)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Forget the prompt of the run before."""
+        self.page.clear()
+        if self.isVisible():
+            self._ask()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Ask for the prompt when somebody looks."""
+        super().showEvent(event)
+        self._ask()
+
+    def _ask(self) -> None:
+        shown = self._inspector.shown
+        if shown is None:
+            self.note.setText("No run is shown.")
+        elif shown.trace is None or shown.trace.request is None:
+            self.note.setText("The prompt of this run was not kept; runs of this session have it.")
+        elif self._inspector.prompt is None:
+            self.note.setText("Reading the prompt …")
+            self._inspector.read_prompt()
+        else:
+            self._fill()
+
+    def _fill(self) -> None:
+        pieces, shown = self._inspector.prompt, self._inspector.shown
+        self.page.clear()
+        if pieces is None:
+            if self._inspector.prompt_problem:
+                self.note.setText(f"It cannot be shown now: {self._inspector.prompt_problem}.")
+            return
+        usage = shown.run.finished.usage if shown and shown.run.finished else None
+        cached = usage.cached_tokens if usage is not None else 0
+        reused = f"; the first {cached:,} were in the cache" if cached else ""
+        self.note.setText(f"{len(pieces):,} tokens{reused}.")
+        vocabulary = shown.trace.vocabulary if shown and shown.trace else None
+        special = vocabulary.special if vocabulary is not None else {}
+        colors = self._theme.colors
+        plain, old, mark = (QTextCharFormat() for _ in range(3))
+        plain.setForeground(QColor(colors.text))
+        old.setForeground(QColor(colors.faint))
+        mark.setForeground(QColor(colors.tool))
+        mark.setBackground(QColor(colors.tool_soft))
+        cursor = QTextCursor(self.page.document())
+        cursor.beginEditBlock()
+        first = max(0, len(pieces) - MAX_TOKENS)
+        if first:
+            cursor.insertText(f"… {first:,} tokens before these\n", old)
+        for place, (token_id, text) in enumerate(pieces[first:], first):
+            form = mark if token_id in special else old if place < cached else plain
+            cursor.insertText(text, form)
+        cursor.endEditBlock()

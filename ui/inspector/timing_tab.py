@@ -1,0 +1,102 @@
+"""The tab that says where the time went. Main thread."""
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from ui.theme import Theme, fixed_font
+from ui.viewmodels.inspector.phases import Phase, held_words, phases
+from ui.viewmodels.inspector.shown_run import ShownRun
+from ui.widgets.labels import label
+from ui.wording import seconds
+
+_ROW_PX, _NAME_PX, _TIME_PX = 38, 92, 84
+
+
+class TimingTab(QWidget):
+    """A bar for each phase, and how long text waited in the matcher."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._shown: ShownRun | None = None
+        self.note = label("", "", 0.98, is_wrapped=True)
+        self.bars = PhaseBars(theme)
+        self.waits = label("", "muted", 0.95, is_wrapped=True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 12, 12, 12)
+        layout.setSpacing(10)
+        layout.addWidget(self.note)
+        layout.addWidget(self.bars)
+        layout.addWidget(self.waits)
+        layout.addStretch(1)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Show another run's times."""
+        self._shown = shown
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Show what is known by now."""
+        shown = self._shown
+        finished = None if shown is None else shown.run.finished
+        found = [] if finished is None else phases(finished)
+        self.bars.show_phases(found)
+        self.bars.setVisible(bool(found))
+        if finished is not None:
+            self.note.setText(f"{seconds(finished.timing.total_s)} in all.")
+        elif shown is None:
+            self.note.setText("No run is shown.")
+        else:
+            self.note.setText("The times are known when the answer has ended.")
+        trace = None if shown is None else shown.trace
+        self.waits.setText(held_words(tuple(trace.tokens)) if trace and finished else "")
+
+
+class PhaseBars(QWidget):
+    """Rows of name, bar and time; the bars lie where the phases lay."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._phases: list[Phase] = []
+        theme.changed.connect(self.update)
+
+    def show_phases(self, found: list[Phase]) -> None:
+        """Draw other phases."""
+        self._phases = found
+        self.setFixedHeight(_ROW_PX * len(found))
+        words = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in found)
+        self.setAccessibleName("; ".join(words) or "Phases")
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the rows."""
+        if not self._phases:
+            return
+        colors = self._theme.colors
+        inks = (colors.quiet, colors.tool, colors.match, colors.done)
+        total = max(phase.begins_s + phase.took_s for phase in self._phases) or 1.0
+        room = max(40, self.width() - _NAME_PX - _TIME_PX)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        for row, (phase, ink) in enumerate(zip(self._phases, inks, strict=False)):
+            y = row * _ROW_PX
+            painter.setFont(self.font())
+            painter.setPen(QColor(colors.text))
+            painter.drawText(QRectF(0, y, _NAME_PX, 18), 0, phase.name)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colors.line))
+            painter.drawRoundedRect(QRectF(_NAME_PX, y + 5, room, 8), 4, 4)
+            painter.setBrush(QColor(ink))
+            left = _NAME_PX + phase.begins_s / total * room
+            width = max(3.0, phase.took_s / total * room)
+            bar = QRectF(min(left, _NAME_PX + room - width), y + 5, width, 8)
+            painter.drawRoundedRect(bar, 4, 4)
+            painter.setPen(QColor(colors.text))
+            painter.setFont(fixed_font(self.font(), 0.95))
+            time = QRectF(_NAME_PX + room, y, _TIME_PX, 18)
+            painter.drawText(time, int(Qt.AlignmentFlag.AlignRight), seconds(phase.took_s))
+            painter.setPen(QColor(colors.muted))
+            painter.setFont(self.font())
+            painter.drawText(QRectF(_NAME_PX, y + 16, room, 18), 0, phase.note)
+        painter.end()

@@ -1,0 +1,170 @@
+"""The head of the inspector: the verdict, the three steps to it, and what can be done now.
+
+Main thread.
+"""
+
+from dataclasses import replace
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from engine.stopping.record import StopKind
+from ui.panels.answer_view import progress_words
+from ui.theme import Theme
+from ui.viewmodels.inspector.inspector import Inspector
+from ui.viewmodels.inspector.shown_run import ShownRun, Source
+from ui.viewmodels.inspector.tape import Tape
+from ui.viewmodels.inspector.why import why
+from ui.viewmodels.runs import RunState
+from ui.visible import quoted
+from ui.widgets.buttons import IconBadge
+from ui.widgets.labels import label
+from ui.wording import INTERRUPTED_DETAIL, INTERRUPTED_SENTENCE, Tone, answer_figures, verdict
+
+
+class VerdictHead(QWidget):
+    """Says why a run ended; every state has words of its own."""
+
+    def __init__(self, theme: Theme, inspector: Inspector) -> None:
+        super().__init__()
+        self._inspector = inspector
+        self._badge = IconBadge(theme, 40)
+        self.sentence = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.steps = label("", "muted", 0.98, is_wrapped=True)
+        self.figures = label("", "muted", 0.95)
+        self.keep_on = QPushButton("Continue")
+        self.raise_limit = QPushButton("Raise the limit and continue")
+        self.without = QPushButton("Answer again without this stop")
+        self.past = QPushButton("Continue past it")
+        self._actions = (self.keep_on, self.raise_limit, self.past, self.without)
+        self.keep_on.clicked.connect(self._continue)
+        self.raise_limit.clicked.connect(self._raise_limit)
+        self.without.clicked.connect(self._answer_without)
+        self.past.clicked.connect(self._continue_past)
+        self._lay_out()
+        self.show_run(None)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Say why a run ended, or what it is doing."""
+        for action in self._actions:
+            action.hide()
+        self.figures.setText("")
+        if shown is None:
+            model = self._inspector.workspace.model
+            if model.stage == "loading":
+                self._say("clock", Tone.BUSY, f"{model.name} is loading", [])
+            elif model.stage in ("none", "failed"):
+                self._say("chat", Tone.QUIET, "No model is loaded", ["Open a model to begin."])
+            else:
+                words = "Send a message, or open a saved run, to see why an answer ends."
+                self._say("stop-match", Tone.QUIET, "No run is shown", [words])
+            return
+        run, finished = shown.run, shown.run.finished
+        if run.state is RunState.REFUSED:
+            self._say("fault", Tone.FAULT, "This message was not sent to the model", [run.refusal])
+        elif run.state is RunState.INTERRUPTED:
+            self._say("fault", Tone.FAULT, INTERRUPTED_SENTENCE, [INTERRUPTED_DETAIL])
+            self.keep_on.setVisible(self._can_continue(shown))
+        elif finished is None:
+            self._say("clock", Tone.BUSY, progress_words(run), [self._held_words(shown)])
+        else:
+            said = verdict(finished, run.max_tokens)
+            tape = None if shown.trace is None else Tape(shown.trace)
+            steps = why(run, tape)
+            if finished.stop.kind is StopKind.ERROR:
+                steps = [said.detail, *steps]
+            elif shown.trace is None and shown.source is Source.CHAT:
+                steps.append("The tokens of this run were not recorded, or have been forgotten.")
+            self._say(said.icon, said.tone, said.sentence, steps)
+            self.figures.setText("  ·  ".join(answer_figures(finished.usage, finished.timing)))
+            self._offer(shown)
+
+    def refresh(self) -> None:
+        """Say what the shown run is doing now."""
+        self.show_run(self._inspector.shown)
+
+    # -- what can be done ------------------------------------------------------------------
+
+    def _offer(self, shown: ShownRun) -> None:
+        finished = shown.run.finished
+        if finished is None or self._inspector.message() is None:
+            return
+        kind = finished.stop.kind
+        can_continue = self._can_continue(shown)
+        is_rule = kind is StopKind.STOP_STRING
+        self.keep_on.setVisible(can_continue and kind is StopKind.CANCELLED)
+        self.raise_limit.setVisible(can_continue and kind is StopKind.MAX_TOKENS)
+        self.past.setVisible(can_continue and is_rule)
+        self.without.setVisible(is_rule)
+
+    def _can_continue(self, shown: ShownRun) -> bool:
+        return shown.run.can_be_continued and self._inspector.message() is not None
+
+    def _continue(self) -> None:
+        message = self._inspector.message()
+        if message is not None:
+            self._inspector.workspace.continue_answer(message)
+
+    def _raise_limit(self) -> None:
+        workspace = self._inspector.workspace
+        settings = workspace.current.conversation.settings
+        if settings.max_tokens is not None:
+            workspace.change_settings(replace(settings, max_tokens=settings.max_tokens * 2))
+        self._continue()
+
+    def _answer_without(self) -> None:
+        message = self._inspector.message()
+        if message is not None:
+            self._switch_rule_off()
+            self._inspector.workspace.regenerate(message)
+
+    def _continue_past(self) -> None:
+        self._switch_rule_off()
+        self._continue()
+
+    def _switch_rule_off(self) -> None:
+        shown = self._inspector.shown
+        finished = None if shown is None else shown.run.finished
+        stops = self._inspector.workspace.current.stops
+        for row, entry in enumerate(stops.entries()):
+            if finished is not None and entry.sequence == finished.stop.value:
+                stops.set_enabled(row, False)
+
+    # -- looks -----------------------------------------------------------------------------
+
+    @staticmethod
+    def _held_words(shown: ShownRun) -> str:
+        trace = shown.trace
+        if trace is not None and trace.tokens and trace.tokens[-1].held:
+            held = trace.tokens[-1].held
+            return f"Holding {quoted(held)} back: it could still become a stop."
+        watched = ", ".join(quoted(stop, 16) for stop in shown.run.stops)
+        return f"Watching for {watched}." if watched else "No stop sequences are set."
+
+    def _say(self, icon: str, tone: Tone, sentence: str, steps: list[str]) -> None:
+        self._badge.show_icon(icon, tone)
+        self.sentence.setText(sentence)
+        wanted = [step for step in steps if step]
+        numbered = [f"{number}.  {step}" for number, step in enumerate(wanted, 1)]
+        self.steps.setText("\n".join(numbered if len(wanted) > 1 else wanted))
+        self.steps.setVisible(bool(wanted))
+
+    def _lay_out(self) -> None:
+        words = QVBoxLayout()
+        words.setSpacing(4)
+        words.addWidget(self.sentence)
+        words.addWidget(self.steps)
+        words.addWidget(self.figures)
+        actions = QHBoxLayout()
+        actions.setSpacing(8)
+        for action in self._actions:
+            actions.addWidget(action)
+        actions.addStretch(1)
+        words.addLayout(actions)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(14)
+        row.addWidget(self._badge)
+        row.addLayout(words, 1)
+        row.setAlignment(self._badge, Qt.AlignmentFlag.AlignTop)

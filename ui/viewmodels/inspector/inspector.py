@@ -1,0 +1,210 @@
+"""What the inspector is looking at: the open conversation's run, a saved one, or a request's.
+
+Main thread. Tells its views at most ten times a second that a running answer has grown.
+"""
+
+import asyncio
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.errors import EngineError
+from engine.saved_run import DamagedRun, from_json, question_of, to_json
+from engine.service import Engine
+from engine.whole_file import write_whole
+from ui.viewmodels.chat import ChatSession
+from ui.viewmodels.inspector.shown_run import ShownRun, Source, shown_recording
+from ui.viewmodels.inspector.what_if import WhatIf
+from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.runs import Run
+from ui.viewmodels.tasks import Tasks
+from ui.viewmodels.workspace import OpenConversation, Workspace
+
+GROWTH_MS = 100
+Pieces = tuple[tuple[int, str], ...]
+
+
+class Inspector(QObject):
+    """Follows the workspace until something else is opened.
+
+    Signals:
+        run_shown: Another run is shown; carries a ``ShownRun`` or None.
+        grew: The shown run has more tokens, or went to another stage.
+        prompt_read: The prompt's tokens are known now; see ``prompt``.
+        problem_met: Something could not be done; carries why and what would help.
+
+    Attributes:
+        shown: What is shown.
+        what_if: The other stop lists that are tried on it.
+        prompt: The prompt's tokens; None while they are not known.
+        prompt_problem: Why they are not.
+    """
+
+    run_shown = Signal(object)
+    grew = Signal()
+    prompt_read = Signal()
+    problem_met = Signal(str)
+
+    def __init__(self, engine: Engine, workspace: Workspace, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.workspace = workspace
+        self.traces = workspace.traces
+        self.shown: ShownRun | None = None
+        self.what_if = WhatIf(self)
+        self.prompt: Pieces | None = None
+        self.prompt_problem = ""
+        self._engine = engine
+        self._session: ChatSession | None = None
+        self._tasks = Tasks()
+        self._growth = QTimer(self, singleShot=True, interval=GROWTH_MS)
+        self._growth.timeout.connect(self.grew)
+        workspace.opened.connect(self._follow_session)
+        workspace.run_shown.connect(self._show_chat)
+        self.traces.forgotten.connect(self._show_again)
+        self._follow_session(workspace.current)
+        self._show_chat(workspace.current.shown_run)
+
+    # -- what is shown ---------------------------------------------------------------------
+
+    def show(self, shown: ShownRun | None) -> None:
+        """Show a run."""
+        self.shown = shown
+        self.prompt, self.prompt_problem = None, ""
+        recording = None if shown is None or shown.trace is None else shown.trace.recording()
+        self.what_if.set_recording(recording)
+        self.run_shown.emit(shown)
+
+    def show_open_conversation(self) -> None:
+        """Go back to the run that the window shows."""
+        self._show_chat(self.workspace.current.shown_run)
+
+    def open_file(self, path: Path) -> None:
+        """Show a saved run; a file that is none is said."""
+        self._tasks.start(self._open(path), "open a saved run")
+
+    def earlier_runs(self) -> list[ShownRun]:
+        """Return the other runs of the open conversation, newest first, to compare with."""
+        found: list[ShownRun] = []
+        for message in self.workspace.current.conversation.tree:
+            run = message.run
+            if run is None or (self.shown is not None and run is self.shown.run):
+                continue
+            question = message.parent.text if message.parent is not None else ""
+            name = f"Answer to “{_short(question)}”"
+            found.append(ShownRun(run, self.traces.get(run.id), question, Source.CHAT, name))
+        return found[::-1]
+
+    # -- what can be done ------------------------------------------------------------------
+
+    def message(self) -> ChatMessage | None:
+        """Return the shown run's message, if it stands in the open conversation."""
+        if self.shown is None or self.shown.source is not Source.CHAT:
+            return None
+        run = self.shown.run
+        shown = self.workspace.current.conversation.messages
+        return next((message for message in shown if message.run is run), None)
+
+    def save_case(self, path: Path) -> None:
+        """Write the run with the tried stop list as a case that ``fullstop replay`` plays."""
+        question = "" if self.shown is None else self.shown.question
+        text = self.what_if.case(question)
+        if text is not None:
+            self._tasks.start(self._save(path, text), "save a case")
+
+    def save_run(self, path: Path) -> None:
+        """Write the run as it was."""
+        trace = None if self.shown is None else self.shown.trace
+        recording = None if trace is None else trace.recording()
+        if recording is not None and self.shown is not None:
+            text = to_json(recording, self.shown.question)
+            self._tasks.start(self._save(path, text), "save a run")
+
+    def read_prompt(self) -> None:
+        """Ask the engine for the prompt's tokens, if they are not known yet."""
+        trace = None if self.shown is None else self.shown.trace
+        if self.prompt is None and trace is not None and trace.request is not None:
+            self._tasks.start(self._read_prompt(self.shown), "read a prompt")
+
+    async def finish(self) -> None:
+        """Wait for what is under way."""
+        await self.what_if.finish()
+        await self._tasks.finish()
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _follow_session(self, opened: OpenConversation) -> None:
+        if self._session is not None:
+            self._session.run_changed.disconnect(self._note_growth)
+            self._session.text_appended.disconnect(self._note_growth)
+            self._session.thinking_appended.disconnect(self._note_growth)
+            self._session.run_finished.disconnect(self._note_end)
+        self._session = opened.session
+        opened.session.run_changed.connect(self._note_growth)
+        opened.session.text_appended.connect(self._note_growth)
+        opened.session.thinking_appended.connect(self._note_growth)
+        opened.session.run_finished.connect(self._note_end)
+
+    def _note_growth(self, run: Run, _text: str = "") -> None:
+        if self.shown is not None and run is self.shown.run:
+            if self.shown.trace is None and self.traces.get(run.id) is not None:
+                self._show_chat(run)  # it has been accepted, so there is a trace now
+            elif not self._growth.isActive():
+                self._growth.start()
+
+    def _note_end(self, run: Run) -> None:
+        if self.shown is not None and run is self.shown.run:
+            self._growth.stop()
+            self._show_chat(run)
+
+    def _show_chat(self, run: Run | None) -> None:
+        if run is None:
+            self.show(None)
+            return
+        question = ""
+        for message in self.workspace.current.conversation.tree:
+            if message.run is run and message.parent is not None:
+                question = message.parent.text
+        self.show(ShownRun(run, self.traces.get(run.id), question))
+
+    def _show_again(self) -> None:
+        if self.shown is not None and self.shown.source is Source.CHAT:
+            self._show_chat(self.shown.run)
+
+    async def _open(self, path: Path) -> None:
+        try:
+            text = await asyncio.to_thread(path.read_text, encoding="utf-8")
+            recording = await asyncio.to_thread(from_json, text)
+            shown = shown_recording(recording, path.name, question_of(text))
+        except OSError as error:
+            self.problem_met.emit(f"{path.name} cannot be read: {error.strerror}.")
+        except UnicodeDecodeError:
+            self.problem_met.emit(f"{path.name} is no saved run: it is not text.")
+        except DamagedRun as error:
+            self.problem_met.emit(f"{path.name} is no saved run. {error}.")
+        else:
+            self.show(shown)
+
+    async def _save(self, path: Path, text: str) -> None:
+        try:
+            await asyncio.to_thread(write_whole, path, text)
+        except OSError as error:
+            self.problem_met.emit(f"{path.name} could not be written: {error.strerror}.")
+
+    async def _read_prompt(self, shown: ShownRun | None) -> None:
+        assert shown is not None
+        assert shown.trace is not None
+        assert shown.trace.request is not None
+        try:
+            pieces = await self._engine.prompt_pieces(shown.trace.request)
+        except EngineError as error:
+            pieces, problem = None, str(error)
+        else:
+            problem = ""
+        if self.shown is shown:
+            self.prompt, self.prompt_problem = pieces, problem
+            self.prompt_read.emit()
+
+
+def _short(text: str, limit: int = 40) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
