@@ -68,6 +68,33 @@ def test_chat_parses_an_answer(site: Any) -> None:
 
 
 @STREAMED
+def test_messages_parses_an_answer(site: Any, is_streamed: bool) -> None:
+    wanted: dict[str, Any] = {
+        "model": "m",
+        "max_tokens": 200,
+        "messages": [{"role": "user", "content": COUNT}],
+        "output_format": Weather,
+    }
+    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
+        if is_streamed:
+            with client.messages.stream(**wanted) as stream:
+                answer = stream.get_final_message()
+        else:
+            answer = client.messages.parse(**wanted)
+
+    assert isinstance(answer.parsed_output, Weather)
+
+
+def test_chat_begins_an_object_where_one_is_asked_for(site: Any) -> None:
+    choice = chat(site, False, response_format={"type": "json_object"})
+
+    # An object of anything may be longer than the limit: it is one as far as it came.
+    assert choice.message.content.lstrip().startswith("{")
+    if choice.finish_reason == "stop":
+        assert isinstance(json.loads(choice.message.content), dict)
+
+
+@STREAMED
 def test_messages_holds_an_answer_to_a_schema(site: Any, is_streamed: bool) -> None:
     wanted = {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}
     found = message(site, is_streamed, extra_body=wanted)

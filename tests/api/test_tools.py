@@ -89,7 +89,10 @@ def test_no_tool_is_called_where_none_may_be(site: Any) -> None:
     assert [block.type for block in message.content] == ["text"]
 
 
-def test_the_vendors_tool_runner_gets_its_answer_without_threads(site: Any) -> None:
+@STREAMED
+def test_the_vendors_tool_runner_gets_its_answer_without_threads(
+    site: Any, is_streamed: bool
+) -> None:
     asked: list[str] = []
 
     @beta_tool
@@ -104,7 +107,11 @@ def test_the_vendors_tool_runner_gets_its_answer_without_threads(site: Any) -> N
 
     with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
         message = client.beta.messages.tool_runner(
-            model="claude-opus-local", max_tokens=200, messages=[QUESTION], tools=[get_weather]
+            model="claude-opus-local",
+            max_tokens=200,
+            messages=[QUESTION],
+            tools=[get_weather],
+            stream=is_streamed,
         ).until_done()
 
     assert asked == ["Paris"]
