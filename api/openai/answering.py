@@ -12,6 +12,7 @@ from api.body import parsed
 from api.context import check_model, model_name, new_id, service_of
 from api.events import StreamEncoder
 from api.json_text import json_text
+from api.openai.chunks import AnswerHead
 from api.openai.logprobs import TokenTexts
 from api.openai.parameters import GenerationParams
 from api.running import batches_of, collected, running
@@ -29,13 +30,7 @@ class _ReadRequests(Protocol[_Sent]):
 
 class _MakeEncoder(Protocol[_Sent]):
     def __call__(
-        self,
-        *,
-        completion_id: str,
-        created: int,
-        model: str,
-        params: _Sent,
-        texts: TokenTexts | None,
+        self, head: AnswerHead, params: _Sent, texts: TokenTexts | None
     ) -> StreamEncoder: ...
 
 
@@ -43,10 +38,7 @@ class _Render(Protocol[_Sent]):
     def __call__(
         self,
         answers: Sequence[tuple[Sequence[Event], Finished]],
-        *,
-        completion_id: str,
-        created: int,
-        model: str,
+        head: AnswerHead,
         params: _Sent,
         texts: TokenTexts | None,
     ) -> dict[str, Any]: ...
@@ -78,29 +70,15 @@ class Completing(Generic[_Params]):
         wanted = self.requests(params, strict=service.config.strict)
         completion_id, created = new_id(self.id_prefix), int(time.time())
         async with running(service, wanted) as generations:
-            model = model_name(service, params.model)
+            head = AnswerHead(completion_id, created, model_name(service, params.model))
             texts = generations[0].vocabulary
             if params.stream:
-                encoder = self.encoder(
-                    completion_id=completion_id,
-                    created=created,
-                    model=model,
-                    params=params,
-                    texts=texts,
-                )
                 return await stream(
                     request,
                     batches_of(generations),
-                    encoder,
+                    self.encoder(head, params, texts),
                     silence_s=service.config.keepalive_s,
                 )
             answers = await asyncio.gather(*(collected(one) for one in generations))
-        body = self.render(
-            answers,
-            completion_id=completion_id,
-            created=created,
-            model=model,
-            params=params,
-            texts=texts,
-        )
+        body = self.render(answers, head, params, texts)
         return web.json_response(body, dumps=json_text)

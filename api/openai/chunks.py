@@ -3,6 +3,8 @@
 Pure but for its own state; no web framework. Any thread.
 """
 
+from dataclasses import dataclass
+
 from api.errors import ApiError
 from api.events import SseEvent
 from api.json_text import json_text
@@ -11,6 +13,30 @@ from api.openai.errors import error_to_wire
 from engine.events import Usage
 
 DONE = SseEvent(None, "[DONE]")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerHead:
+    """What is known of an answer before its first token.
+
+    Attributes:
+        completion_id: Its id.
+        created: Unix time, in seconds.
+        model: The name of the model that answers.
+    """
+
+    completion_id: str
+    created: int
+    model: str
+
+    def fields(self, kind: str) -> dict[str, object]:
+        """Return the fields with which an object of some kind begins."""
+        return {
+            "id": self.completion_id,
+            "object": kind,
+            "created": self.created,
+            "model": self.model,
+        }
 
 
 class Chunks:

@@ -9,6 +9,7 @@ from api.body import parsed
 from api.errors import ApiError
 from api.events import SseEvent
 from api.json_text import json_text
+from api.openai.chunks import AnswerHead
 from api.openai.completions.convert import requests_from_wire, response_to_wire
 from api.openai.completions.stream import CompletionEncoder
 from api.openai.completions.wire import CompletionParams
@@ -112,9 +113,7 @@ def test_what_would_change_the_answer_if_ignored_is_refused(
 
 
 def encoder(**fields: Any) -> CompletionEncoder:
-    return CompletionEncoder(
-        completion_id="cmpl-1", created=1_795_000_000, model="demo-model", params=params(**fields)
-    )
+    return CompletionEncoder(AnswerHead("cmpl-1", 1_795_000_000, "demo-model"), params(**fields))
 
 
 def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:
@@ -169,9 +168,7 @@ def test_a_broken_answer_ends_in_an_error_chunk_alone(scenario_named: Callable[.
 def test_thinking_and_calls_stand_beside_the_text(scenario_named: Callable[..., Any]) -> None:
     def choice(name: str) -> Any:
         *events, finished = itertools.chain.from_iterable(scenario_named(name).batches)
-        body = response_to_wire(
-            [(events, finished)], completion_id="cmpl-1", created=1, model="m", params=params()
-        )
+        body = response_to_wire([(events, finished)], AnswerHead("cmpl-1", 1, "m"), params())
         return body["choices"][0]
 
     assert choice("thinking")["text"] == "4"

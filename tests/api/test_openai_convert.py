@@ -11,6 +11,7 @@ from api.openai.chat.convert import (
     response_to_wire,
 )
 from api.openai.chat.wire import ChatCompletionParams
+from api.openai.chunks import AnswerHead
 from api.openai.endings import stop_to_wire, usage_to_wire
 from engine.chat import Message, Tool, ToolCall
 from engine.errors import InvalidRequest
@@ -323,10 +324,8 @@ def test_an_answer_keeps_thinking_text_and_calls_apart(scenario_named: Any) -> N
     def message(*events: Any) -> Any:
         body = response_to_wire(
             [(events, finished)],
-            completion_id="chatcmpl-1",
-            created=1,
-            model="m",
-            params=params(),
+            AnswerHead("chatcmpl-1", 1, "m"),
+            params(),
         )
         return body["choices"][0]["message"]
 

@@ -6,6 +6,7 @@ from typing import Any
 from api.events import SseEvent
 from api.openai.chat.stream import ChatEncoder
 from api.openai.chat.wire import ChatCompletionParams
+from api.openai.chunks import AnswerHead
 from engine.events import Event
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
@@ -13,10 +14,8 @@ ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
 def encoder(**fields: Any) -> ChatEncoder:
     return ChatEncoder(
-        completion_id="chatcmpl-1",
-        created=1_795_000_000,
-        model="demo-model",
-        params=ChatCompletionParams.model_validate({**ASK, **fields}),
+        AnswerHead("chatcmpl-1", 1_795_000_000, "demo-model"),
+        ChatCompletionParams.model_validate({**ASK, **fields}),
     )
 
 

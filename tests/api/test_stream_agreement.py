@@ -12,6 +12,7 @@ from api.anthropic.wire import MessageCreateParams
 from api.openai.chat import convert as chat
 from api.openai.chat.stream import ChatEncoder
 from api.openai.chat.wire import ChatCompletionParams
+from api.openai.chunks import AnswerHead
 from api.openai.completions import convert as completions
 from api.openai.completions.stream import CompletionEncoder
 from api.openai.completions.wire import CompletionParams
@@ -134,13 +135,11 @@ def rebuilt_completion(chunks: list[dict[str, Any]]) -> dict[str, Any]:
 @given(answers())
 def test_a_streamed_completion_adds_up_to_the_whole_one(batches: list[list[Event]]) -> None:
     params = ChatCompletionParams.model_validate({**ASK, "stream_options": {"include_usage": True}})
-    encoder = ChatEncoder(completion_id="chatcmpl-1", created=1, model="m", params=params)
+    encoder = ChatEncoder(AnswerHead("chatcmpl-1", 1, "m"), params)
     lines = [event.data for batch in batches for event in encoder.encode(batch)]
     assert lines.pop() == "[DONE]"
     found = rebuilt_completion([json.loads(line) for line in lines])
-    body = chat.response_to_wire(
-        [whole(batches)], completion_id="chatcmpl-1", created=1, model="m", params=params
-    )
+    body = chat.response_to_wire([whole(batches)], AnswerHead("chatcmpl-1", 1, "m"), params)
     (choice,) = body["choices"]
 
     assert found["usage"] == body["usage"]
@@ -164,13 +163,11 @@ def test_a_streamed_raw_completion_adds_up_to_the_whole_one(
     params = CompletionParams.model_validate(
         {"model": "m", "prompt": "Once", "echo": echo, "stream_options": {"include_usage": True}}
     )
-    encoder = CompletionEncoder(completion_id="cmpl-1", created=1, model="m", params=params)
+    encoder = CompletionEncoder(AnswerHead("cmpl-1", 1, "m"), params)
     lines = [event.data for batch in batches for event in encoder.encode(batch)]
     assert lines.pop() == "[DONE]"
     *chunks, end, usage = [json.loads(line) for line in lines]
-    body = completions.response_to_wire(
-        [whole(batches)], completion_id="cmpl-1", created=1, model="m", params=params
-    )
+    body = completions.response_to_wire([whole(batches)], AnswerHead("cmpl-1", 1, "m"), params)
     parts = [chunk["choices"][0] for chunk in chunks]
     rebuilt = end["choices"][0] | {"text": "".join(part["text"] for part in parts)}
     if thinking := "".join(part.get("reasoning_content", "") for part in parts):

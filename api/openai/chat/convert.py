@@ -15,6 +15,7 @@ from api.openai.chat.wire import (
     ToolMessage,
     UserMessage,
 )
+from api.openai.chunks import AnswerHead
 from api.openai.decoding import choices_of, sampling_of, stops_of, thinking_of
 from api.openai.endings import stop_to_wire, usage_to_wire
 from api.openai.logprobs import TokenTexts, aligned, entries_to_wire
@@ -138,10 +139,7 @@ def _text(parts: Sequence[TextPart]) -> str:
 
 def response_to_wire(
     answers: Sequence[tuple[Sequence[Event], Finished]],
-    *,
-    completion_id: str,
-    created: int,
-    model: str,
+    head: AnswerHead,
     params: ChatCompletionParams,
     texts: TokenTexts | None = None,
 ) -> dict[str, Any]:
@@ -149,9 +147,7 @@ def response_to_wire(
 
     Args:
         answers: For each choice its events, neighbouring deltas merged, and its end.
-        completion_id: The answer's id.
-        created: Unix time, in seconds.
-        model: The name of the model that answered.
+        head: What is known from the beginning.
         params: The request.
         texts: What token ids stand for, where likelihoods are asked for.
     """
@@ -171,10 +167,7 @@ def response_to_wire(
             choice["fullstop"] = report_to_wire(finished)
         choices.append(choice)
     return {
-        "id": completion_id,
-        "object": "chat.completion",
-        "created": created,
-        "model": model,
+        **head.fields("chat.completion"),
         "choices": choices,
         "usage": usage_to_wire([finished.usage for _, finished in answers]),
     }

@@ -10,7 +10,7 @@ from api.openai.calls import call_to_wire
 from api.openai.chat.convert import allows_parallel_calls, logprobs_to_wire
 from api.openai.chat.wire import ChatCompletionParams
 from api.openai.choices import ChoicesEncoder
-from api.openai.chunks import Chunks
+from api.openai.chunks import AnswerHead, Chunks
 from api.openai.logprobs import AnswerToken, TokenTexts, entries_to_wire
 from api.openai.parameters import includes_usage
 from engine.events import ToolCallDelta
@@ -20,31 +20,18 @@ class ChatEncoder(ChoicesEncoder):
     """Turns the events of one request's generations into the chunks of one stream.
 
     Args:
-        completion_id: The answer's id.
-        created: Unix time, in seconds.
-        model: The name of the model that answers.
+        head: What is known from the beginning.
         params: The request.
         texts: What token ids stand for, where likelihoods are asked for.
     """
 
     def __init__(
-        self,
-        *,
-        completion_id: str,
-        created: int,
-        model: str,
-        params: ChatCompletionParams,
-        texts: TokenTexts | None = None,
+        self, head: AnswerHead, params: ChatCompletionParams, texts: TokenTexts | None = None
     ) -> None:
         choices = params.n or 1
         super().__init__(
             Chunks(
-                {
-                    "id": completion_id,
-                    "object": "chat.completion.chunk",
-                    "created": created,
-                    "model": model,
-                },
+                head.fields("chat.completion.chunk"),
                 choices=choices,
                 per_prompt=choices,
                 includes_usage=includes_usage(params.stream_options),

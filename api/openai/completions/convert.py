@@ -7,6 +7,7 @@ from typing import Any
 from api.errors import invalid, unsupported
 from api.extension import is_report_wanted, report_to_wire
 from api.openai.calls import call_to_wire
+from api.openai.chunks import AnswerHead
 from api.openai.completions.wire import CompletionParams
 from api.openai.decoding import choices_of, sampling_of, stops_of
 from api.openai.endings import stop_to_wire, usage_to_wire
@@ -91,10 +92,7 @@ def echo_of(params: CompletionParams, choice: int) -> str:
 
 def response_to_wire(
     answers: Sequence[tuple[Sequence[Event], Finished]],
-    *,
-    completion_id: str,
-    created: int,
-    model: str,
+    head: AnswerHead,
     params: CompletionParams,
     texts: TokenTexts | None = None,
 ) -> dict[str, Any]:
@@ -102,9 +100,7 @@ def response_to_wire(
 
     Args:
         answers: For each choice its events and its end.
-        completion_id: The answer's id.
-        created: Unix time, in seconds.
-        model: The name of the model that answered.
+        head: What is known from the beginning.
         params: The request.
         texts: What token ids stand for, where likelihoods are asked for.
     """
@@ -132,10 +128,7 @@ def response_to_wire(
         choices.append(choice)
     usages = [finished.usage for _, finished in answers]
     return {
-        "id": completion_id,
-        "object": "text_completion",
-        "created": created,
-        "model": model,
+        **head.fields("text_completion"),
         "choices": choices,
         "usage": usage_to_wire(usages, choices_per_prompt(params)),
     }

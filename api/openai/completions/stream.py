@@ -8,7 +8,7 @@ from api.extension import is_report_wanted
 from api.json_text import json_text
 from api.openai.calls import call_to_wire
 from api.openai.choices import ChoicesEncoder
-from api.openai.chunks import Chunks
+from api.openai.chunks import AnswerHead, Chunks
 from api.openai.completions.convert import choices_per_prompt, echo_of, logprobs_to_wire
 from api.openai.completions.wire import CompletionParams
 from api.openai.logprobs import AnswerToken, TokenTexts
@@ -20,32 +20,19 @@ class CompletionEncoder(ChoicesEncoder):
     """Turns the events of one request's generations into the chunks of one stream.
 
     Args:
-        completion_id: The answer's id.
-        created: Unix time, in seconds.
-        model: The name of the model that answers.
+        head: What is known from the beginning.
         params: The request.
         texts: What token ids stand for, where likelihoods are asked for.
     """
 
     def __init__(
-        self,
-        *,
-        completion_id: str,
-        created: int,
-        model: str,
-        params: CompletionParams,
-        texts: TokenTexts | None = None,
+        self, head: AnswerHead, params: CompletionParams, texts: TokenTexts | None = None
     ) -> None:
         per_prompt = choices_per_prompt(params)
         choices = len(params.prompt) * per_prompt
         super().__init__(
             Chunks(
-                {
-                    "id": completion_id,
-                    "object": "text_completion",
-                    "created": created,
-                    "model": model,
-                },
+                head.fields("text_completion"),
                 choices=choices,
                 per_prompt=per_prompt,
                 includes_usage=includes_usage(params.stream_options),
