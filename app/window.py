@@ -37,6 +37,7 @@ from ui.main_window import MainWindow
 from ui.theme import Theme
 from ui.viewmodels.api_key import ApiKeyState
 from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
+from ui.viewmodels.inspector.tools import InspectorTools
 from ui.viewmodels.preferences import PreferencesState
 from ui.viewmodels.requests import RequestLog
 from ui.viewmodels.server_desk import ServerDesk
@@ -145,14 +146,23 @@ def server_window(
         key=key.key,
         observer=lambda: feed,
     )
-    return MainWindow(
+
+    def tools() -> InspectorTools:
+        # Imported when it is wanted: the web framework is not to hold up the window.
+        from app.inspecting.tools import ApiTools
+
+        return ApiTools(engine, lambda: switch.url if (switch := window.workspace.server) else "")
+
+    window = MainWindow(
         engine,
         theme,
         server=server,
         store=store,
         preferences=preferences,
         desk=lambda switch: ServerDesk(switch, preferences, ApiKeyState(key), log, server),
+        tools=tools,
     )
+    return window
 
 
 @contextlib.asynccontextmanager

@@ -30,6 +30,7 @@ if QT_PROBLEM is None or "CI" in os.environ:
 else:
     collect_ignore = [
         "ui",
+        "app/inspecting",
         "app/store/test_killing.py",
         "app/test_displays.py",
         "app/test_local_server.py",
@@ -39,6 +40,7 @@ else:
         "app/test_surroundings.py",
         "app/test_window.py",
         "e2e/test_window.py",
+        "endurance",
     ]
 
     def pytest_addoption(parser: pytest.Parser) -> None:

@@ -85,6 +85,10 @@ class MainMenus:
         _add(menu, "&Write a Message", window.chat.focus_composer, "Ctrl+L")
         menu.addSeparator()
         AppearanceMenu(menu.addMenu("&Appearance"), window.theme, window.preferences)
+        if window.has_tools:
+            menu.addSeparator()
+            _add(menu, "Captured &Answer…", window.show_capture, "Ctrl+Shift+A")
+            _add(menu, "&Probe a Server…", window.show_probe, "Ctrl+Shift+B")
         if window.desk is not None:
             menu.addSeparator()
             _add(menu, "Ser&ver and Requests…", window.show_server, "Ctrl+Shift+R")

@@ -11,6 +11,7 @@ Main thread, inside the one loop that Qt and asyncio share. To compose it::
     await window.finish()                              # answers, loading and server have ended
 
 ``server`` is a ``ui.viewmodels.server.ServerControl``; without one the switch is not shown.
+``tools`` makes what the inspector needs of the API; without it there are no API tab and no probe.
 ``desk`` makes the rest of the server's side from its switch; without one there is no more of it.
 ``store`` is a ``ui.viewmodels.storing.ConversationStore``; without one, memory.
 The engine itself is closed by the application, after ``finish``.
@@ -18,14 +19,14 @@ The engine itself is closed by the application, after ``finish``.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QUndoGroup
-from PySide6.QtWidgets import QFileDialog, QMainWindow, QSplitter
+from PySide6.QtWidgets import QFileDialog, QMainWindow, QSplitter, QWidget
 
 from engine.service import Engine
 from ui import icons
-from ui.inspector.window import InspectorWindow
 from ui.main_menus import MainMenus
 from ui.panels.about import about_box
 from ui.panels.chat_panel import ChatPanel
@@ -37,11 +38,17 @@ from ui.panels.sidebar import Sidebar
 from ui.panels.stop_panel import WIDTH_PX, StopPanel
 from ui.theme import Theme
 from ui.viewmodels.inspector.inspector import Inspector
+from ui.viewmodels.inspector.tools import InspectorTools
 from ui.viewmodels.preferences import Preferences, PreferencesState
 from ui.viewmodels.server import ServerControl, ServerSwitch
 from ui.viewmodels.server_desk import ServerDesk
 from ui.viewmodels.storing import ConversationStore
 from ui.viewmodels.workspace import OpenConversation, Workspace
+
+if TYPE_CHECKING:
+    from ui.inspector.capture_window import CaptureWindow
+    from ui.inspector.probe_window import ProbeWindow
+    from ui.inspector.window import InspectorWindow
 
 _SIDEBAR_PX = 250
 
@@ -66,6 +73,7 @@ class MainWindow(QMainWindow):
         store: ConversationStore | None = None,
         preferences: PreferencesState | None = None,
         desk: Callable[[ServerSwitch], ServerDesk] | None = None,
+        tools: Callable[[], InspectorTools] | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
@@ -84,6 +92,10 @@ class MainWindow(QMainWindow):
         self.server_window: ServerWindow | None = None
         self.inspector = Inspector(engine, self.workspace, self)
         self.inspector_window: InspectorWindow | None = None
+        self.capture_window: CaptureWindow | None = None
+        self.probe_window: ProbeWindow | None = None
+        self._make_tools = tools
+        self._tools: InspectorTools | None = None
         self.undo_group = QUndoGroup(self)
         self._lay_out()
         self._menus = MainMenus(self)
@@ -117,23 +129,57 @@ class MainWindow(QMainWindow):
             return
         if self.server_window is None:
             self.server_window = ServerWindow(self.theme, self.desk, self)
-        self.server_window.show()
-        self.server_window.raise_()
-        self.server_window.activateWindow()
+        _bring_forward(self.server_window)
 
     def show_inspector(self) -> None:
         """Show the Stop Inspector at the run that this window shows."""
         if self.inspector_window is None:
-            self.inspector_window = InspectorWindow(self.theme, self.inspector, self)
-        self.inspector_window.show()
-        self.inspector_window.raise_()
-        self.inspector_window.activateWindow()
+            # Imported when it is wanted: the window is not to wait for what few open at once.
+            from ui.inspector.window import InspectorWindow
+
+            self.inspector_window = InspectorWindow(self.theme, self.inspector, self.tools, self)
+        _bring_forward(self.inspector_window)
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether captures can be read and servers be probed."""
+        return self._make_tools is not None
+
+    @property
+    def tools(self) -> InspectorTools | None:
+        """What the inspector needs of the API, made when it is first wanted."""
+        if self._tools is None and self._make_tools is not None:
+            self._tools = self._make_tools()
+        return self._tools
+
+    def show_capture(self) -> None:
+        """Show the window for captured answers."""
+        if self.tools is None:
+            return
+        if self.capture_window is None:
+            from ui.inspector.capture_window import CaptureWindow
+
+            self.capture_window = CaptureWindow(self.theme, self.tools, self)
+        _bring_forward(self.capture_window)
+
+    def show_probe(self) -> None:
+        """Show the window that probes servers."""
+        if self.tools is None:
+            return
+        if self.probe_window is None:
+            from ui.inspector.probe_window import ProbeWindow
+
+            self.probe_window = ProbeWindow(self.theme, self.tools, self)
+        _bring_forward(self.probe_window)
 
     async def finish(self) -> None:
         """End answers and server, and wait until nothing is under way."""
         if self.desk is not None:
             self.desk.end()
         await self.workspace.finish()
+        for other in (self.inspector_window, self.capture_window, self.probe_window):
+            if other is not None:
+                await other.finish()
         await self.inspector.finish()
         if self.desk is not None:
             await self.desk.finish()
@@ -162,7 +208,13 @@ class MainWindow(QMainWindow):
             event.ignore()
             self.hide()
             return
-        for other in (self.server_window, self.inspector_window):
+        others = (
+            self.server_window,
+            self.inspector_window,
+            self.capture_window,
+            self.probe_window,
+        )
+        for other in others:
             if other is not None:
                 other.close()
         self.workspace.cancel_all()
@@ -244,6 +296,12 @@ class MainWindow(QMainWindow):
 
     def _tint(self) -> None:
         self.setWindowIcon(icons.icon("stop-match", self.theme.colors.match, 64))
+
+
+def _bring_forward(other: QWidget) -> None:
+    other.show()
+    other.raise_()
+    other.activateWindow()
 
 
 _SEPARATOR = b"\0fullstop\0"

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.request import TraceLevel
+from ui.inspector.api_tab import ApiTab
 from ui.inspector.compare_tab import CompareTab
 from ui.inspector.ending_tab import EndingTab
 from ui.inspector.matcher_tab import MatcherTab
@@ -35,6 +36,7 @@ from ui.theme import Theme
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.shown_run import ShownRun, Source
 from ui.viewmodels.inspector.tape import alternatives, token_words
+from ui.viewmodels.inspector.tools import InspectorTools
 from ui.viewmodels.report import markdown_report
 from ui.widgets.labels import ElidedLabel, label
 
@@ -50,7 +52,13 @@ _HINT = "Point at a token, or go through them with the arrow keys, to see what i
 class InspectorWindow(QMainWindow):
     """Says why an answer stopped, how near it came otherwise, and what another list would do."""
 
-    def __init__(self, theme: Theme, inspector: Inspector, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        inspector: Inspector,
+        tools: InspectorTools | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent, Qt.WindowType.Window)
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -69,6 +77,7 @@ class InspectorWindow(QMainWindow):
         self.timing = TimingTab(theme)
         self.compare = CompareTab(theme, inspector)
         self.what_if = WhatIfTab(theme, inspector)
+        self.api = None if tools is None else ApiTab(inspector, tools)
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.setAccessibleName("Parts of the inspector")
@@ -95,12 +104,10 @@ class InspectorWindow(QMainWindow):
         self._connect_signals()
         self._show_run(inspector.shown)
 
-    def add_tab(self, title: str, widget: QWidget) -> None:
-        """Add a tab before the last one."""
-        self.tabs.insertTab(self.tabs.count() - 1, widget, title)
-
     async def finish(self) -> None:
         """Wait for what is under way."""
+        if self.api is not None:
+            await self.api.finish()
         await self.inspector.finish()
 
     # -- Qt's side -------------------------------------------------------------------------
@@ -141,6 +148,8 @@ class InspectorWindow(QMainWindow):
         titles = ("Tokens", "Stops", "Ending", "Prompt", "Timing", "Compare", "What if")
         for title, tab in zip(titles, self._tab_parts, strict=True):
             self.tabs.addTab(tab, title)
+        if self.api is not None:
+            self.tabs.insertTab(4, self.api, "API")
         upper = QWidget()
         column = QVBoxLayout(upper)
         column.setContentsMargins(0, 0, 0, 0)
@@ -191,6 +200,8 @@ class InspectorWindow(QMainWindow):
         self.tape.setPlaceholderText(_placeholder(shown))
         for part in self._tab_parts:
             part.show_run(shown)
+        if self.api is not None:
+            self.api.show_run(shown)
         source = "" if shown is None else f"From {shown.source}"
         if shown is not None and shown.name:
             source += f": {shown.name}"

@@ -1,0 +1,105 @@
+"""Commands and little programs that ask what a run was asked; keys stand in them as variables.
+
+Pure; any thread.
+"""
+
+import json
+from typing import Any
+
+from api.captures.values import WireDialect
+from api.probe.curl import curl_line
+
+KEY_VARIABLE = "API_KEY"
+_OPENAI_OWN = {
+    WireDialect.CHAT: frozenset(
+        {"model", "messages", "stop", "max_tokens", "temperature", "top_p", "seed", "tools"}
+    ),
+    WireDialect.COMPLETIONS: frozenset(
+        {"model", "prompt", "stop", "max_tokens", "temperature", "top_p", "seed"}
+    ),
+    WireDialect.RESPONSES: frozenset(
+        {"model", "input", "instructions", "max_output_tokens", "temperature", "top_p",
+         "reasoning", "tools"}
+    ),
+}  # fmt: skip
+# The package's present major version knows no sampling parameters; the API still does.
+_MESSAGES_OWN = frozenset(
+    {"model", "messages", "system", "max_tokens", "stop_sequences", "thinking", "tools"}
+)
+
+
+def curl_of(dialect: WireDialect, url: str, body: dict[str, Any]) -> str:
+    """Return a shell command."""
+    return curl_line(url, dialect, body, has_key=False)
+
+
+def python_of(dialect: WireDialect, base_url: str, path: str, body: dict[str, Any]) -> str:
+    """Return a program that uses the vendor's own package where there is one."""
+    asked = {name: value for name, value in body.items() if name not in _STREAM_FIELDS}
+    match dialect:
+        case WireDialect.MESSAGES:
+            return (
+                "import os\n\nimport anthropic\n\n"
+                f"client = anthropic.Anthropic(base_url={base_url!r}, {_KEY})\n"
+                f"message = client.messages.create({_arguments(asked, _MESSAGES_OWN)})\n"
+                "print(message.content, message.stop_reason, message.stop_sequence)\n"
+            )
+        case WireDialect.CHAT | WireDialect.COMPLETIONS:
+            is_chat = dialect is WireDialect.CHAT
+            call = "chat.completions.create" if is_chat else "completions.create"
+            text = "message.content" if is_chat else "text"
+            return (
+                f"{_openai(base_url)}"
+                f"answer = client.{call}({_arguments(asked, _OPENAI_OWN[dialect])})\n"
+                "choice = answer.choices[0]\n"
+                f"print(choice.{text}, choice.finish_reason, choice.matched_stop)\n"
+            )
+        case WireDialect.RESPONSES:
+            return (
+                f"{_openai(base_url)}"
+                f"response = client.responses.create({_arguments(asked, _OPENAI_OWN[dialect])})\n"
+                "print(response.output_text, response.status)\n"
+            )
+        case WireDialect.OLLAMA:
+            return (
+                "import ollama\n\n"
+                f"client = ollama.Client(host={base_url!r})\n"
+                f"answer = client.chat({_arguments(asked, frozenset(asked))})\n"
+                "print(answer.message.content, answer.done_reason)\n"
+            )
+        case _:
+            return (
+                "import json\nimport urllib.request\n\n"
+                f"body = {_literal(asked)}\n"
+                "request = urllib.request.Request(\n"
+                f"    {base_url + path!r},\n"
+                "    data=json.dumps(body).encode(),\n"
+                '    headers={"Content-Type": "application/json"},\n'
+                ")\n"
+                "with urllib.request.urlopen(request) as answer:\n"
+                "    print(json.load(answer))\n"
+            )
+
+
+_STREAM_FIELDS = frozenset({"stream", "stream_options"})
+_KEY = f'api_key=os.environ.get("{KEY_VARIABLE}", "unused")'
+
+
+def _openai(base_url: str) -> str:
+    url = f"{base_url}/v1"
+    return f"import os\n\nimport openai\n\nclient = openai.OpenAI(base_url={url!r}, {_KEY})\n"
+
+
+def _arguments(body: dict[str, Any], own: frozenset[str]) -> str:
+    """Return keyword arguments; what the package does not know goes into its extra body."""
+    lines = [f"    {name}={_literal(body[name])}," for name in body if name in own]
+    extra = {name: value for name, value in body.items() if name not in own}
+    if extra:
+        lines.append(f"    extra_body={_literal(extra)},")
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def _literal(value: Any) -> str:
+    """Return a Python literal of a JSON value, on one line."""
+    assert json.dumps(value)
+    return repr(value)

@@ -1,0 +1,148 @@
+"""What each API would send for a run: the real server is given the recorded answer and asked.
+
+Window's loop; the server and its clients run on threads of their own for the moment that it takes.
+"""
+
+import asyncio
+import http.client
+import json
+from collections.abc import Sequence
+
+from api.captures.values import WireDialect
+from api.config import ServerConfig
+from api.probe.dialects import DRIVERS
+from api.thread import ServerThread
+from app.inspecting.recorded_engine import RecordedEngine
+from app.inspecting.request_bodies import body_of
+from app.inspecting.snippets import curl_of, python_of
+from engine.chat import Message
+from engine.errors import EngineError
+from engine.events import Event, TextDelta, ThinkingDelta, TokenTrace, ToolCallDelta
+from engine.replay import replay
+from engine.request import GenerationRequest
+from engine.service import Engine
+from engine.stopping.rules import StopRules
+from ui.viewmodels.inspector.shown_run import ShownRun
+from ui.viewmodels.inspector.tools import WireView
+
+NAMES = {
+    WireDialect.MESSAGES: "Anthropic Messages",
+    WireDialect.CHAT: "OpenAI Chat Completions",
+    WireDialect.COMPLETIONS: "OpenAI Completions",
+    WireDialect.RESPONSES: "OpenAI Responses",
+    WireDialect.GENERATE: "SGLang /generate",
+    WireDialect.OLLAMA: "Ollama",
+}
+# What differs from one sending to the next and belongs to no answer.
+_TRANSPORT_HEADERS = frozenset({"date", "server", "content-length", "connection"})
+_TIMEOUT_S = 20.0
+
+
+async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[WireView]:
+    """Return a run in the words of each API.
+
+    Args:
+        engine: Renders the prompt, for the APIs that take no messages.
+        shown: The run.
+        base_url: The address for commands and programs.
+
+    Raises:
+        ValueError: The run has not ended, or ended in an error.
+    """
+    if shown.run.finished is None:
+        raise ValueError("What the APIs send is known when the answer has ended.")
+    request = request_of(shown)
+    prompt = await _prompt(engine, request)
+    vocabulary = None if shown.trace is None else shown.trace.vocabulary
+    recorded = RecordedEngine(shown.run.model_id, events_of(shown), vocabulary)
+    server = ServerThread(recorded, ServerConfig())
+    address = await asyncio.to_thread(server.start)
+    try:
+        made = [
+            asyncio.to_thread(
+                _view, dialect, request, shown.run.model_id or "model", prompt, address.port,
+                base_url,
+            )
+            for dialect in NAMES
+        ]  # fmt: skip
+        return list(await asyncio.gather(*made))
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+def request_of(shown: ShownRun) -> GenerationRequest:
+    """Return what a run was asked, as far as that is known."""
+    if shown.trace is not None and shown.trace.request is not None:
+        return shown.trace.request
+    return GenerationRequest(
+        messages=(Message("user", shown.question or "…"),),
+        stops=StopRules(shown.run.stops),
+        max_tokens=shown.run.max_tokens,
+    )
+
+
+def events_of(shown: ShownRun) -> Sequence[Event]:
+    """Return the events of a run: token by token where it was recorded, else in one piece."""
+    run = shown.run
+    assert run.finished is not None
+    recording = None if shown.trace is None else shown.trace.recording()
+    if recording is not None:
+        played = replay(recording)
+        return [*(e for e in played.events if not isinstance(e, TokenTrace)), run.finished]
+    events: list[Event] = []
+    if run.thinking:
+        events.append(ThinkingDelta(run.thinking))
+    if run.text:
+        events.append(TextDelta(run.text))
+    events += [ToolCallDelta(index, call, "") for index, call in enumerate(run.tool_calls)]
+    return [*events, run.finished]
+
+
+async def _prompt(engine: Engine, request: GenerationRequest) -> str:
+    if isinstance(request.prompt, str):
+        return request.prompt
+    try:
+        return "".join(text for _, text in await engine.prompt_pieces(request))
+    except EngineError:
+        # Without the model there is no template; the words alone are the nearest thing.
+        return "\n\n".join(message.content for message in request.messages)
+
+
+def _view(
+    dialect: WireDialect,
+    request: GenerationRequest,
+    model: str,
+    prompt: str,
+    port: int,
+    base_url: str,
+) -> WireView:
+    path = DRIVERS[dialect].path
+    whole = body_of(dialect, request, model, prompt, is_streamed=False)
+    streamed = body_of(dialect, request, model, prompt, is_streamed=True)
+    return WireView(
+        name=NAMES[dialect],
+        path=path,
+        request=json.dumps(whole, indent=2, ensure_ascii=False),
+        whole=_sent(port, path, whole),
+        stream=_sent(port, path, streamed),
+        curl=curl_of(dialect, base_url + path, whole),
+        python=python_of(dialect, base_url, path, whole),
+    )
+
+
+def _sent(port: int, path: str, body: dict[str, object]) -> str:
+    """Return what the server sends: status, the headers that matter, and the body as it stands."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
+    try:
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", path, json.dumps(body).encode(), headers)
+        answer = connection.getresponse()
+        content = answer.read().decode("utf-8", "replace")
+        kept = [
+            f"{name}: {value}"
+            for name, value in answer.getheaders()
+            if name.lower() not in _TRANSPORT_HEADERS
+        ]
+    finally:
+        connection.close()
+    return "\n".join((f"HTTP/1.1 {answer.status} {answer.reason}", *kept, "", content))

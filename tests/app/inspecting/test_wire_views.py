@@ -1,0 +1,181 @@
+"""What the API tab shows: real bytes, bodies that ask the same again, programs that run."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from api.anthropic.convert import request_from_wire as from_messages
+from api.anthropic.wire import MessageCreateParams
+from api.body import parsed
+from api.captures.diagnosis import diagnose
+from api.captures.parsing import parse
+from api.captures.values import Severity, WireDialect
+from api.config import ServerConfig
+from api.ollama.convert import chat_from_wire as from_ollama
+from api.ollama.wire import ChatParams
+from api.openai.chat.convert import requests_from_wire as from_chat
+from api.openai.chat.wire import ChatCompletionParams
+from api.openai.responses.convert import request_from_wire as from_responses
+from api.openai.responses.wire import ResponseParams
+from api.thread import ServerThread
+from app.inspecting.request_bodies import body_of
+from app.inspecting.wire_views import NAMES, wire_views
+from engine.chat import Message, Tool, ToolCall
+from engine.request import GenerationRequest, Sampling, TraceLevel
+from engine.service import Engine
+from engine.stopping.rules import StopRules, StopScope
+from tests.support.asking import run
+from ui.viewmodels.inspector.shown_run import ShownRun
+from ui.viewmodels.inspector.tools import WireView
+from ui.viewmodels.inspector.traces import Traces
+from ui.viewmodels.runs import Run
+
+COUNT = "Count from 1 to 10, one number per line"
+WEATHER = Tool("get_weather", "Get the weather", {"type": "object", "properties": {}})
+CALL = ToolCall("toolu_1", "get_weather", '{"city": "Paris"}')
+ASKED = GenerationRequest(
+    messages=(
+        Message("system", "Be brief."),
+        Message("user", "Weather?"),
+        Message("assistant", "Let me look.", tool_calls=(CALL,)),
+        Message("tool", "Sunny", tool_call_id="toolu_1", name="get_weather"),
+        Message("user", "And now?"),
+    ),
+    sampling=Sampling(temperature=0.5, top_p=0.9),
+    stops=StopRules(("END", "\n\n"), scope=StopScope.ALL),
+    max_tokens=50,
+    tools=(WEATHER,),
+    thinking=False,
+)
+
+
+async def recorded(engine: Engine, asked: GenerationRequest) -> ShownRun:
+    traces = Traces()
+    traces.level = TraceLevel.STOPS
+    generation = await engine.generate(traces.traced(asked))
+    shown = Run(stops=asked.stops.strings, max_tokens=asked.max_tokens, model_id="demo-model")
+    trace = traces.begin(shown.id, generation)
+    assert trace is not None
+    async for event in generation.events():
+        shown.apply(event)
+        trace.take(event)
+    return ShownRun(shown, trace, COUNT)
+
+
+@pytest.fixture(scope="module")
+def counted(engine: Engine) -> ShownRun:
+    asked = GenerationRequest(
+        (Message("user", COUNT),),
+        sampling=Sampling(temperature=0.0),
+        stops=StopRules(("6",)),
+        max_tokens=64,
+        thinking=False,
+    )
+    return run(recorded(engine, asked))  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def address(engine: Engine) -> Iterator[str]:
+    server = ServerThread(engine, ServerConfig())
+    yield server.start().url
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def views(engine: Engine, counted: ShownRun, address: str) -> dict[str, WireView]:
+    found = run(wire_views(engine, counted, address))
+    return {view.name: view for view in found}
+
+
+def comparable(request: GenerationRequest) -> GenerationRequest:
+    """Leave out what APIs have no place for: names of tool results, ids of calls."""
+    messages = tuple(
+        dataclasses.replace(
+            message,
+            name=None,
+            tool_call_id=None,
+            tool_calls=tuple(
+                ToolCall("", c.name, json.dumps(json.loads(c.arguments)))
+                for c in message.tool_calls
+            ),
+        )
+        for message in request.messages
+    )
+    return dataclasses.replace(request, messages=messages, top_logprobs=0)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "params", "back"),
+    [
+        (WireDialect.MESSAGES, MessageCreateParams, lambda p: from_messages(p, strict=False)),
+        (WireDialect.CHAT, ChatCompletionParams, lambda p: from_chat(p, strict=False)[0]),
+        (WireDialect.RESPONSES, ResponseParams, lambda p: from_responses(p, strict=False)),
+        (WireDialect.OLLAMA, ChatParams, from_ollama),
+    ],
+    ids=lambda value: value.value if isinstance(value, WireDialect) else None,
+)
+def test_a_body_asks_the_engine_what_the_run_was_asked(
+    dialect: WireDialect, params: Any, back: Any
+) -> None:
+    body = body_of(dialect, ASKED, "m", "", is_streamed=False)
+    asked = back(parsed(json.dumps(body).encode(), params))
+    assert comparable(asked) == comparable(ASKED)
+
+
+@pytest.mark.parametrize("name", NAMES.values())
+def test_the_bytes_are_an_answer_of_that_api_with_nothing_wrong(
+    views: dict[str, WireView], name: str
+) -> None:
+    view = views[name]
+    for sent in (view.whole, view.stream):
+        assert sent.startswith("HTTP/1.1 200 OK\n")
+        capture = parse(sent)
+        assert capture.text == "1\n2\n3\n4\n5\n"
+        assert [f for f in diagnose(capture, ("6",)) if f.severity is Severity.ERROR] == []
+    assert len(parse(view.stream).events) > 10, "token by token, as it was"
+
+
+@pytest.mark.parametrize("name", NAMES.values())
+def test_a_curl_command_works_when_pasted(views: dict[str, WireView], name: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", views[name].curl], capture_output=True, text=True, timeout=30, check=False
+    )
+    if done.returncode == 127:
+        pytest.skip("there is no curl here")
+    assert done.returncode == 0, done.stderr
+    assert parse(done.stdout).text == "1\n2\n3\n4\n5\n"
+
+
+@pytest.mark.parametrize("name", NAMES.values())
+def test_a_program_works_when_pasted(views: dict[str, WireView], name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", views[name].python],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"PYTHONWARNINGS": "ignore"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1\n2\n3\n4\n5\n" in done.stdout or "1\\n2\\n3\\n4\\n5\\n" in done.stdout
+
+
+def test_a_run_whose_tokens_are_forgotten_is_sent_in_one_piece(
+    engine: Engine, counted: ShownRun
+) -> None:
+    forgotten = ShownRun(counted.run, None, COUNT)
+    found = run(wire_views(engine, forgotten, "http://127.0.0.1:1"))
+    for view in found:
+        assert parse(view.stream).text == "1\n2\n3\n4\n5\n"
+
+
+def test_a_running_answer_cannot_be_sent_yet(engine: Engine) -> None:
+    with pytest.raises(ValueError, match="when the answer has ended"):
+        asyncio.run(wire_views(engine, ShownRun(Run()), "http://127.0.0.1:1"))
