@@ -40,6 +40,7 @@ from ui.theme import Theme
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.tools import InspectorTools
 from ui.viewmodels.preferences import Preferences, PreferencesState
+from ui.viewmodels.requests import RequestEntry
 from ui.viewmodels.server import ServerControl, ServerSwitch
 from ui.viewmodels.server_desk import ServerDesk
 from ui.viewmodels.storing import ConversationStore
@@ -129,6 +130,9 @@ class MainWindow(QMainWindow):
             return
         if self.server_window is None:
             self.server_window = ServerWindow(self.theme, self.desk, self)
+            detail = self.server_window.detail
+            detail.inspector_wanted.connect(self._inspect_request)
+            detail.inspect.setVisible(self.has_tools)
         _bring_forward(self.server_window)
 
     def show_inspector(self) -> None:
@@ -151,6 +155,12 @@ class MainWindow(QMainWindow):
         if self._tools is None and self._make_tools is not None:
             self._tools = self._make_tools()
         return self._tools
+
+    def _inspect_request(self, entry: RequestEntry) -> None:
+        shown = None if self.tools is None else self.tools.shown_request(entry)
+        if shown is not None:
+            self.show_inspector()
+            self.inspector.show(shown)
 
     def show_capture(self) -> None:
         """Show the window for captured answers."""

@@ -10,6 +10,7 @@ from api.probe.as_text import as_text, summary
 from api.probe.running import probe
 from api.probe.values import CheckResult, ProbeFailed, ProbeOptions, Progress
 from app.inspecting.captures import read_capture
+from app.inspecting.requests import shown_request
 from app.inspecting.wire_views import NAMES, wire_views
 from app.options import DEFAULT_HOST, DEFAULT_PORT
 from engine.service import Engine
@@ -23,6 +24,7 @@ from ui.viewmodels.inspector.tools import (
     ProbeTarget,
     WireView,
 )
+from ui.viewmodels.requests import RequestEntry
 
 
 class ApiTools:
@@ -46,6 +48,10 @@ class ApiTools:
         """Return what each API would send for a run."""
         base_url = self._url() or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
         return await wire_views(self._engine, shown, base_url)
+
+    def shown_request(self, entry: RequestEntry) -> ShownRun | None:
+        """Return the first answer to a request as a run; None where no model answered."""
+        return shown_request(entry)
 
     def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
         """Read a captured answer."""

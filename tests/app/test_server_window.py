@@ -252,3 +252,24 @@ def test_every_control_of_the_servers_window_has_a_name(use: Use) -> None:
         assert nameless == []
 
     use(steps)
+
+
+def test_another_apps_answer_is_looked_at_in_the_inspector(use: Use) -> None:
+    async def steps(window: MainWindow, server: ServerWindow) -> None:
+        await post(server, asked(stream=True))
+        await shown(server, 1)
+        server.log.view.selectRow(0)
+        await eventually(lambda: server.detail.entry is not None)
+        server.detail.inspect.click()
+        inspector = window.inspector_window
+        assert inspector is not None
+        assert inspector.head.sentence.text() == 'Your stop sequence "4" ended this answer.'
+        assert inspector.source.text() == "From another app: Tester/1, POST /v1/messages"
+        found = window.inspector.shown
+        assert found is not None
+        assert (found.run.text, found.run.stops) == ("1\n2\n3\n", ("4",))
+        assert (found.run.max_tokens, found.question) == (60, COUNT)
+        inspector.back.click()
+        assert inspector.head.sentence.text() == "No run is shown"
+
+    use(steps)

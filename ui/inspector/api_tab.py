@@ -20,6 +20,7 @@ from ui.viewmodels.inspector.tools import InspectorTools, WireView
 from ui.viewmodels.tasks import Tasks
 from ui.widgets.labels import label
 
+_API_PX = 210
 PARTS = (
     ("Streamed answer", "stream"),
     ("Whole answer", "whole"),
@@ -44,6 +45,9 @@ class ApiTab(QWidget):
         self.part = QComboBox()
         self.part.setAccessibleName("Part of the exchange")
         self.part.addItems([words for words, _ in PARTS])
+        for choice in (self.api, self.part):
+            choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.api.setMinimumWidth(_API_PX)
         self.copy = QPushButton("Copy")
         self.copy.setAccessibleName("Copy the shown text")
         self.note = label("", "muted", 0.95, is_wrapped=True)

@@ -37,10 +37,12 @@ class RequestDetail(QFrame):
 
     Signals:
         replay_wanted: The request is to be sent again; carries its ``RequestEntry``.
+        inspector_wanted: Its answer is to be looked at closely; carries its ``RequestEntry``.
         closed: The detail is to be put away.
     """
 
     replay_wanted = Signal(object)
+    inspector_wanted = Signal(object)
     closed = Signal()
 
     def __init__(self, theme: Theme, url: Callable[[], str]) -> None:
@@ -54,6 +56,8 @@ class RequestDetail(QFrame):
         self.title.setFont(font)
         self.replay = QPushButton("Send again")
         self.replay.setAccessibleName("Send the request again")
+        self.inspect = QPushButton("Inspect…")
+        self.inspect.setAccessibleName("Open the answer in the Stop Inspector")
         self.curl = QPushButton("Copy as curl")
         self.curl.setAccessibleName("Copy the request as a curl command")
         close = IconButton(theme, "close", "Close the request")
@@ -61,6 +65,7 @@ class RequestDetail(QFrame):
         head.setContentsMargins(14, 8, 8, 0)
         head.setSpacing(6)
         head.addWidget(self.title, 1)
+        head.addWidget(self.inspect)
         head.addWidget(self.replay)
         head.addWidget(self.curl)
         head.addWidget(close)
@@ -79,6 +84,7 @@ class RequestDetail(QFrame):
         layout.addLayout(head)
         layout.addWidget(self.tabs, 1)
         self.replay.clicked.connect(lambda: self.replay_wanted.emit(self.entry))
+        self.inspect.clicked.connect(lambda: self.inspector_wanted.emit(self.entry))
         self.curl.clicked.connect(self._copy_curl)
         close.clicked.connect(self.closed)
 
@@ -91,6 +97,7 @@ class RequestDetail(QFrame):
         self.title.setText(f"{entry.method} {entry.path}  ·  {status}")
         self.title.setToolTip(f"{entry.method} {entry.path}")
         self.replay.setEnabled(entry.asked.is_whole and not entry.is_open)
+        self.inspect.setEnabled(bool(entry.ends))
         self._show_facts(entry)
         self.asked.show_message(entry.headers, entry.asked)
         self.answered.show_message(entry.answer_headers, entry.answered)
