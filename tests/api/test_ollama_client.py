@@ -12,7 +12,7 @@ WEATHER = {
     "type": "function",
     "function": {
         "name": "get_weather",
-        "description": "Get the weather",
+        "description": "Get the weather of a city",
         "parameters": {
             "type": "object",
             "properties": {"city": {"type": "string"}},
@@ -81,7 +81,7 @@ def test_a_prompt_is_continued(client: ollama.Client) -> None:
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 def test_a_tool_is_called_with_an_object(client: ollama.Client, is_streamed: bool) -> None:
-    turns = [{"role": "user", "content": "What is the weather in Paris? Use the tool."}]
+    turns = [{"role": "user", "content": "What is the weather in Paris?"}]
     wanted: dict[str, Any] = {
         "model": "demo-model",
         "messages": turns,
