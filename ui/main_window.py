@@ -39,12 +39,13 @@ from ui.panels.stop_panel import WIDTH_PX, StopPanel
 from ui.theme import Theme
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.tools import InspectorTools
+from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.preferences import Preferences, PreferencesState
 from ui.viewmodels.requests import RequestEntry
 from ui.viewmodels.server import ServerControl, ServerSwitch
 from ui.viewmodels.server_desk import ServerDesk
 from ui.viewmodels.storing import ConversationStore
-from ui.viewmodels.workspace import OpenConversation, Workspace
+from ui.viewmodels.workspace import Workspace
 
 if TYPE_CHECKING:
     from ui.inspector.capture_window import CaptureWindow

@@ -15,9 +15,10 @@ from ui.panels.message_column import MessageColumn
 from ui.panels.question_view import QuestionView
 from ui.theme import Theme
 from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.inspector.traces import Traces
 from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.storing import MemoryConversationStore
-from ui.viewmodels.workspace import OpenConversation
 
 Use = Callable[[Callable[[MessageColumn, OpenConversation], Coroutine[Any, Any, None]]], None]
 
@@ -44,6 +45,7 @@ def use(run: RunOnLoop, theme: Theme, scripted: ScriptedEngine, qapp: QApplicati
                 scripted,
                 long_conversation(),
                 MemoryConversationStore(),
+                Traces(),
                 column,  # type: ignore[arg-type]
             )
             await steps(column, opened)

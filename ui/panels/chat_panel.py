@@ -22,9 +22,10 @@ from ui.panels.settings_popover import SettingsPopover, settings_words
 from ui.panels.welcome import Suggestion, Welcome
 from ui.theme import Theme
 from ui.viewmodels.conversations import ConversationSettings
+from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.presets import Preset
 from ui.viewmodels.runs import Run
-from ui.viewmodels.workspace import OpenConversation, Workspace
+from ui.viewmodels.workspace import Workspace
 from ui.widgets.buttons import IconButton
 from ui.widgets.labels import ElidedLabel, rescale
 

@@ -15,8 +15,8 @@ from ui.panels.message_slot import MessageSlot
 from ui.panels.question_view import QuestionView
 from ui.theme import Theme
 from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.runs import Run
-from ui.viewmodels.workspace import OpenConversation
 
 _WIDEST_PX = 760
 _LEAST_SIDE_PX = 26

@@ -19,7 +19,8 @@ from ui.panels.server_card import ServerCard
 from ui.theme import Theme
 from ui.viewmodels.conversations import Conversation
 from ui.viewmodels.finding import Hit
-from ui.viewmodels.workspace import OpenConversation, Workspace
+from ui.viewmodels.open_conversation import OpenConversation
+from ui.viewmodels.workspace import Workspace
 from ui.widgets.buttons import IconButton
 from ui.widgets.labels import ElidedLabel, label
 

@@ -1,17 +1,20 @@
 """The stop list: table, input line, buttons, and what stops the model anyway. Main thread."""
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QButtonGroup,
+    QFrame,
     QHBoxLayout,
     QLineEdit,
     QPushButton,
+    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from engine.models import ModelInfo
+from ui.panels.stop_exchange import StopExchangeMenu
 from ui.panels.stop_table import StopTable
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.stop_list import Column, StopListModel
@@ -21,7 +24,13 @@ from ui.widgets.labels import ElidedLabel, clear_layout_of, label
 
 
 class StopListEditor(QWidget):
-    """Edits the stop list of the open conversation."""
+    """Edits the stop list of the open conversation.
+
+    Signals:
+        apply_wanted: The running answer is to go on with the list as it is now.
+    """
+
+    apply_wanted = Signal()
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -37,6 +46,14 @@ class StopListEditor(QWidget):
         self.message.hide()
         self.remark = label("", "muted", 0.93, is_wrapped=True)
         self.remark.hide()
+        self.fix = QPushButton()
+        self.fix.setAccessibleName("Mend the selected sequence")
+        self.fix.hide()
+        self.apply_bar = QFrame()
+        self.apply_bar.setObjectName("problem_bar")
+        self.apply_bar.hide()
+        self.apply_now = QPushButton("Apply now")
+        self.apply_now.setAccessibleName("Let the running answer go on with this stop list")
         self._empty = label(
             "No stop sequences yet. An answer ends where one of them first appears in its text; "
             "the sequence itself is cut off.",
@@ -49,6 +66,10 @@ class StopListEditor(QWidget):
         self.up = IconButton(theme, "up", "Move the selected sequence up (Alt+Up)")
         self.down = IconButton(theme, "down", "Move the selected sequence down (Alt+Down)")
         self.remove = IconButton(theme, "trash", "Remove the selected sequence (Delete)")
+        self.more = IconButton(theme, "copy", "Paste, copy, import or export the stop list")
+        self.exchange = StopExchangeMenu(self)
+        self.more.setMenu(self.exchange)
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.as_typed = ChipButton(theme, "pencil", "As typed", is_toggle=True)
         self.as_typed.setToolTip("Every character counts as it is; \\n is two characters")
         self.with_escapes = ChipButton(theme, "sparkle", "With escapes", is_toggle=True)
@@ -64,6 +85,8 @@ class StopListEditor(QWidget):
             self._disconnect(self._model)
         self._model = model
         self.table.setModel(model)
+        self.exchange.show_model(model)
+        model.dataChanged.connect(self._refresh)
         model.edited.connect(self._refresh)
         model.row_changed.connect(self._select)
         model.refused.connect(self._show_refusal)
@@ -76,6 +99,10 @@ class StopListEditor(QWidget):
         self._show_mode(model.with_escapes)
         self._hide_refusal()
         self._refresh()
+
+    def offer_to_apply(self, can_apply: bool) -> None:
+        """Show whether a running answer could go on with the list as it is now."""
+        self.apply_bar.setVisible(can_apply)
 
     def show_eos(self, info: ModelInfo | None) -> None:
         """List the ids that end an answer of this model by themselves."""
@@ -110,7 +137,7 @@ class StopListEditor(QWidget):
         head.setSpacing(1)
         head.addWidget(label("Stop sequences", "title", weight=QFont.Weight.DemiBold))
         head.addStretch(1)
-        for button in (self.undo, self.redo, self.up, self.down, self.remove):
+        for button in (self.undo, self.redo, self.up, self.down, self.remove, self.more):
             head.addWidget(button)
         entry = QHBoxLayout()
         entry.setSpacing(6)
@@ -132,6 +159,13 @@ class StopListEditor(QWidget):
         layout.addWidget(self._empty)
         layout.addWidget(self.table)
         layout.addWidget(self.remark)
+        layout.addWidget(self.fix, 0, Qt.AlignmentFlag.AlignLeft)
+        bar = QHBoxLayout(self.apply_bar)
+        bar.setContentsMargins(10, 6, 6, 6)
+        words = label("These changes count from the next answer on.", "muted", 0.93, True)
+        bar.addWidget(words, 1)
+        bar.addWidget(self.apply_now)
+        layout.addWidget(self.apply_bar)
         layout.addLayout(entry)
         layout.addWidget(self.message)
         layout.addLayout(modes)
@@ -142,6 +176,9 @@ class StopListEditor(QWidget):
         self.input.returnPressed.connect(self._add)
         self.input.textEdited.connect(self._hide_refusal)
         self.add.clicked.connect(self._add)
+        self.fix.clicked.connect(self._fix)
+        self.apply_now.clicked.connect(self.apply_wanted)
+        self.exchange.refused.connect(self._show_refusal)
         self.undo.clicked.connect(self._undo)
         self.redo.clicked.connect(self._redo)
         self.up.clicked.connect(lambda: self._move(-1))
@@ -154,6 +191,7 @@ class StopListEditor(QWidget):
 
     def _disconnect(self, model: StopListModel) -> None:
         model.edited.disconnect(self._refresh)
+        model.dataChanged.disconnect(self._refresh)
         model.row_changed.disconnect(self._select)
         model.refused.disconnect(self._show_refusal)
         model.mode_changed.disconnect(self._show_mode)
@@ -171,6 +209,11 @@ class StopListEditor(QWidget):
         row = self.table.currentIndex().row()
         if self._model is not None and row >= 0:
             self._model.remove([row])
+
+    def _fix(self) -> None:
+        row = self.table.currentIndex().row()
+        if self._model is not None and row >= 0:
+            self._model.fix(row)
 
     def _move(self, by: int) -> None:
         row = self.table.currentIndex().row()
@@ -203,9 +246,13 @@ class StopListEditor(QWidget):
         self.up.setEnabled(row > 0)
         self.down.setEnabled(0 <= row < rows - 1)
         self.remove.setEnabled(row >= 0)
-        said = "" if row < 0 else model.index(row, Column.REMARK).data(_TOOL_TIP)
-        self.remark.setText(str(said or ""))
-        self.remark.setVisible(bool(said))
+        found = model.remarks_on(row) if row >= 0 else []
+        self.remark.setText("\n".join(remark.words for remark in found))
+        self.remark.setVisible(bool(found))
+        fix = next((remark.fix for remark in found if remark.fix), "")
+        self.fix.setText(fix.replace("&", "&&"))
+        self.fix.setAccessibleName(fix or "Mend the selected sequence")
+        self.fix.setVisible(bool(fix))
 
     def _select(self, row: int) -> None:
         if row >= 0:
@@ -236,6 +283,3 @@ class StopListEditor(QWidget):
     def minimumSizeHint(self) -> QSize:
         """Fit a narrow dock."""
         return QSize(240, super().minimumSizeHint().height())
-
-
-_TOOL_TIP = int(Qt.ItemDataRole.ToolTipRole)

@@ -14,8 +14,9 @@ from PySide6.QtWidgets import (
 from ui.panels.stop_list_editor import StopListEditor
 from ui.panels.verdict_view import VerdictView
 from ui.theme import Theme
+from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.runs import Run
-from ui.viewmodels.workspace import OpenConversation, Workspace
+from ui.viewmodels.workspace import Workspace
 from ui.widgets.buttons import IconButton
 from ui.widgets.labels import label
 
@@ -37,6 +38,7 @@ class StopPanel(QDockWidget):
         self.setAllowedAreas(
             Qt.DockWidgetArea.RightDockWidgetArea | Qt.DockWidgetArea.LeftDockWidgetArea
         )
+        self.editor.apply_wanted.connect(self._apply)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
         workspace.model.changed.connect(self._show_model)
@@ -89,11 +91,16 @@ class StopPanel(QDockWidget):
             self._opened.session.run_changed.disconnect(self._follow)
             self._opened.session.run_finished.disconnect(self._follow)
             self._opened.session.text_appended.disconnect(self._follow)
+            self._opened.session.is_running_changed.disconnect(self._offer_to_apply)
+            self._opened.stops.edited.disconnect(self._offer_to_apply)
         self._opened = opened
         opened.session.run_changed.connect(self._follow)
         opened.session.run_finished.connect(self._follow)
         opened.session.text_appended.connect(self._follow)
+        opened.session.is_running_changed.connect(self._offer_to_apply)
+        opened.stops.edited.connect(self._offer_to_apply)
         self.editor.show_model(opened.stops)
+        self._offer_to_apply()
         self._show_run(opened.shown_run)
 
     def _show_run(self, run: Run | None) -> None:
@@ -107,6 +114,15 @@ class StopPanel(QDockWidget):
 
     def _show_model(self) -> None:
         self.editor.show_eos(self._workspace.model.info)
+
+    def _offer_to_apply(self) -> None:
+        opened = self._workspace.current
+        run = opened.session.run
+        can_apply = run is not None and run.stops != opened.conversation.enabled_stops()
+        self.editor.offer_to_apply(can_apply)
+
+    def _apply(self) -> None:
+        self._workspace.current.apply_stops()
 
     def _follow(self, run: Run, _text: str = "") -> None:
         if run is self.verdict.run and self.isVisible():

@@ -28,6 +28,12 @@ from ui.viewmodels.stop_list import Column, StopListModel
 
 _ROW_PX = 34
 _MOST_ROWS_SHOWN = 7
+_WIDTHS_PX = (
+    (Column.ENABLED, 36),
+    (Column.TOKENS, 70),
+    (Column.FIRED, 34),
+    (Column.REMARK, 28),
+)
 _EDIT_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2)
 
 Index = QModelIndex | QPersistentModelIndex
@@ -71,7 +77,7 @@ class StopTable(QTableView):
         header = self.horizontalHeader()
         header.setMinimumSectionSize(24)
         header.setSectionResizeMode(Column.SEQUENCE, QHeaderView.ResizeMode.Stretch)
-        for column, width in ((Column.ENABLED, 36), (Column.TOKENS, 74), (Column.REMARK, 28)):
+        for column, width in _WIDTHS_PX:
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
             self.setColumnWidth(column, width)
 
@@ -131,11 +137,12 @@ class _StopDelegate(QStyledItemDelegate):
             font = fixed_font(self._table.font(), 1.0)
             text = str(index.data())
             self._paint_text(painter, area, text, font, colors.text if is_on else colors.faint)
-        elif column is Column.TOKENS:
+        elif column in (Column.TOKENS, Column.FIRED):
             font = QFont(self._table.font())
             font.setPointSizeF(font.pointSizeF() * 0.88)
-            count = str(index.data())
-            words = "" if count == "–" else "1 token" if count == "1" else f"{count} tokens"
+            words = str(index.data())
+            if column is Column.TOKENS:
+                words = {"–": "", "1": "1 token"}.get(words, f"{words} tokens")
             self._paint_text(painter, area, words, font, colors.faint, is_right=True)
         elif index.data():
             image = icons.pixmap("warning", colors.limit, 16)

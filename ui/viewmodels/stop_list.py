@@ -22,7 +22,8 @@ from PySide6.QtGui import QUndoCommand, QUndoStack
 from engine.errors import EngineError, InvalidRequest
 from engine.stopping.rules import checked_strings
 from ui.viewmodels.conversations import StopEntry
-from ui.viewmodels.stop_remarks import remarks
+from ui.viewmodels.stop_history import StopHistory
+from ui.viewmodels.stop_remarks import Remark, remarks
 from ui.viewmodels.tasks import Tasks
 from ui.visible import escaped, needs_escapes, quoted, unescaped, visible
 
@@ -41,7 +42,8 @@ class Column(IntEnum):
     ENABLED = 0
     SEQUENCE = 1
     TOKENS = 2
-    REMARK = 3
+    FIRED = 3
+    REMARK = 4
 
 
 class _Change(QUndoCommand):
@@ -86,6 +88,8 @@ class StopListModel(QAbstractTableModel):
         self._with_escapes = True
         self._tokenize: Tokenize | None = None
         self._pieces: dict[str, Pieces] = {}
+        self._history = StopHistory()
+        self._special_tokens: frozenset[str] = frozenset()
         self._tasks = Tasks()
         self.undo_stack = QUndoStack(self)
 
@@ -120,12 +124,14 @@ class StopListModel(QAbstractTableModel):
                 return self._sequence_data(index.row(), role)
             case Column.TOKENS:
                 return self._tokens_data(entry.sequence, role)
+            case Column.FIRED:
+                return self._fired_data(entry.sequence, role)
             case Column.REMARK:
-                said = remarks(self._entries, index.row())
+                said = self.remarks_on(index.row())
                 if said and role == Qt.ItemDataRole.ToolTipRole:
-                    return "\n".join(said)
+                    return "\n".join(remark.words for remark in said)
                 if said and role == Qt.ItemDataRole.DisplayRole:
-                    return said[0]
+                    return said[0].words
         return None
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
@@ -134,7 +140,7 @@ class StopListModel(QAbstractTableModel):
             return None
         if orientation == Qt.Orientation.Vertical:
             return section + 1
-        return {0: "On", 1: "Sequence", 2: "Tokens", 3: "Remark"}[section]
+        return {0: "On", 1: "Sequence", 2: "Tokens", 3: "Fired", 4: "Remark"}[section]
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Rows can be switched, edited and dragged; drops go between rows."""
@@ -156,6 +162,10 @@ class StopListModel(QAbstractTableModel):
     def edits_with_escapes(self, row: int) -> bool:
         """Whether editing a row takes escapes: by the mode, or because a line cannot show it."""
         return self._with_escapes or needs_escapes(self._entries[row].sequence)
+
+    def remarks_on(self, row: int) -> list[Remark]:
+        """Return what is odd about a row, most important first."""
+        return remarks(self._entries, row, self._history, self._special_tokens)
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -183,6 +193,30 @@ class StopListModel(QAbstractTableModel):
             return False
         self._push(f"add {quoted(sequence, 16)}", after, len(after) - 1)
         return True
+
+    def add_all(self, sequences: Iterable[str], what: str) -> bool:
+        """Append what is not in the list yet, as one change; returns whether it was taken."""
+        there = {entry.sequence for entry in self._entries}
+        new = [one for one in dict.fromkeys(sequences) if one not in there]
+        after = [*self._entries, *map(StopEntry, new)]
+        if not self._accepts(after):
+            return False
+        if new:
+            self._push(what, after, len(after) - 1)
+        return True
+
+    def fix(self, row: int) -> None:
+        """Mend the first thing that is odd about a row and can be mended."""
+        remark = next((one for one in self.remarks_on(row) if one.fix), None)
+        if remark is None:
+            return
+        if remark.fixed is None:
+            self.remove([row])
+            return
+        after = self.entries()
+        after[row] = replace(after[row], sequence=remark.fixed)
+        if self._accepts(after):
+            self._push(f"mend {quoted(remark.fixed, 16)}", after, row)
 
     def ensure(self, sequence: str) -> None:
         """See to it that a sequence is in the list and enabled."""
@@ -246,6 +280,16 @@ class StopListModel(QAbstractTableModel):
         self._tokenize = tokenize
         self._pieces.clear()
         self._tokenize_missing()
+        self._repaint()
+
+    def set_special_tokens(self, texts: Iterable[str]) -> None:
+        """Tell what the model's special tokens are called."""
+        self._special_tokens = frozenset(texts)
+        self._repaint()
+
+    def set_history(self, history: StopHistory) -> None:
+        """Count with these answers from now on."""
+        self._history = history
         self._repaint()
 
     # -- drag and drop ---------------------------------------------------------------------
@@ -332,7 +376,21 @@ class StopListModel(QAbstractTableModel):
             return str(len(pieces))
         if role == Qt.ItemDataRole.ToolTipRole:
             shown = "  ".join(f"{visible(piece)} ({token_id})" for token_id, piece in pieces)
-            return f"In this model, on its own: {shown}"
+            spaced = self._pieces.get(f" {sequence}", ())
+            after = "  ".join(f"{visible(piece)} ({token_id})" for token_id, piece in spaced)
+            alone = f"In this model, on its own: {shown}"
+            return f"{alone}\nAfter a space: {after}" if after else alone
+        return None
+
+    def _fired_data(self, sequence: str, role: int) -> Any:
+        use = self._history.use_of(sequence)
+        if role == Qt.ItemDataRole.DisplayRole:
+            return f"{use.fired}×" if use.fired else ""
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return (
+                f"Ended {use.fired} of this conversation’s answers. Near misses in the last "
+                f"{use.answers}: {use.near}"
+            )
         return None
 
     def _tokenize_missing(self) -> None:
@@ -346,10 +404,12 @@ class StopListModel(QAbstractTableModel):
             if sequence in self._pieces:
                 continue
             try:
+                spaced = await tokenize(f" {sequence}")
                 pieces = await tokenize(sequence)
             except EngineError:
                 return  # the model has gone; the next one asks again
             if tokenize is self._tokenize:
+                self._pieces[f" {sequence}"] = spaced
                 self._pieces[sequence] = pieces
         self._repaint()
 

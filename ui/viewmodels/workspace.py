@@ -8,13 +8,13 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.service import Engine
-from ui.viewmodels.chat import ChatSession
 from ui.viewmodels.conversation_list import ConversationList
 from ui.viewmodels.conversations import Conversation, ConversationSettings
 from ui.viewmodels.inspector.traces import Traces
 from ui.viewmodels.library import Library
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.model_state import ModelState
+from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.preset_list import PresetList
 from ui.viewmodels.presets import Preset
 from ui.viewmodels.runs import Run
@@ -25,28 +25,6 @@ from ui.viewmodels.storing import ConversationStore, MemoryConversationStore
 from ui.viewmodels.tasks import Tasks
 
 _DRAFT_KEPT_AFTER_MS = 400
-
-
-class OpenConversation(QObject):
-    """A conversation with its session and its stop list; lives on while another one is shown."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        conversation: Conversation,
-        store: ConversationStore,
-        traces: Traces,
-        parent: QObject,
-    ) -> None:
-        super().__init__(parent)
-        self.conversation = conversation
-        self.session = ChatSession(engine, conversation, self, store, traces)
-        self.stops = StopListModel(conversation.stops, self)
-        self.shown_run: Run | None = None
-        self.stops.edited.connect(self._keep_stops)
-
-    def _keep_stops(self) -> None:
-        self.conversation.stops = self.stops.entries()
 
 
 class Workspace(QObject):
@@ -276,16 +254,25 @@ class Workspace(QObject):
         if opened is None:
             opened = OpenConversation(self._engine, conversation, self.store, self.traces, self)
             if self.model.stage == "ready":
-                opened.stops.set_tokenizer(self._engine.tokenize)
+                self._offer(opened.stops)
             repaint = lambda *_: self.conversations.changed(conversation)  # noqa: E731
             opened.session.is_running_changed.connect(repaint)
+            opened.went_on.connect(self._show_if_current)
             opened.stops.edited.connect(repaint)
             self._open[conversation.id] = opened
             answers = [m.run for m in conversation.messages if m.run is not None]
             opened.shown_run = answers[-1] if answers else None
         return opened
 
+    def _show_if_current(self, run: Run) -> None:
+        if self.current.session.run is run:
+            self.show_run(run)
+
     def _offer_tokenizer(self) -> None:
-        tokenize = self._engine.tokenize if self.model.stage == "ready" else None
         for opened in self._open.values():
-            opened.stops.set_tokenizer(tokenize)
+            self._offer(opened.stops)
+
+    def _offer(self, stops: StopListModel) -> None:
+        is_ready, info = self.model.stage == "ready", self.model.info
+        stops.set_special_tokens(() if info is None else (token.text for token in info.eos))
+        stops.set_tokenizer(self._engine.tokenize if is_ready else None)

@@ -16,9 +16,10 @@ from ui.viewmodels.chat import ChatSession
 from ui.viewmodels.inspector.shown_run import ShownRun, Source, shown_recording
 from ui.viewmodels.inspector.what_if import WhatIf
 from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.runs import Run
 from ui.viewmodels.tasks import Tasks
-from ui.viewmodels.workspace import OpenConversation, Workspace
+from ui.viewmodels.workspace import Workspace
 
 GROWTH_MS = 100
 Pieces = tuple[tuple[int, str], ...]

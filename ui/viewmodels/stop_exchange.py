@@ -1,0 +1,44 @@
+"""Stop lists as text: a JSON list of strings, or plain lines where they are asked for.
+
+Pure; knows no Qt. Any thread.
+"""
+
+import json
+from collections.abc import Sequence
+
+MOST_BYTES = 1_000_000
+
+
+def to_json(sequences: Sequence[str]) -> str:
+    """Return a list that ``from_json`` reads back exactly."""
+    return json.dumps(list(sequences), ensure_ascii=False, indent=2) + "\n"
+
+
+def from_json(text: str) -> list[str]:
+    """Return the sequences of a JSON list of strings, exactly as they stand there.
+
+    Raises:
+        ValueError: It is none; the message says what is wrong and what to do.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ValueError(
+            'This is no JSON list of strings, such as ["END", "\\n\\nUser:"]. '
+            "To take every line as one sequence, choose “Paste Lines”."
+        ) from error
+    if isinstance(found, str):
+        found = [found]
+    if not isinstance(found, list):
+        raise ValueError('A stop list is a JSON list of strings, such as ["END", "\\n\\nUser:"].')
+    for number, one in enumerate(found, 1):
+        if not isinstance(one, str):
+            raise ValueError(f"Entry {number} of the list is no string; put it in double quotes.")
+        if not one:
+            raise ValueError(f"Entry {number} of the list is empty; remove it.")
+    return found
+
+
+def from_lines(text: str) -> list[str]:
+    """Return each line as a sequence, spaces kept; lines without any character are left out."""
+    return [line for line in text.replace("\r\n", "\n").split("\n") if line]
