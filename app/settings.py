@@ -54,6 +54,7 @@ class Settings(_Section):
     version: Literal[1] = 1
     theme: Literal["system", "light", "dark"] = "system"
     has_high_contrast: bool = False
+    text_percent: Annotated[int, Field(ge=70, le=200)] = 100
     stays_in_tray: bool = True
     server: ServerSettings = Field(default_factory=ServerSettings)
     new_conversation: NewConversationSettings = Field(default_factory=NewConversationSettings)

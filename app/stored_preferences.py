@@ -40,6 +40,7 @@ class StoredPreferences:
         self._save(
             theme=preferences.theme,
             has_high_contrast=preferences.has_high_contrast,
+            text_percent=preferences.text_percent,
             stays_in_tray=preferences.stays_in_tray,
             server=ServerSettings(**asdict(preferences.server)),
             new_conversation=NewConversationSettings(
@@ -92,6 +93,7 @@ def preferences_of(settings: Settings) -> Preferences:
     return Preferences(
         theme=settings.theme,
         has_high_contrast=settings.has_high_contrast,
+        text_percent=settings.text_percent,
         stays_in_tray=settings.stays_in_tray,
         server=ServerPreferences(**settings.server.model_dump()),
         new_conversation=ConversationSettings(**settings.new_conversation.model_dump()),

@@ -291,6 +291,7 @@ class MainWindow(QMainWindow):
         if self.theme.mode != now.theme:
             self.theme.set_mode(now.theme)
         self.theme.set_high_contrast(now.has_high_contrast)
+        self.theme.set_text_size(now.text_percent)
         self.workspace.conversations.new_settings = now.new_conversation
 
     def show_about(self) -> None:

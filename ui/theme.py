@@ -45,6 +45,8 @@ class Theme(QObject):
         self._app = app
         self._mode: ThemeMode = mode
         self._has_high_contrast = False
+        self._usual_points = app.font().pointSizeF()
+        self._text_percent = 100
         self.colors: Colors = LIGHT
         app.setStyle("Fusion")
         app.styleHints().colorSchemeChanged.connect(self._refresh)
@@ -73,6 +75,24 @@ class Theme(QObject):
         if is_on != self._has_high_contrast:
             self._has_high_contrast = is_on
             self._refresh()
+
+    def set_text_size(self, percent: int) -> None:
+        """Draw all text at this share of the usual size, in windows that are open too."""
+        if percent == self._text_percent:
+            return
+        ratio = percent / self._text_percent
+        self._text_percent = percent
+        # Read before the application's font changes: some sizes follow it, others are their own.
+        sizes = [(widget, widget.font().pointSizeF()) for widget in self._app.allWidgets()]
+        font = self._app.font()
+        font.setPointSizeF(self._usual_points * percent / 100)
+        self._app.setFont(font)
+        self._refresh()  # the style sheet sets fonts as well, so that ours have to come last
+        for widget, points in sizes:
+            mine = widget.font()
+            if abs(mine.pointSizeF() - points * ratio) > 0.01:
+                mine.setPointSizeF(points * ratio)
+                widget.setFont(mine)
 
     def _refresh(self) -> None:
         system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark

@@ -179,6 +179,28 @@ def test_a_new_conversation_begins_as_the_preferences_say(use: Use) -> None:
     use(steps)
 
 
+def test_all_text_grows_shrinks_and_comes_back(use: Use, qapp: QApplication) -> None:
+    async def steps(window: MainWindow) -> None:
+        before = {w: w.font().pointSizeF() for w in window.findChildren(QLabel)}
+        usual = qapp.font().pointSizeF()
+        (larger,) = (a for a in window.findChildren(QAction) if a.text() == "&Larger Text")
+        larger.trigger()
+        larger.trigger()
+        assert window.preferences.now.text_percent == 125
+        assert qapp.font().pointSizeF() == pytest.approx(usual * 1.25)
+        for widget, points in before.items():
+            assert widget.font().pointSizeF() == pytest.approx(points * 1.25, abs=0.1)
+        window.preferences.resize_text(0)
+        for widget, points in before.items():
+            assert widget.font().pointSizeF() == pytest.approx(points, abs=0.1)
+        for _ in range(20):
+            window.preferences.resize_text(-1)
+        assert window.preferences.now.text_percent == 70
+        window.preferences.resize_text(0)
+
+    use(steps)
+
+
 def test_the_appearance_menu_and_the_preferences_agree(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         (dark,) = (a for a in window.findChildren(QAction) if a.text() == "Dark")

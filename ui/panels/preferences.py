@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.theme import Theme, ThemeMode
-from ui.viewmodels.preferences import PreferencesState, ServerAtLaunch
+from ui.viewmodels.preferences import TEXT_PERCENTS, PreferencesState, ServerAtLaunch
 from ui.widgets.check_box import CheckBox
 from ui.widgets.choice import Choice
 from ui.widgets.labels import label
@@ -88,6 +88,14 @@ class PreferencesDialog(QDialog):
         page = _Page()
         page.add("Appearance", self.appearance)
         page.add("Contrast", self.contrast)
+        self.text_size = Choice(
+            self._theme, "Text size", tuple((str(p), f"{p} %") for p in TEXT_PERCENTS)
+        )
+        self.text_size.choose(str(now.text_percent))
+        self.text_size.currentIndexChanged.connect(
+            lambda row: self._preferences.change(text_percent=int(self.text_size.itemData(row)))
+        )
+        page.add("Text size", self.text_size)
         return page
 
     def _server(self) -> QWidget:

@@ -14,6 +14,7 @@ from ui.viewmodels.conversations import ConversationSettings
 ServerAtLaunch = Literal["as_left", "on", "off"]
 
 DEFAULT_PORT = 8642
+TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Preferences:
     Attributes:
         theme: Light, dark, or as the system.
         has_high_contrast: Whether lines and small text are drawn stronger than usual.
+        text_percent: Size of all text, relative to the usual.
         stays_in_tray: Whether the server goes on when the window is closed.
         server: How other programs are served.
         new_conversation: What a new conversation begins with.
@@ -56,6 +58,7 @@ class Preferences:
 
     theme: ThemeMode = "system"
     has_high_contrast: bool = False
+    text_percent: int = 100
     stays_in_tray: bool = True
     server: ServerPreferences = field(default_factory=ServerPreferences)
     new_conversation: ConversationSettings = field(default_factory=ConversationSettings)
@@ -101,6 +104,16 @@ class PreferencesState(QObject):
     def change(self, **fields: Any) -> None:
         """Give fields of ``Preferences`` other values."""
         self._take(replace(self._now, **fields))
+
+    def resize_text(self, step: int) -> None:
+        """Make all text a step larger (1) or smaller (-1); 0 makes it the usual size."""
+        if step == 0:
+            self.change(text_percent=100)
+            return
+        now = self._now.text_percent
+        wanted = [p for p in TEXT_PERCENTS if (p > now if step > 0 else p < now)]
+        if wanted:
+            self.change(text_percent=wanted[0] if step > 0 else wanted[-1])
 
     def change_server(self, **fields: Any) -> None:
         """Give fields of ``ServerPreferences`` other values."""
