@@ -108,13 +108,17 @@ def replay(
         parse_calls=_CallLookup(recording.calls),
     )
     stop: StopInfo | None = None
-    for token in recording.tokens:
-        if is_traced:
+    if is_traced:
+        for token in recording.tokens:
             stop = traced(builder, token.token_id, token.time_s, None)
-        else:
-            stop = builder.add(token.token_id)
-        if stop is not None:
-            break
+            if stop is not None:
+                break
+    else:
+        add = builder.add
+        for token in recording.tokens:
+            stop = add(token.token_id)
+            if stop is not None:
+                break
     if stop is None and recording.stop.kind in (StopKind.CANCELLED, StopKind.ERROR):
         stop = builder.end(recording.stop.kind)
     return _replayed(builder, stop)
@@ -133,18 +137,34 @@ def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
     )
 
 
+# Beyond any vocabulary there is; a file may name any id, and must not cost its size in memory.
+_MOST_LISTED = 1 << 21
+
+
 class _ById(Sequence[_T]):
     """A list over token ids of which only the recorded ones are known."""
 
     def __init__(self, values: dict[int, _T], missing: _T) -> None:
         self._values = values
         self._missing = missing
+        self._length = max(values, default=-1) + 1
 
     def __len__(self) -> int:
-        return max(self._values, default=-1) + 1
+        return self._length
 
     def __getitem__(self, index: int) -> _T:  # type: ignore[override]
         return self._values.get(index, self._missing)
+
+
+def _by_id(values: dict[int, _T], missing: _T) -> Sequence[_T]:
+    """Return a plain list where the ids allow it: each token of a replay looks into it twice."""
+    sparse = _ById(values, missing)
+    if len(sparse) > _MOST_LISTED:
+        return sparse
+    listed = [missing] * len(sparse)
+    for index, value in values.items():
+        listed[index] = value
+    return listed
 
 
 def _vocabulary(recording: Recording) -> Vocabulary:
@@ -155,10 +175,10 @@ def _vocabulary(recording: Recording) -> Vocabulary:
             text[token_id] = value.decode("utf-8")
         except UnicodeDecodeError:
             text[token_id] = None
-    known = _ById(raw, b"")
+    known = _by_id(raw, b"")
     return Vocabulary(
         raw=known,
-        text=_ById[str | None](text, ""),
+        text=_by_id(text, ""),
         special={t.token_id: t.special for t in recording.tokens if t.special is not None},
         eos=frozenset(recording.setting.eos),
         strips_first_space=recording.setting.strips_first_space,

@@ -2,11 +2,64 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QAbstractItemModel, Qt
-from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
+from PySide6.QtCore import (
+    QAbstractItemModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QRect,
+    Qt,
+)
+from PySide6.QtGui import (
+    QAction,
+    QFontMetrics,
+    QGuiApplication,
+    QKeySequence,
+    QPainter,
+    QPalette,
+)
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+)
 
 from ui.theme import fixed_font
+
+_PAD_PX = 7
+_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+
+
+class CellDelegate(QStyledItemDelegate):
+    """Draws a cell's text and nothing else: a style sheet would cost ten times as much."""
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Draw the ground of a chosen row, and the text as far as there is room."""
+        area: QRect = option.rect
+        palette: QPalette = option.palette
+        if option.state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(area, palette.color(QPalette.ColorRole.Highlight))
+            painter.setPen(palette.color(QPalette.ColorRole.HighlightedText))
+        else:
+            painter.setPen(palette.color(QPalette.ColorRole.Text))
+        text = index.data()
+        if not text:
+            return
+        given = index.data(Qt.ItemDataRole.TextAlignmentRole)
+        place = int(given) if given else int(_LEFT)
+        room = area.adjusted(_PAD_PX, 0, -_PAD_PX, 0)
+        painter.setFont(option.font)
+        metrics: QFontMetrics = option.fontMetrics
+        if metrics.horizontalAdvance(text) > room.width():
+            text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, room.width())
+        painter.drawText(room, place, text)
 
 
 class RowsView(QTableView):
@@ -26,6 +79,7 @@ class RowsView(QTableView):
         self.setTextElideMode(Qt.TextElideMode.ElideRight)
         if is_code:
             self.setFont(fixed_font(self.font(), 0.95))
+        self.setItemDelegate(CellDelegate(self))
         rows = self.verticalHeader()
         rows.hide()
         # Rows of one height: measuring each would cost more than drawing those that are seen.

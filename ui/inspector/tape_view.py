@@ -25,8 +25,10 @@ from ui.viewmodels.inspector.tape import CHANNEL_NAMES, Mark, Span, Tape
 from ui.viewmodels.inspector.traces import RunTrace
 from ui.visible import visible
 
-MAX_TOKENS = 2_000
+MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
+# A block is laid out anew whenever it grows, so that none may grow for ever.
+_BLOCK_CHARS = 500
 
 
 class TapeView(QTextEdit):
@@ -48,6 +50,8 @@ class TapeView(QTextEdit):
         self._channel: Channel | None = None
         self._is_ended = False
         self._chosen = -1
+        self._continued = QTextBlockFormat()
+        self._formats: dict[str, QTextCharFormat] = {}
         self.setReadOnly(True)
         self.setAccessibleName("Tape of tokens")
         self.setProperty("kind", "page")
@@ -149,6 +153,7 @@ class TapeView(QTextEdit):
 
     def _draw_again(self) -> None:
         self.clear()
+        self._formats.clear()
         self.setExtraSelections([])
         self._starts.clear()
         self._tokens.clear()
@@ -191,10 +196,11 @@ class TapeView(QTextEdit):
         colors = self._theme.colors
         grounds = {Channel.THINKING: colors.quiet_soft, Channel.TOOL: colors.tool_soft}
         block = QTextBlockFormat()
-        block.setTopMargin(0 if self._channel is None else 8)
         block.setLineHeight(140, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
         if channel in grounds:
             block.setBackground(QColor(grounds[channel]))
+        self._continued = QTextBlockFormat(block)
+        block.setTopMargin(0 if self._channel is None else 8)
         if self._channel is None and channel is Channel.TEXT:
             cursor.setBlockFormat(block)
         else:
@@ -215,6 +221,8 @@ class TapeView(QTextEdit):
                 form.setFontStrikeOut(True)
             cursor.insertText(f" {span.text} ", form)
             return
+        if cursor.positionInBlock() > _BLOCK_CHARS:
+            cursor.insertBlock(self._continued)
         form = self._plain(place)
         colors = self._theme.colors
         if span.marks & Mark.HELD:
@@ -227,11 +235,12 @@ class TapeView(QTextEdit):
         if span.marks & Mark.CUT:
             form.setForeground(QColor(colors.fault))
             form.setFontStrikeOut(True)
-        lines = visible(span.text).split(_LINE_FEED)
-        for number, line in enumerate(lines):
-            is_last = number == len(lines) - 1
+        *lines, last = visible(span.text).split(_LINE_FEED)
+        for line in lines:
             # A line feed is shown and breaks the line, as it does in the answer.
-            cursor.insertText(line if is_last else f"{line}{_LINE_FEED}\u2028", form)
+            cursor.insertText(f"{line}{_LINE_FEED}", form)
+            cursor.insertBlock(self._continued)
+        cursor.insertText(last, form)
         stop = tape.stop
         ends = stop is not None and stop.rule_index is not None and span.marks & Mark.MATCHED
         if ends and place == len(self._tokens) - 1 and stop is not None:
@@ -241,20 +250,24 @@ class TapeView(QTextEdit):
             cursor.insertText(f" #{(stop.rule_index or 0) + 1} ", chip)
 
     def _plain(self, place: int) -> QTextCharFormat:
-        form = QTextCharFormat()
-        form.setFont(fixed_font(self.font(), 1.12))
-        colors = self._theme.colors
-        form.setForeground(QColor(colors.text))
-        if place % 2:
-            form.setBackground(QColor(colors.hover))
-        return form
+        name = "odd" if place % 2 else "even"
+        if name not in self._formats:
+            form = QTextCharFormat()
+            form.setFont(fixed_font(self.font(), 1.12))
+            form.setForeground(QColor(self._theme.colors.text))
+            if place % 2:
+                form.setBackground(QColor(self._theme.colors.hover))
+            self._formats[name] = form
+        return QTextCharFormat(self._formats[name])
 
     def _chip(self) -> QTextCharFormat:
-        form = QTextCharFormat()
-        form.setFont(fixed_font(self.font(), 0.82))
-        form.setForeground(QColor(self._theme.colors.muted))
-        form.setBackground(QColor(self._theme.colors.line))
-        return form
+        if "chip" not in self._formats:
+            form = QTextCharFormat()
+            form.setFont(fixed_font(self.font(), 0.82))
+            form.setForeground(QColor(self._theme.colors.muted))
+            form.setBackground(QColor(self._theme.colors.line))
+            self._formats["chip"] = form
+        return QTextCharFormat(self._formats["chip"])
 
     def _mark_chosen(self) -> None:
         if self._chosen < 0:
