@@ -11,6 +11,8 @@ from PySide6.QtSvg import QSvgRenderer
 
 _PATHS = {
     "plus": '<path d="M12 5v14M5 12h14"/>',
+    "attach": '<path d="M19 11.2l-7.4 7.4a4.6 4.6 0 0 1-6.5-6.5l7.9-7.9a3.1 3.1 0 0 1 4.4 4.4l'
+    '-7.7 7.7a1.5 1.5 0 0 1-2.1-2.1l7-7"/>',
     "minus": '<path d="M5 12h14"/>',
     "trash": '<path d="M4.5 7h15M9.5 7V4.5h5V7M6.5 7l.8 12.5h9.4L17.5 7M10 11v5M14 11v5"/>',
     "pencil": '<path d="M4.5 19.5l.9-4L16 4.9l3.1 3.1L8.5 18.6zM13.7 7.2l3.1 3.1"/>',

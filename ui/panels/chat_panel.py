@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.models import ModelInfo
 from ui.panels.composer import Composer
 from ui.panels.message_column import MessageColumn
 from ui.panels.model_badge import ModelBadge
@@ -21,7 +22,7 @@ from ui.panels.problem_bar import ProblemBar
 from ui.panels.settings_popover import SettingsPopover, settings_words
 from ui.panels.welcome import Suggestion, Welcome
 from ui.theme import Theme
-from ui.viewmodels.conversations import ConversationSettings
+from ui.viewmodels.conversations import Conversation, ConversationSettings
 from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.presets import Preset
 from ui.viewmodels.runs import Run
@@ -138,6 +139,10 @@ class ChatPanel(QWidget):
         composer.settings_wanted.connect(self.show_settings)
         composer.stops_wanted.connect(self.stops_wanted)
         composer.input.textChanged.connect(self._keep_draft)
+        composer.input.textChanged.connect(workspace.meter.recount)
+        composer.attachments.changed.connect(workspace.meter.recount)
+        workspace.meter.watch(self._counted_text)
+        workspace.meter.counted.connect(composer.show_count)
         self.settings.edited.connect(workspace.change_settings)
         self.settings.presets.chosen.connect(self._use_preset)
         self.settings.presets.save_wanted.connect(workspace.save_preset)
@@ -180,6 +185,13 @@ class ChatPanel(QWidget):
     def _send(self, text: str) -> None:
         if self._workspace.send(text):
             self.composer.clear()
+
+    def _counted_text(self) -> tuple[Conversation, ModelInfo, str] | None:
+        current, info = self._workspace.current, self._workspace.model.info
+        text = self.composer.message
+        if info is None or current.session.is_running or not text.strip():
+            return None
+        return current.conversation, info, text
 
     def _keep_draft(self) -> None:
         if self._opened is not None:

@@ -3,11 +3,17 @@
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
+from engine.verdict import counted
 from ui import icons
+from ui.panels.attachment_row import AttachmentRow
 from ui.theme import Theme
-from ui.widgets.buttons import ChipButton
+from ui.viewmodels.attachments import with_attachments
+from ui.viewmodels.context_meter import Count
+from ui.widgets.buttons import ChipButton, IconButton
 from ui.widgets.growing_input import GrowingInput
+from ui.widgets.labels import label
 
+_NEARLY_FULL = 0.8
 _SETTINGS_HINT = "System prompt, temperature and length (Ctrl+Shift+S)"
 
 
@@ -42,6 +48,9 @@ class Composer(QFrame):
         self.stops.setToolTip("The stop sequences of this conversation")
         self.settings = ChipButton(theme, "sliders", "Settings")
         self.settings.setToolTip(_SETTINGS_HINT)
+        self.attach = IconButton(theme, "attach", "Attach text files (Ctrl+Shift+O)")
+        self.attachments = AttachmentRow(theme)
+        self.meter = label("", "faint", 0.9)
         self.action = QToolButton()
         self.action.setProperty("kind", "send")
         self.action.setFixedSize(32, 32)
@@ -56,6 +65,11 @@ class Composer(QFrame):
         """What stands in the field."""
         return self.input.toPlainText()
 
+    @property
+    def message(self) -> str:
+        """What would be sent: the text with its files."""
+        return with_attachments(self.text, self.attachments.files)
+
     def set_text(self, text: str) -> None:
         """Put text into the field, the caret at its end."""
         self.input.setPlainText(text)
@@ -64,8 +78,31 @@ class Composer(QFrame):
         self.input.setTextCursor(cursor)
 
     def clear(self) -> None:
-        """Empty the field."""
+        """Empty the field and take the files away."""
+        self.attachments.clear()
         self.input.clear()
+
+    def show_count(self, count: Count | None) -> None:
+        """Say how many tokens the message has and how full the context would be."""
+        if count is None:
+            self.meter.clear()
+            return
+        is_full = count.share > 1
+        self.meter.setText(
+            f"{counted(count.message, 'token')} · {count.share:.0%} of context"
+            if not is_full
+            else "Too long for the context"
+        )
+        self.meter.setToolTip(
+            f"This message has {counted(count.message, 'token')}. With the conversation it is "
+            f"{count.prompt:,} of the {count.context:,} tokens that the model can read."
+        )
+        self.meter.setAccessibleName(self.meter.toolTip())
+        role = "fault" if is_full else "muted" if count.share > _NEARLY_FULL else "faint"
+        if self.meter.property("role") != role:
+            self.meter.setProperty("role", role)
+            self.meter.style().unpolish(self.meter)
+            self.meter.style().polish(self.meter)
 
     def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
         """Say whether a message can be sent, and whether there is an answer to stop."""
@@ -96,11 +133,14 @@ class Composer(QFrame):
         buttons.setSpacing(6)
         for chip in (self.stops, self.thinking, self.settings):
             buttons.addWidget(chip)
+        buttons.addWidget(self.attach)
         buttons.addStretch(1)
+        buttons.addWidget(self.meter)
         buttons.addWidget(self.action)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(15, 11, 10, 9)
         layout.setSpacing(7)
+        layout.addWidget(self.attachments)
         layout.addWidget(self.input)
         layout.addWidget(row)
         QWidget.setTabOrder(self.input, self.action)
@@ -109,6 +149,9 @@ class Composer(QFrame):
     def _connect_signals(self) -> None:
         self.input.submitted.connect(self._submit)
         self.input.textChanged.connect(self._refresh)
+        self.input.files_given.connect(self.attachments.attach)
+        self.attach.clicked.connect(self.attachments.choose)
+        self.attachments.changed.connect(self._refresh)
         self.input.focus_changed.connect(self._show_focus)
         self.action.clicked.connect(self._act)
         self.thinking.clicked.connect(self.thinking_toggled)
@@ -124,10 +167,10 @@ class Composer(QFrame):
 
     def _submit(self) -> None:
         if self.action.isEnabled() and not self._is_running:
-            self.submitted.emit(self.text)
+            self.submitted.emit(self.message)
 
     def _refresh(self) -> None:
-        can_send = self._is_ready and bool(self.text.strip())
+        can_send = self._is_ready and bool(self.message.strip())
         self.action.setEnabled(self._is_running or can_send)
         says = "Stop the answer (Esc)" if self._is_running else "Send (Enter)"
         self.action.setAccessibleName(says)

@@ -61,6 +61,8 @@ class ConversationMenu(QObject):
         self._add(menu, "&Pin or Unpin", self._pin, "Ctrl+Shift+P")
         self._add(menu, "D&uplicate", self._duplicate, "Ctrl+Shift+D")
         menu.addSeparator()
+        attach = chat.composer.attachments
+        self._add(menu, "Atta&ch Text Files…", attach.choose, "Ctrl+Shift+O")
         self._add(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
         self._add(
             menu, "&Answer Once More", self._with_last_answer(workspace.regenerate), "Ctrl+Shift+G"

@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.service import Engine
+from ui.viewmodels.context_meter import ContextMeter
 from ui.viewmodels.conversation_list import ConversationList
 from ui.viewmodels.conversations import Conversation, ConversationSettings
 from ui.viewmodels.inspector.traces import Traces
@@ -59,6 +60,7 @@ class Workspace(QObject):
         self._tasks = Tasks()
         self._wanted: Conversation | None = None
         self.conversations = ConversationList(self.store, self)
+        self.meter = ContextMeter(engine, self)
         self.search = Search(self.store, self)
         self.presets = PresetList(self.store, self)
         self.library = Library(self.store, self.conversations, self)
@@ -199,6 +201,7 @@ class Workspace(QObject):
             await opened.session.finish()
         await self._tasks.finish()
         await self.search.finish()
+        await self.meter.finish()
         await self.library.finish()
         await self.store.settled()
         await self.model.finish()

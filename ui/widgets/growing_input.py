@@ -1,6 +1,8 @@
 """A text field that grows with what is typed and tells when it is to be sent. Main thread."""
 
-from PySide6.QtCore import QSize, Qt, Signal
+from pathlib import Path
+
+from PySide6.QtCore import QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
@@ -12,11 +14,13 @@ class GrowingInput(QPlainTextEdit):
 
     Signals:
         submitted: Enter was pressed on finished text.
+        files_given: Files were dropped or pasted; carries their paths.
         focus_changed: The field got or lost the keyboard; carries whether it has it.
     """
 
     submitted = Signal()
     focus_changed = Signal(bool)
+    files_given = Signal(list)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,6 +47,18 @@ class GrowingInput(QPlainTextEdit):
         """Notice whether an input method is composing."""
         self._is_composing = bool(event.preeditString())
         super().inputMethodEvent(event)
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 - Qt's name
+        """Take files as well as text."""
+        return bool(_paths(source)) or super().canInsertFromMimeData(source)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802 - Qt's name
+        """Hand files over; insert everything else as plain text."""
+        paths = _paths(source)
+        if paths:
+            self.files_given.emit(paths)
+        else:
+            super().insertFromMimeData(source)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         """Tell of the focus."""
@@ -77,3 +93,7 @@ class GrowingInput(QPlainTextEdit):
 
     def _height(self, lines: int) -> int:
         return lines * self.fontMetrics().lineSpacing() + 8
+
+
+def _paths(source: QMimeData) -> list[Path]:
+    return [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]

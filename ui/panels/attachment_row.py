@@ -1,0 +1,92 @@
+"""The files that go with the message being written, and why one does not. Main thread."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
+
+from ui.theme import Theme
+from ui.viewmodels.attachments import (
+    Attachment,
+    AttachmentRefused,
+    read_attachment,
+)
+from ui.widgets.buttons import ChipButton
+from ui.widgets.labels import clear_layout_of, label
+
+
+class AttachmentRow(QWidget):
+    """One chip for each file; a click on it takes the file away.
+
+    Signals:
+        changed: Other files are attached now.
+    """
+
+    changed = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self.files: tuple[Attachment, ...] = ()
+        self._chips = QWidget()
+        row = QHBoxLayout(self._chips)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        self.refusal = label("", "fault", 0.93, is_wrapped=True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(5)
+        layout.addWidget(self._chips)
+        layout.addWidget(self.refusal)
+        self._show()
+
+    def attach(self, paths: Iterable[Path]) -> None:
+        """Add files; what can not be added is said, and the others are added."""
+        refused = []
+        files = list(self.files)
+        for path in paths:
+            try:
+                found = read_attachment(path)
+            except AttachmentRefused as refusal:
+                refused.append(str(refusal))
+            else:
+                if found not in files:
+                    files.append(found)
+        self.files = tuple(files)
+        self._show("\n".join(refused))
+        self.changed.emit()
+
+    def clear(self) -> None:
+        """Take all files away."""
+        self.files = ()
+        self._show()
+        self.changed.emit()
+
+    def choose(self) -> None:
+        """Ask for files."""
+        dialog = QFileDialog(self, "Attach text files")
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+        dialog.filesSelected.connect(lambda paths: self.attach(map(Path, paths)))
+        dialog.open()
+
+    def _remove(self, file: Attachment) -> None:
+        self.files = tuple(one for one in self.files if one != file)
+        self._show()
+        self.changed.emit()
+
+    def _show(self, refusal: str = "") -> None:
+        clear_layout_of(self._chips)
+        layout = self._chips.layout()
+        assert isinstance(layout, QHBoxLayout)
+        for file in self.files:
+            chip = ChipButton(self._theme, "close", file.name)
+            chip.say(file.name, f"Do not attach {file.name}")
+            chip.setToolTip(f"{file.name}, {len(file.text):,} characters. Click to take it away.")
+            chip.clicked.connect(lambda _=False, one=file: self._remove(one))
+            layout.addWidget(chip)
+        layout.addStretch(1)
+        self._chips.setVisible(bool(self.files))
+        self.refusal.setText(refusal)
+        self.refusal.setVisible(bool(refusal))
+        self.setVisible(bool(self.files) or bool(refusal))
