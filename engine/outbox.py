@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from engine.events import Event
 from engine.generation import Generation
 
-_DISTANCE_S = 0.008
+_DISTANCE_S = 0.015
 
 
 class Outbox:
