@@ -3,14 +3,30 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QDialog,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
 
 from engine.service import Engine
-from tests.ui.driving import RunOnLoop
+from engine.stopping.record import StopKind
+from tests.ui.driving import RunOnLoop, eventually
 from ui.main_window import MainWindow
 from ui.panels.shortcuts import ShortcutsDialog, keys_of, plain
 from ui.theme import Theme
@@ -20,6 +36,8 @@ from ui.viewmodels.requests import RequestEntry, RequestLog
 from ui.viewmodels.server import ServerSwitch
 from ui.viewmodels.server_desk import ServerDesk
 
+_COMPOUND = QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit
+_NO_MODIFIER = Qt.KeyboardModifier.NoModifier
 Use = Callable[[Callable[[MainWindow], Coroutine[Any, Any, None]]], None]
 
 
@@ -175,6 +193,139 @@ def test_a_new_conversation_begins_as_the_preferences_say(use: Use) -> None:
         window.workspace.current.conversation.draft = "not unused"
         window.workspace.new_conversation()
         assert window.workspace.current.conversation.settings == changed
+
+    use(steps)
+
+
+def test_entries_that_can_not_act_are_greyed_out(use: Use, demo_model_path: Path) -> None:
+    async def steps(window: MainWindow) -> None:
+        def enabled() -> set[str]:
+            return {plain(a.text()) for a in window.findChildren(QAction) if a.isEnabled()}
+
+        of_answers = {
+            "Export This Conversation",
+            "Edit the Last Question",
+            "Answer Once More",
+            "Continue the Answer",
+            "Earlier Version",
+            "Later Version",
+            "Stop the Answer",
+        }
+        assert not enabled() & of_answers
+        window.start(demo_model_path)
+        await eventually(lambda: window.workspace.model.stage == "ready")
+        window.workspace.current.stops.add_sequence("6")
+        window.workspace.send("Count from 1 to 10, one number per line")
+        assert enabled() & of_answers <= {"Stop the Answer", "Export This Conversation"}
+        session = window.workspace.current.session
+        await eventually(lambda: not session.is_running)
+        versions = {"Earlier Version", "Later Version"}
+        assert enabled() & of_answers == of_answers - {"Stop the Answer"} - versions
+        window.workspace.regenerate(window.workspace.current.conversation.messages[-1])
+        await eventually(lambda: not session.is_running)
+        assert enabled() & versions == {"Earlier Version"}
+
+    use(steps)
+
+
+def test_keys_alone_do_the_main_job(
+    use: Use, demo_model_path: Path, qapp: QApplication, qtbot: QtBot
+) -> None:
+    """Write, send, stop, add a stop, send again, and reach the reason."""
+
+    async def steps(window: MainWindow) -> None:
+        def press(key: Qt.Key, modifiers: Qt.KeyboardModifier = _NO_MODIFIER) -> None:
+            target = qapp.focusWidget()
+            assert target is not None
+            qtbot.keyClick(target, key, modifiers)
+
+        def tab_to(says: str) -> None:
+            passed: set[str] = set()
+            for _ in range(120):
+                target = qapp.focusWidget()
+                passed.add("" if target is None else target.accessibleName())
+                if target is not None and says in target.accessibleName():
+                    return
+                press(Qt.Key.Key_Tab)
+            raise AssertionError(f"Tab does not reach {says}: {sorted(passed)}")
+
+        window.activateWindow()
+        window.start(demo_model_path)
+        await eventually(lambda: window.workspace.model.stage == "ready")
+        session = window.workspace.current.session
+        press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
+        assert qapp.focusWidget() is window.chat.composer.input
+        question = "Count from 1 to 100, one number per line"
+        qtbot.keyClicks(window.chat.composer.input, question)
+        press(Qt.Key.Key_Return)
+        await eventually(lambda: session.run is not None and bool(session.run.text))
+        press(Qt.Key.Key_Escape)
+        await eventually(lambda: not session.is_running)
+        stopped = window.workspace.current.shown_run
+        assert stopped is not None
+        assert stopped.finished is not None
+        assert stopped.finished.stop.kind is StopKind.CANCELLED
+        tab_to("New stop sequence")
+        qtbot.keyClicks(qapp.focusWidget(), "6")
+        press(Qt.Key.Key_Return)
+        assert window.workspace.current.conversation.enabled_stops() == ("6",)
+        press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
+        qtbot.keyClicks(window.chat.composer.input, question)
+        press(Qt.Key.Key_Return)
+        await eventually(lambda: session.is_running)
+        await eventually(lambda: not session.is_running)
+        tab_to("Open this run in the Stop Inspector")
+        assert window.stop_panel.verdict.run is window.workspace.current.shown_run
+        ended = window.workspace.current.shown_run
+        assert ended is not None
+        assert ended.finished is not None
+        assert ended.finished.stop.value == "6"
+
+    use(steps)
+
+
+def nameless(top: QWidget) -> list[str]:
+    """Return the controls of a window that a screen reader could not name."""
+    kinds = (
+        QAbstractButton,
+        QLineEdit,
+        QPlainTextEdit,
+        QTextEdit,
+        QAbstractItemView,
+        QAbstractSpinBox,
+        QComboBox,
+    )
+    return [
+        f"{type(top).__name__}: {control.objectName()} in {control.parent()!r}"
+        for kind in kinds
+        for control in top.findChildren(kind)
+        if not control.accessibleName()
+        and not (isinstance(control, QAbstractButton) and control.text())
+        and not control.objectName().startswith("qt_")
+        and not isinstance(
+            control.parent(), QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit
+        )
+        and not isinstance(control.parentWidget(), QComboBox)
+        and type(control).__module__.startswith(("ui.", "PySide6"))
+        and "QComboBoxPrivateContainer" not in control.parent().metaObject().className()
+    ]
+
+
+def test_every_control_of_every_window_has_a_name_for_screen_readers(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.chat.show_settings()
+        window.show_preferences()
+        window.show_shortcuts()
+        window.show_about()
+        window.show_server()
+        window.show_inspector()
+        await asyncio.sleep(0.1)
+        tops = [window, *(w for w in QApplication.topLevelWidgets() if w.isVisible())]
+        assert len(tops) > 5
+        assert [one for top in tops for one in nameless(top)] == []
+        for top in tops[1:]:
+            if isinstance(top, QDialog):
+                top.close()
 
     use(steps)
 

@@ -38,8 +38,10 @@ class ConversationMenu(QObject):
     def fill_file(self, menu: QMenu) -> None:
         """Add what reads and writes files."""
         self._add(menu, "&Import Conversations…", self._import)
-        self._add(menu, "&Export This Conversation…", self._export_current, "Ctrl+Shift+E")
-        self._add(menu, "Export &All Conversations…", self._export_all)
+        self._export_one = self._add(
+            menu, "&Export This Conversation…", self._export_current, "Ctrl+Shift+E"
+        )
+        self._export_every = self._add(menu, "Export &All Conversations…", self._export_all)
 
     def fill_edit(self, menu: QMenu) -> None:
         """Add search, and the undoing of a deletion."""
@@ -63,18 +65,51 @@ class ConversationMenu(QObject):
         menu.addSeparator()
         attach = chat.composer.attachments
         self._add(menu, "Atta&ch Text Files…", attach.choose, "Ctrl+Shift+O")
-        self._add(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
-        self._add(
+        self._edit = self._add(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
+        self._again = self._add(
             menu, "&Answer Once More", self._with_last_answer(workspace.regenerate), "Ctrl+Shift+G"
         )
-        self._add(
+        self._continue = self._add(
             menu,
             "&Continue the Answer",
             self._with_last_answer(workspace.continue_answer),
             "Ctrl+Shift+Return",
         )
-        self._add(menu, "Earlier &Version", lambda: self._step(-1), "Ctrl+[")
-        self._add(menu, "&Later Version", lambda: self._step(1), "Ctrl+]")
+        self._earlier = self._add(menu, "Earlier &Version", lambda: self._step(-1), "Ctrl+[")
+        self._later = self._add(menu, "&Later Version", lambda: self._step(1), "Ctrl+]")
+
+        workspace.opened.connect(self._refresh)
+        workspace.run_shown.connect(self._refresh)
+        workspace.model.changed.connect(self._refresh)
+        workspace.conversations.dataChanged.connect(self._refresh)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Grey out what can not act now; their keys rest with them."""
+        current = self._workspace.current
+        conversation, is_running = current.conversation, current.session.is_running
+        shown = conversation.messages
+        last = shown[-1].run if shown else None
+        is_ready = self._workspace.model.stage == "ready" and not is_running
+        places = [self._place(message) for message in reversed(shown)]
+        index, count = next((place for place in places if place[1] > 1), (0, 1))
+        states = {
+            self._export_one: conversation.has_messages,
+            self._export_every: self._workspace.conversations.rowCount() > 1
+            or conversation.has_messages,
+            self._edit: bool(shown) and not is_running,
+            self._again: is_ready and last is not None,
+            self._continue: is_ready and last is not None and last.can_be_continued,
+            self._earlier: not is_running and index > 0,
+            self._later: not is_running and index < count - 1,
+        }
+        for action, can_act in states.items():
+            action.setEnabled(can_act)
+
+    def _place(self, message: ChatMessage) -> tuple[int, int]:
+        """Return which of how many versions a message is."""
+        versions = self._workspace.current.conversation.tree.versions(message)
+        return versions.index(message), len(versions)
 
     def export(self, conversation: Conversation) -> None:
         """Ask for a file and write a conversation to it."""
