@@ -13,8 +13,12 @@ from pathlib import Path
 
 import qasync
 from PySide6.QtGui import QFont, QFontDatabase
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
+from api.config import ServerConfig
+from api.thread import ServerThread
+from app.inspecting.tools import ApiTools
+from engine.request import TraceLevel
 from engine.service import Engine
 from ui.main_window import MainWindow
 from ui.theme import Theme
@@ -50,7 +54,8 @@ async def _until(is_so: Callable[[], bool]) -> None:
 async def _take(application: QApplication, folder: Path) -> None:
     engine = Engine()
     theme = Theme(application, "light")
-    window = MainWindow(engine, theme, server=_Server())
+    window = MainWindow(engine, theme, server=_Server(), tools=lambda: ApiTools(engine, lambda: ""))
+    window.workspace.traces.level = TraceLevel.FULL
     window.resize(*SIZE)
     window.show()
     window.start(ROOT / "assets" / "demo-model")
@@ -68,12 +73,41 @@ async def _take(application: QApplication, folder: Path) -> None:
     for mode in ("light", "dark"):
         theme.set_mode(mode)
         await _save(window, folder / f"window-{mode}.png")
+    await _take_inspector(window, folder)
+    await _take_probe(window, engine, folder)
     window.close()
     await window.finish()
     engine.close()
 
 
-async def _save(window: MainWindow, path: Path) -> None:
+async def _take_inspector(window: MainWindow, folder: Path) -> None:
+    window.show_inspector()
+    inspector = window.inspector_window
+    assert inspector is not None
+    await asyncio.sleep(0.3)
+    inspector.tape.choose(12)
+    for mode in ("dark", "light"):
+        window.theme.set_mode(mode)
+        inspector.tape.choose(12)
+        await _save(inspector, folder / f"inspector-{mode}.png")
+
+
+async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
+    server = ServerThread(engine, ServerConfig())
+    address = server.start()
+    window.theme.set_mode("dark")
+    window.show_probe()
+    probe = window.probe_window
+    assert probe is not None
+    probe.url.setText(address.url)
+    probe.start.click()
+    await _until(lambda: probe.probing.stage != "running")
+    probe.url.setText("http://127.0.0.1:8642")
+    await _save(probe, folder / "probe-dark.png")
+    server.stop()
+
+
+async def _save(window: QWidget, path: Path) -> None:
     await asyncio.sleep(0.4)  # let layouts and the stop panel settle
     picture = window.grab()
     if not picture.save(str(path)):

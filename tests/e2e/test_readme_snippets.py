@@ -45,7 +45,8 @@ def test_a_snippet_works_when_pasted(code: str, address: str) -> None:
     assert done.returncode == 0, done.stderr
     shown = done.stdout.split()
     assert shown[:5] == ["1", "2", "3", "4", "5"], done.stdout
-    assert shown[-1] == "6", "the stop is named"
+    # Ollama's API has no place for the name of the stop.
+    assert shown[-1] == ("stop" if "ollama" in code else "6"), "the stop is named"
 
 
 def test_the_commands_work_when_typed_one_after_another(tmp_path: Path) -> None:
