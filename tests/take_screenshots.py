@@ -107,6 +107,37 @@ async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
     server.stop()
 
 
+async def _tour(application: QApplication, folder: Path) -> None:
+    """Take the chat's main states, light and dark."""
+    engine = Engine()
+    theme = Theme(application, "light")
+    window = MainWindow(engine, theme, server=_Server())
+    window.resize(*SIZE)
+    window.show()
+    states: list[tuple[str, Callable[[], object]]] = [
+        ("1-no-model", lambda: None),
+        ("2-ready", lambda: None),
+        ("3-stopped", lambda: window.workspace.send("Count from 1 to 10, one number per line")),
+        ("4-remarks", lambda: window.workspace.current.stops.add_sequence(" 6 ")),
+        ("5-attached", lambda: window.chat.composer.attachments.attach([ROOT / "README.md"])),
+        ("6-refused", lambda: window.chat.composer.attachments.attach([ROOT])),
+        ("7-large-text", lambda: window.preferences.change(text_percent=150)),
+    ]
+    for name, reach in states:
+        if name.startswith("2"):
+            window.start(ROOT / "assets" / "demo-model")
+            await _until(lambda: window.workspace.model.stage == "ready")
+            window.workspace.current.stops.ensure("6")
+        reach()
+        await _until(lambda: not window.workspace.current.session.is_running)
+        for mode in ("light", "dark"):
+            theme.set_mode(mode)
+            await _save(window, folder / f"{name}-{mode}.png")
+    window.close()
+    await window.finish()
+    engine.close()
+
+
 async def _save(window: QWidget, path: Path) -> None:
     await asyncio.sleep(0.4)  # let layouts and the stop panel settle
     picture = window.grab()
@@ -117,7 +148,9 @@ async def _save(window: QWidget, path: Path) -> None:
 
 def main() -> None:
     """Take all pictures."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "assets" / "screenshots"
+    words = [word for word in sys.argv[1:] if word != "--tour"]
+    take = _tour if "--tour" in sys.argv else _take
+    folder = Path(words[0]) if words else ROOT / "assets" / "screenshots"
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ.setdefault("QT_SCALE_FACTOR", "2")  # sharp on a doubled screen
@@ -128,7 +161,7 @@ def main() -> None:
     font.setPointSizeF(POINTS)
     application.setFont(font)
     with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner:
-        runner.run(_take(application, folder))
+        runner.run(take(application, folder))
 
 
 if __name__ == "__main__":
