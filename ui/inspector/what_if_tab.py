@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
+from PySide6.QtGui import QColor, QShowEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
     QFileDialog,
     QHBoxLayout,
@@ -53,6 +53,14 @@ class WhatIfTab(QWidget):
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Say whether anything can be tried on a run."""
+        if self.isVisible():
+            self._inspector.try_lists()
+        self._refresh()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Play the run when somebody looks."""
+        super().showEvent(event)
+        self._inspector.try_lists()
         self._refresh()
 
     def _lay_out(self) -> None:

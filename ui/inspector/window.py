@@ -4,6 +4,7 @@ Main thread. It is made when it is first wanted, follows the run that the main w
 rests while it is hidden.
 """
 
+import time
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -213,10 +214,12 @@ class InspectorWindow(QMainWindow):
     def _catch_up(self) -> None:
         if not self.isVisible():
             return
+        began = time.perf_counter()
         self.head.refresh()
         self.tape.catch_up()
         self.tokens.catch_up()
         self.ending.catch_up()
+        self.inspector.rest((time.perf_counter() - began) * 1e3)
 
     def _show_token(self, place: int) -> None:
         shown = self.inspector.shown

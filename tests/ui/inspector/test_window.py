@@ -124,6 +124,7 @@ def test_a_case_that_was_saved_is_played_by_the_command_line(
 
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         await ask(window, COUNT, "6")
+        inspector.tabs.setCurrentWidget(inspector.what_if)
         inspector.what_if.editor.input.setText("4")
         outcome = lambda: inspector.inspector.what_if.outcome  # noqa: E731
         await eventually(lambda: (found := outcome()) is not None and "4" in found.strings)

@@ -22,6 +22,8 @@ from ui.viewmodels.tasks import Tasks
 from ui.viewmodels.workspace import Workspace
 
 GROWTH_MS = 100
+# Showing growth takes at most one part in so many of the main thread's time.
+_REST_SHARE = 25
 Pieces = tuple[tuple[int, str], ...]
 
 
@@ -56,6 +58,7 @@ class Inspector(QObject):
         self.prompt_problem = ""
         self._engine = engine
         self._session: ChatSession | None = None
+        self._is_tried = False
         self._tasks = Tasks()
         self._growth = QTimer(self, singleShot=True, interval=GROWTH_MS)
         self._growth.timeout.connect(self.grew)
@@ -71,9 +74,20 @@ class Inspector(QObject):
         """Show a run."""
         self.shown = shown
         self.prompt, self.prompt_problem = None, ""
-        recording = None if shown is None or shown.trace is None else shown.trace.recording()
-        self.what_if.set_recording(recording)
+        self._is_tried = False
+        self.what_if.set_recording(None)
         self.run_shown.emit(shown)
+
+    def try_lists(self) -> None:
+        """Let other stop lists be tried on the shown run; its tokens are gathered only now."""
+        shown = self.shown
+        if not self._is_tried and shown is not None and shown.trace is not None:
+            self._is_tried = True
+            self.what_if.set_recording(shown.trace.recording())
+
+    def rest(self, duration_ms: float) -> None:
+        """Tell of growth less often for a while: showing it took so long."""
+        self._growth.setInterval(max(GROWTH_MS, round(duration_ms * _REST_SHARE)))
 
     def show_open_conversation(self) -> None:
         """Go back to the run that the window shows."""

@@ -38,7 +38,7 @@ class ShownRun:
     @property
     def can_be_replayed(self) -> bool:
         """Whether other stop lists can be tried on it."""
-        return self.trace is not None and self.trace.recording() is not None
+        return self.trace is not None and self.trace.can_be_replayed
 
 
 def shown_recording(recording: Recording, name: str, question: str = "") -> ShownRun:

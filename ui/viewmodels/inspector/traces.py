@@ -65,6 +65,11 @@ class RunTrace:
         """Whether no token is missing; only then can the run be replayed."""
         return bool(self.tokens) and self.tokens[0].index == 0
 
+    @property
+    def can_be_replayed(self) -> bool:
+        """Whether the run has ended and no token of it is missing."""
+        return self.stop is not None and self.is_whole
+
     def take(self, event: Event) -> None:
         """Note an event of the run."""
         if isinstance(event, TokenTrace):
@@ -78,7 +83,7 @@ class RunTrace:
 
     def recording(self) -> Recording | None:
         """Return the run for a replay; None before its end and where tokens are missing."""
-        if self.stop is None or not self.is_whole:
+        if self.stop is None or not self.can_be_replayed:
             return None
         return Recording(
             setting=self.setting,
