@@ -291,7 +291,10 @@ class MainWindow(QMainWindow):
         if self.theme.mode != now.theme:
             self.theme.set_mode(now.theme)
         self.theme.set_high_contrast(now.has_high_contrast)
-        self.theme.set_text_size(now.text_percent)
+        if now.text_percent != self.theme.text_percent:
+            self.theme.set_text_size(now.text_percent)
+            width = WIDTH_PX * now.text_percent // 100
+            self.resizeDocks([self.stop_panel], [width], Qt.Orientation.Horizontal)
         self.workspace.conversations.new_settings = now.new_conversation
 
     def show_about(self) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 from ui.colors import DARK, LIGHT, Colors, strengthened
 from ui.stylesheet import stylesheet
@@ -59,6 +59,11 @@ class Theme(QObject):
         """What was asked for: the system's scheme, or one of the two."""
         return self._mode
 
+    @property
+    def text_percent(self) -> int:
+        """The size of all text, as a share of the usual one."""
+        return self._text_percent
+
     def set_mode(self, mode: ThemeMode) -> None:
         """Follow the system, or force light or dark."""
         self._mode = mode
@@ -83,16 +88,12 @@ class Theme(QObject):
         ratio = percent / self._text_percent
         self._text_percent = percent
         # Read before the application's font changes: some sizes follow it, others are their own.
-        sizes = [(widget, widget.font().pointSizeF()) for widget in self._app.allWidgets()]
+        sizes = self._sizes()
         font = self._app.font()
         font.setPointSizeF(self._usual_points * percent / 100)
         self._app.setFont(font)
-        self._refresh()  # the style sheet sets fonts as well, so that ours have to come last
-        for widget, points in sizes:
-            mine = widget.font()
-            if abs(mine.pointSizeF() - points * ratio) > 0.01:
-                mine.setPointSizeF(points * ratio)
-                widget.setFont(mine)
+        self._refresh()
+        _resize(sizes, ratio)
 
     def _refresh(self) -> None:
         system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
@@ -100,9 +101,24 @@ class Theme(QObject):
         colors = DARK if is_dark else LIGHT
         is_strong = self._has_high_contrast or _system_wants_contrast(self._app)
         self.colors = strengthened(colors) if is_strong else colors
+        # A style sheet gives widgets the fonts back that they had when it was first applied.
+        sizes = self._sizes() if self._text_percent != 100 else []
         self._app.setPalette(_qt_palette(self.colors))
         self._app.setStyleSheet(stylesheet(self.colors))
         self.changed.emit()
+        _resize(sizes, 1.0)
+
+    def _sizes(self) -> list[tuple[QWidget, float]]:
+        return [(widget, widget.font().pointSizeF()) for widget in self._app.allWidgets()]
+
+
+def _resize(sizes: list[tuple[QWidget, float]], ratio: float) -> None:
+    """Give widgets the sizes that they had, times a ratio; those that have them stay untouched."""
+    for widget, points in sizes:
+        font = widget.font()
+        if points > 0 and abs(font.pointSizeF() - points * ratio) > 0.01:
+            font.setPointSizeF(points * ratio)
+            widget.setFont(font)
 
 
 def _system_wants_contrast(app: QApplication) -> bool:

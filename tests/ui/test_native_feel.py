@@ -341,6 +341,10 @@ def test_all_text_grows_shrinks_and_comes_back(use: Use, qapp: QApplication) -> 
         assert qapp.font().pointSizeF() == pytest.approx(usual * 1.25)
         for widget, points in before.items():
             assert widget.font().pointSizeF() == pytest.approx(points * 1.25, abs=0.1)
+        window.theme.set_mode("dark")
+        for widget, points in before.items():
+            assert widget.font().pointSizeF() == pytest.approx(points * 1.25, abs=0.1)
+        window.theme.set_mode("light")
         window.preferences.resize_text(0)
         for widget, points in before.items():
             assert widget.font().pointSizeF() == pytest.approx(points, abs=0.1)

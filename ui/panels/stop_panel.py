@@ -76,7 +76,6 @@ class StopPanel(QDockWidget):
         area = QScrollArea()
         area.setWidgetResizable(True)
         area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setAccessibleName("Stop panel")
         area.setWidget(column)
         frame = _Sized()
