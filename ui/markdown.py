@@ -9,9 +9,12 @@ from functools import cache
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.texmath import texmath_plugin
 
 from ui.visible import with_control_pictures
 
+_TEX_SIGNS = frozenset("\\^_{}=+<>/")
 _ESCAPABLE = frozenset("*_~`#|<>!")
 # What QTextDocument would take as its own marks, or as the end of a paragraph.
 _UNSAFE = str.maketrans(
@@ -83,8 +86,31 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False})
     parser.enable(["table", "strikethrough"])
     parser.disable(["reference", "entity", "html_block", "html_inline"])
+    # Before our rule for backslashes, so that \\( is found; sums of money are no formulas.
+    parser.use(
+        dollarmath_plugin,
+        allow_labels=False,
+        allow_space=False,
+        allow_digits=False,
+        double_inline=True,
+    )
+    parser.use(texmath_plugin, delimiters="brackets")
     parser.inline.ruler.at("escape", _escape)
     return parser
+
+
+def formula_source(token: Token) -> str:
+    """Return a formula as it was written, delimiters included."""
+    closing = {"\\(": "\\)", "\\[": "\\]"}.get(token.markup, token.markup)
+    return f"{token.markup}{token.content}{closing}"
+
+
+def is_formula(token: Token) -> bool:
+    """Return whether what stands between dollars is likely meant as a formula."""
+    if token.markup != "$":
+        return True
+    content = token.content
+    return "`" not in content and (not content[:1].isdigit() or bool(_TEX_SIGNS & set(content)))
 
 
 def _escape(state: StateInline, silent: bool) -> bool:

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it.token import Token
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
 from ui.markdown import closed_tokens, parse, prepared
 from ui.panels.style import markdown_style
 from ui.theme import Theme
+from ui.widgets.formulas import formula
 from ui.widgets.markdown_view import MarkdownView
 
 SNIPPETS = st.sampled_from(
@@ -87,7 +89,7 @@ def test_no_character_that_a_model_says_is_lost(
     shown.set_markdown(text)
     signs = {"\u2028": "\n", "\ufffc": "\ufffd", "\t": ""}
     wanted = "".join(signs.get(char, char) for char in text.replace("  \n", "\n"))
-    assert shown.toPlainText().replace("\t", " ").replace("\u00a0", " ") == wanted
+    assert shown.shown_text().replace("\t", " ").replace("\u00a0", " ") == wanted
 
 
 LETTERS = st.text(st.sampled_from("abc <>/|&;[]()!#-_`*\\\n0"), max_size=60)
@@ -138,3 +140,54 @@ def test_a_theme_change_keeps_the_text(theme: Theme, qapp: QApplication) -> None
     before = shown.toPlainText()
     shown.set_style(markdown_style(theme, qapp.font(), is_muted=True))
     assert shown.toPlainText() == before
+
+
+QUADRATIC = r"\frac{-b \pm \sqrt{b^2-4ac}}{2a}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["$a^2$", r"\(a^2\)", f"$${QUADRATIC}$$", f"$$\n{QUADRATIC}\n$$", f"\\[\n{QUADRATIC}\n\\]"],
+)
+def test_a_formula_is_a_picture_and_is_copied_as_its_source(
+    theme: Theme, qapp: QApplication, text: str
+) -> None:
+    shown = view(theme, qapp)
+    shown.set_markdown(f"So {text} it is" if "\n" not in text else text)
+    assert shown.toPlainText().count("\ufffc") == 1
+    shown.selectAll()
+    assert text in shown.createMimeDataFromSelection().text()
+
+
+@pytest.mark.parametrize(
+    "text", ["It costs $5 or $6.", "`$a$` is code", "$ a $", "a $b", r"$\frac{1}{$"]
+)
+def test_what_is_no_formula_stays_text(theme: Theme, qapp: QApplication, text: str) -> None:
+    shown = view(theme, qapp)
+    shown.set_markdown(text)
+    assert shown.toPlainText().replace("\u00a0", " ") == text.replace("`", "")
+
+
+def test_a_formula_that_streams_in_becomes_a_picture_when_it_is_whole(
+    theme: Theme, qapp: QApplication
+) -> None:
+    shown = view(theme, qapp)
+    for piece in ("Area: $", r"\pi ", "r^2", "$", " done\n\n", "next"):
+        shown.append_markdown(piece)
+    shown.finish()
+    assert shown.shown_text() == "Area: $\\pi r^2$ done\nnext"
+    assert shown.toPlainText() == "Area: \ufffc done\nnext"
+
+
+def test_formulas_are_drawn_in_the_ink_of_the_theme() -> None:
+    light, dark = (formula("x", 11.0, ink, is_display=False) for ink in ("#111111", "#eeeeee"))
+    assert light is not None
+    assert dark is not None
+
+    def inks(image: QImage) -> set[str]:
+        places = [(x, y) for x in range(image.width()) for y in range(image.height())]
+        pixels = [image.pixelColor(x, y) for x, y in places]
+        return {pixel.name() for pixel in pixels if pixel.alpha() == 255}
+
+    assert inks(light.image) == {"#111111"}
+    assert inks(dark.image) == {"#eeeeee"}

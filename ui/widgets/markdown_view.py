@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from markdown_it.token import Token
-from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt, QTimer
+from PySide6.QtCore import QMimeData, QPointF, QRectF, QSizeF, Qt, QTimer
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -28,11 +28,13 @@ from ui.widgets.highlighting import Runs
 from ui.widgets.markdown_writer import (
     CODE_FOOT_PX,
     CODE_HEAD_PX,
+    SOURCE_PROPERTY,
     Decoration,
     MarkdownStyle,
     MarkdownWriter,
 )
 
+_PICTURE = "\ufffc"
 # Rendering the tail may take this share of the time, so that a huge open block stays smooth.
 _PAUSE_PER_COST = 3.0
 
@@ -74,6 +76,33 @@ class MarkdownView(FlowText):
     def copy_buttons(self) -> tuple[QToolButton, ...]:
         """A button for each code block, once the text is complete."""
         return tuple(self._copy_buttons)
+
+    def shown_text(self, start: int = 0, end: int | None = None) -> str:
+        """Return the text from one document position to another, formulas as their source."""
+        document = self.document()
+        cursor = QTextCursor(document)
+        cursor.setPosition(start)
+        last = document.characterCount() - 1 if end is None else end
+        cursor.setPosition(last, QTextCursor.MoveMode.KeepAnchor)
+        text = cursor.selection().toPlainText()
+        if _PICTURE not in text:
+            return text
+        first, *parts = text.split(_PICTURE)
+        places = (at for at in range(start, last) if document.characterAt(at) == _PICTURE)
+        out = [first]
+        for at, part in zip(places, parts, strict=False):
+            cursor.setPosition(at + 1)
+            out += [cursor.charFormat().stringProperty(SOURCE_PROPERTY) or _PICTURE, part]
+        return "".join(out)
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Copy formulas as their source."""
+        # Qt's own fills itself in only later, and over what was put in.
+        data = QMimeData()
+        data.setHtml(super().createMimeDataFromSelection().html())
+        chosen = self.textCursor()
+        data.setText(self.shown_text(chosen.selectionStart(), chosen.selectionEnd()))
+        return data
 
     def link_targets(self) -> list[str]:
         """Return where the links of the text lead, in their order."""

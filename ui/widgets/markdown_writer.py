@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from markdown_it.token import Token
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -16,17 +16,23 @@ from PySide6.QtGui import (
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
+    QTextDocument,
+    QTextFormat,
     QTextFrameFormat,
+    QTextImageFormat,
     QTextLength,
     QTextOption,
     QTextTable,
     QTextTableFormat,
 )
 
-from ui.markdown import is_ragged
+from ui.markdown import formula_source, is_formula, is_ragged
+from ui.widgets.formulas import formula
 from ui.widgets.highlighting import CodeColors, Runs, highlighted_lines
 
 LINE_SEPARATOR = "\u2028"
+# What a picture in the text stands for: a copy of the text has that instead.
+SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
 CODE_HEAD_PX = 30
 CODE_FOOT_PX = 10
 _CODE_PAD_PX = 14
@@ -123,6 +129,10 @@ class MarkdownWriter:
                 return at + 3
             case "fence" | "code_block":
                 self._code(token.content, token.info.strip())
+            case "math_block" | "math_block_label":
+                self._begin_block(top_px=12)
+                self._take_mark()
+                self._formula(token, self._plain(), is_display=True)
             case "hr":
                 self._begin_block(top_px=12)
                 here = self._cursor.position()
@@ -374,6 +384,8 @@ class MarkdownWriter:
                     stack.pop()
                 case "image":
                     self._image(child, now)
+                case "math_inline" | "math_inline_double":
+                    self._formula(child, now, is_display=child.type == "math_inline_double")
                 case _:
                     self._cursor.insertText(child.content, now)
 
@@ -398,6 +410,29 @@ class MarkdownWriter:
         title = token.attrGet("title")
         end = f' "{title}")' if title else ")"
         self._cursor.insertText(f"![{token.content}]({target}{end}", self._linked(form, target))
+
+    def _formula(self, token: Token, form: QTextCharFormat, *, is_display: bool) -> None:
+        """Show a formula as a picture that is copied as its source, or as that source."""
+        source = formula_source(token)
+        style = self._style
+        drawn = None
+        if is_formula(token):
+            points = style.font.pointSizeF() * (1.12 if is_display else 1.0)
+            drawn = formula(token.content.strip(), points, style.text, is_display=is_display)
+        if drawn is None:
+            self._cursor.insertText(source.replace("\n", LINE_SEPARATOR), form)
+            return
+        name = f"formula:{style.text}:{is_display}:{source}"
+        document = self._cursor.document()
+        document.addResource(QTextDocument.ResourceType.ImageResource, QUrl(name), drawn.image)
+        picture = QTextImageFormat()
+        picture.setName(name)
+        picture.setWidth(drawn.width_px)
+        picture.setHeight(drawn.height_px)
+        picture.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
+        picture.setProperty(SOURCE_PROPERTY, source)
+        picture.setToolTip(source)
+        self._cursor.insertImage(picture)
 
 
 def _index(tokens: list[Token], kind: str) -> int:
