@@ -95,7 +95,9 @@ class MlxBackend:
         return BatchGenerator(
             self._model,
             completion_batch_size=self._rows,
-            prefill_batch_size=min(8, self._rows),
+            # Prompts that arrive together are read a few at a time: half of their readers see
+            # their first word sooner than if all had to wait for all.
+            prefill_batch_size=min(4, self._rows),
             prefill_step_size=self._chunk,
         )
 
