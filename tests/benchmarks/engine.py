@@ -81,7 +81,10 @@ def bare_loop(rows: int, tokens: int) -> Callable[[], float]:
     )
 
     def run() -> float:
-        batch = BatchGenerator(model, completion_batch_size=32, prefill_step_size=512)
+        # The engine's own settings, so that the prompts are read in the same portions.
+        batch = BatchGenerator(
+            model, completion_batch_size=32, prefill_batch_size=4, prefill_step_size=512
+        )
         batch.insert([list(prompt) for _ in range(rows)], max_tokens=[1 << 40] * rows)
         count = 0
         begin = 0.0
