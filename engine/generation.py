@@ -166,6 +166,9 @@ def merged(events: list[Event]) -> list[Event]:
     """Return the events with neighbouring text (or thinking) deltas joined into one."""
     if len(events) < 2:
         return events
+    texts = [event.text for event in events if type(event) is TextDelta]
+    if len(texts) == len(events):  # as nearly always, and often
+        return [TextDelta("".join(texts))]
     out: list[Event] = []
     for kind, group in itertools.groupby(events, type):
         if kind is TextDelta:

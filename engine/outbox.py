@@ -31,6 +31,11 @@ class Outbox:
         if generation.push(events):
             self._due.setdefault(generation.loop, []).append(generation)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether readers would be woken now, if there is anything for them."""
+        return self._is_urgent or time.monotonic() - self._flushed_at >= _DISTANCE_S
+
     def flush(self, *, is_forced: bool = False) -> list[Generation]:
         """Wake the readers, unless the last wake-up was only just now and nothing is urgent.
 
@@ -39,10 +44,9 @@ class Outbox:
         """
         if not self._due:
             return []
-        now = time.monotonic()
-        if not (is_forced or self._is_urgent or now - self._flushed_at >= _DISTANCE_S):
+        if not (is_forced or self.is_due):
             return []
-        self._flushed_at = now
+        self._flushed_at = time.monotonic()
         self._is_urgent = False
         due, self._due = self._due, {}
         gone: list[Generation] = []

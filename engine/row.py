@@ -106,18 +106,11 @@ class Row:
 
 def wanted_stats(backend: Backend, rows: Mapping[int, Row], step: Step) -> dict[int, TokenStats]:
     """Return, by row, the likelihoods of a step's tokens for the rows that want a full trace."""
-    for row in rows.values():
-        if row.trace is TraceLevel.FULL:
-            break
-    else:  # as nearly always
-        return {}
     wanted = [
         (number, token_id, logprobs, rows[number].generation.request.top_logprobs)
         for number, token_id, logprobs in step.sampled
         if number in rows and rows[number].trace is TraceLevel.FULL
     ]
-    if not wanted:
-        return {}
     found = backend.stats(
         [(token_id, logprobs) for _, token_id, logprobs, _ in wanted],
         max(count for *_, count in wanted),

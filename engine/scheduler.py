@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from engine.admission import admit
 from engine.backend import Backend, Step
 from engine.errors import EngineError, QueueFull
+from engine.events import TokenStats
 from engine.generation import Generation
 from engine.outbox import Outbox, settle
+from engine.request import TraceLevel
 from engine.row import Row, wanted_stats
 from engine.stopping.record import StopKind
 
@@ -124,19 +126,24 @@ class Scheduler:
         now = time.perf_counter()
         rows = self.rows
         put = self._outbox.put
-        stats = wanted_stats(backend, rows, step)
+        stats: dict[int, TokenStats] | None = None
         for number, token_id, _ in step.sampled:
             row = rows.get(number)
             if row is None:
                 continue
-            stop = row.sampled(token_id, now, stats.get(number))
+            if row.trace is TraceLevel.FULL:
+                if stats is None:
+                    stats = wanted_stats(backend, rows, step)
+                stop = row.sampled(token_id, now, stats.get(number))
+            else:
+                stop = row.sampled(token_id, now)
             if stop is not None:
                 del rows[number]
                 last = row.finish(stop, time.perf_counter())
                 put(row.generation, [*row.take_events(), last], is_urgent=True)
                 self._leave(backend, number)
-            elif row.builder.events:
-                put(row.generation, row.take_events(), is_urgent=row.builder.count == 1)
+            elif row.builder.count == 1 and row.builder.events:
+                put(row.generation, row.take_events(), is_urgent=True)
         for number, why in step.failed:
             row = rows.pop(number, None)
             if row is not None:
@@ -146,6 +153,11 @@ class Scheduler:
             row = rows.get(number)
             if row is not None:
                 put(row.generation, [row.read(tokens)])
+        if self._outbox.is_due:
+            # Until a wake-up is due, what was written gathers where it was written.
+            for row in rows.values():
+                if row.builder.events:
+                    put(row.generation, row.take_events())
 
     def _leave(self, backend: Backend, number: int) -> None:
         try:

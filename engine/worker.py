@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from engine.allocator import share_one_arena
 from engine.backend import Backend, Loader
 from engine.commands import (
     Cancel,
@@ -63,6 +64,7 @@ class EngineThread:
         self._model_change: Load | Unload | None = None
         self._later: deque[Command] = deque()
         self._status = EngineStatus()
+        share_one_arena()
         self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
         self._thread.start()
 

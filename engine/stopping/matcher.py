@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from engine.stopping.automaton import ROOT, Automaton, automaton
 
+_SHORT = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -65,14 +67,24 @@ class StopMatcher:
         found = self._automaton
         start = node = self._node
         begin = 0
-        if node == ROOT:
-            first = found.find_first(piece)
-            if first is None:
-                self.seen += len(piece)
-                return piece
-            begin = first.start()
         rows = found.rows
         row = rows[node]
+        if node == ROOT:
+            if len(piece) <= _SHORT:
+                # A token's few characters are sooner looked through than searched.
+                for char in piece:
+                    if char in row:
+                        break
+                    begin += 1
+                else:
+                    self.seen += begin
+                    return piece
+            else:
+                first = found.find_first(piece)
+                if first is None:
+                    self.seen += len(piece)
+                    return piece
+                begin = first.start()
         output = found.output
         for index in range(begin, len(piece)):
             char = piece[index]
