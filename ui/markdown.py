@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.dollarmath.index import math_inline_dollar
 from mdit_py_plugins.texmath import texmath_plugin
 
 from ui.visible import with_control_pictures
@@ -94,6 +95,7 @@ def _parser() -> MarkdownIt:
         allow_digits=False,
         double_inline=True,
     )
+    parser.inline.ruler.at("math_inline", _dollars)
     parser.use(texmath_plugin, delimiters="brackets")
     parser.inline.ruler.at("escape", _escape)
     return parser
@@ -105,12 +107,27 @@ def formula_source(token: Token) -> str:
     return f"{token.markup}{token.content}{closing}"
 
 
-def is_formula(token: Token) -> bool:
-    """Return whether what stands between dollars is likely meant as a formula."""
-    if token.markup != "$":
-        return True
+_between_dollars = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
+
+
+def _dollars(state: StateInline, silent: bool) -> bool:
+    """Take what stands between dollars as a formula only where it is likely meant as one."""
+    position, pending, count = state.pos, state.pending, len(state.tokens)
+    if not _between_dollars(state, False):
+        return False
+    is_meant = _is_formula(state.tokens[-1])
+    if silent or not is_meant:
+        del state.tokens[count:], state.tokens_meta[count:]
+        state.pending = pending
+    if not is_meant:
+        state.pos = position
+    return is_meant
+
+
+def _is_formula(token: Token) -> bool:
     content = token.content
-    return "`" not in content and (not content[:1].isdigit() or bool(_TEX_SIGNS & set(content)))
+    is_amount = content[:1].isdigit() and not _TEX_SIGNS & set(content)
+    return token.markup != "$" or not ("`" in content or is_amount)
 
 
 def _escape(state: StateInline, silent: bool) -> bool:

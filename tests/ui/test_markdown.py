@@ -160,7 +160,8 @@ def test_a_formula_is_a_picture_and_is_copied_as_its_source(
 
 
 @pytest.mark.parametrize(
-    "text", ["It costs $5 or $6.", "`$a$` is code", "$ a $", "a $b", r"$\frac{1}{$"]
+    "text",
+    ["It costs $5 or $6, and `$x$` is code.", "`$a$` is code", "$ a $", "a $b", r"$\frac{1}{$"],
 )
 def test_what_is_no_formula_stays_text(theme: Theme, qapp: QApplication, text: str) -> None:
     shown = view(theme, qapp)

@@ -26,7 +26,7 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
-from ui.markdown import formula_source, is_formula, is_ragged
+from ui.markdown import formula_source, is_ragged
 from ui.widgets.formulas import formula
 from ui.widgets.highlighting import CodeColors, Runs, highlighted_lines
 
@@ -415,10 +415,8 @@ class MarkdownWriter:
         """Show a formula as a picture that is copied as its source, or as that source."""
         source = formula_source(token)
         style = self._style
-        drawn = None
-        if is_formula(token):
-            points = style.font.pointSizeF() * (1.12 if is_display else 1.0)
-            drawn = formula(token.content.strip(), points, style.text, is_display=is_display)
+        points = style.font.pointSizeF() * (1.12 if is_display else 1.0)
+        drawn = formula(token.content.strip(), points, style.text, is_display=is_display)
         if drawn is None:
             self._cursor.insertText(source.replace("\n", LINE_SEPARATOR), form)
             return
