@@ -198,7 +198,6 @@ QDockWidget > QWidget { background: $sidebar; }
 
 #conversation_list { background: transparent; border: none; }
 #answer_text, #bubble QTextBrowser { background: transparent; border: none; }
-#tool_calls { background: $tool_soft; color: $tool; border: none; border-radius: 8px; }
 #thinking_text { background: transparent; border: none; color: $muted; }
 
 #stop_table {

@@ -16,9 +16,12 @@ from PySide6.QtWidgets import (
 
 from ui import icons
 from ui.panels.message_actions import MessageActions
+from ui.panels.raw_text import RawText
 from ui.panels.style import markdown_style
-from ui.theme import Theme, fixed_font
+from ui.panels.tool_cards import ToolCards
+from ui.theme import Theme
 from ui.viewmodels.runs import Run, RunState
+from ui.widgets.buttons import IconButton
 from ui.widgets.flow_text import FlowText
 from ui.widgets.labels import label
 from ui.widgets.markdown_view import MarkdownView
@@ -61,18 +64,17 @@ class AnswerView(QWidget):
         self.action_row = MessageActions(theme, self, is_quiet=False)
         self._continue = self.action_row.add("continue", "Continue this answer (Ctrl+Shift+Return)")
         self._regenerate = self.action_row.add("regenerate", "Answer once more (Ctrl+Shift+G)")
+        self._raw = self.action_row.add("report", "Show this answer as it came, sign by sign")
+        self._raw.setCheckable(True)
         self._copy = self.action_row.add("copy", "Copy this answer as Markdown")
         foot = QHBoxLayout()
         foot.setSpacing(8)
         foot.addWidget(self._reason, 1)
         foot.addWidget(self._retry)
         foot.addWidget(self.action_row)
-        self._calls = FlowText()
-        self._calls.setObjectName("tool_calls")
-        self._calls.setFont(fixed_font(self.font()))
-        self._calls.setAccessibleName("Tool calls")
-        self._calls.document().setDocumentMargin(9)
-        for part in (self._thinking, self._text, self._calls, self._progress):
+        self._raw_text = RawText(theme)
+        self._calls = ToolCards(theme)
+        for part in (self._thinking, self._text, self._raw_text, self._calls, self._progress):
             layout.addWidget(part)
         layout.addLayout(foot)
         self._connect_signals()
@@ -84,6 +86,21 @@ class AnswerView(QWidget):
     def text_view(self) -> MarkdownView:
         """The view of the answer's text."""
         return self._text
+
+    @property
+    def calls(self) -> ToolCards:
+        """The cards of its tool calls."""
+        return self._calls
+
+    @property
+    def raw(self) -> IconButton:
+        """The button that shows the answer as it came."""
+        return self._raw
+
+    @property
+    def raw_view(self) -> RawText:
+        """The answer as it came, hidden until it is wanted."""
+        return self._raw_text
 
     @property
     def thinking_view(self) -> FlowText:
@@ -108,12 +125,12 @@ class AnswerView(QWidget):
         """Show the run's stage, or the reason of its end."""
         run = self.run
         self._thinking.show_stage(run)
-        self._text.setVisible(bool(run.text))
-        self._calls.setPlainText("\n".join(f"{c.name}({c.arguments})" for c in run.tool_calls))
-        self._calls.setVisible(bool(run.tool_calls))
+        self._show_text()
+        self._calls.show_run(run)
         self._progress.show_run(run)
         self._reason.setVisible(run.is_over)
         self._copy.setVisible(run.is_over and bool(run.text))
+        self._raw.setVisible(run.is_over and bool(run.text))
         self._regenerate.setVisible(run.is_over)
         self._continue.setVisible(run.is_over and run.can_be_continued)
         self._retry.setVisible(run.state is RunState.REFUSED or _failed(run))
@@ -138,12 +155,20 @@ class AnswerView(QWidget):
         else:
             self._reason.setChecked(is_shown)
 
+    def _show_text(self) -> None:
+        is_raw = self._raw.isChecked()
+        self._text.setVisible(bool(self.run.text) and not is_raw)
+        self._raw_text.setVisible(is_raw)
+        if is_raw:
+            self._raw_text.show_run(self.run)
+
     def _connect_signals(self) -> None:
         self._reason.clicked.connect(lambda: self.reason_chosen.emit(self.run))
         self._retry.clicked.connect(self.regenerate_wanted)
         self._regenerate.clicked.connect(self.regenerate_wanted)
         self._continue.clicked.connect(self.continue_wanted)
         self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.run.text))
+        self._raw.toggled.connect(lambda _: self._show_text())
         self._theme.changed.connect(self._restyle)
 
     def _restyle(self) -> None:
