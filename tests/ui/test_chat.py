@@ -1,12 +1,25 @@
 import asyncio
 
+from PySide6.QtWidgets import QButtonGroup
+
 from engine.chat import Message
 from engine.errors import InvalidRequest, QueueFull
-from engine.events import Finished, PromptProgress, TextDelta, ThinkingDelta, Timing, Usage
-from engine.stopping.record import StopInfo, StopKind
+from engine.events import (
+    Finished,
+    PromptProgress,
+    TextDelta,
+    ThinkingDelta,
+    Timing,
+    TokenTrace,
+    Usage,
+)
+from engine.stopping.record import Channel, StopInfo, StopKind
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, push
-from ui.viewmodels.chat import ChatSession
+from ui.panels.answer_view import AnswerView
+from ui.theme import Theme
+from ui.viewmodels.chat import HOLD_SHOWN_S, ChatSession
 from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
+from ui.viewmodels.inspector.traces import Traces
 from ui.viewmodels.runs import RunState
 
 END = Finished(StopInfo(StopKind.STOP_STRING, "6"), Usage(7, 0, 3), Timing())
@@ -157,5 +170,35 @@ def test_a_refusal_of_the_request_itself_names_its_field(
         assert refused is not None
         await eventually(lambda: not chat.is_running)
         assert refused.refusal == "max_tokens: must be at least 1"
+
+    run(watch())
+
+
+def test_text_that_is_held_for_long_says_so_and_for_how_long(
+    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme
+) -> None:
+    def token(index: int, held: str) -> TokenTrace:
+        return TokenTrace(index, 5, "EN", b"EN", Channel.TEXT, 0.1, 0, held, (2,))
+
+    async def watch() -> None:
+        chat = ChatSession(scripted, Conversation(), traces=Traces())
+        answer = chat.send("Go")
+        assert answer is not None
+        await eventually(lambda: bool(scripted.generations))
+        scripted.say(TextDelta("a"), token(0, "EN"))
+        await eventually(lambda: answer.text == "a")
+        assert answer.held == "", "a moment is nothing to speak of"
+        await eventually(lambda: answer.held == "EN")
+        assert answer.held_s >= HOLD_SHOWN_S
+        view = AnswerView(theme, answer, QButtonGroup())
+        view.show()
+        assert view.held_words.startswith("EN   held back for 0.")
+        scripted.say(TextDelta("ENx"), token(1, ""))
+        await eventually(lambda: answer.held == "")
+        view.refresh()
+        assert view.held_words == ""
+        scripted.say(END)
+        await eventually(lambda: not chat.is_running)
+        view.deleteLater()
 
     run(watch())

@@ -21,6 +21,7 @@ from ui.panels.style import markdown_style
 from ui.panels.tool_cards import ToolCards
 from ui.theme import Theme
 from ui.viewmodels.runs import Run, RunState
+from ui.visible import visible
 from ui.widgets.buttons import IconButton
 from ui.widgets.flow_text import FlowText
 from ui.widgets.labels import label
@@ -74,7 +75,16 @@ class AnswerView(QWidget):
         foot.addWidget(self.action_row)
         self._raw_text = RawText(theme)
         self._calls = ToolCards(theme)
-        for part in (self._thinking, self._text, self._raw_text, self._calls, self._progress):
+        self._held = label("", "faint", 0.95, is_wrapped=True)
+        self._held.hide()
+        for part in (
+            self._thinking,
+            self._text,
+            self._raw_text,
+            self._held,
+            self._calls,
+            self._progress,
+        ):
             layout.addWidget(part)
         layout.addLayout(foot)
         self._connect_signals()
@@ -91,6 +101,11 @@ class AnswerView(QWidget):
     def calls(self) -> ToolCards:
         """The cards of its tool calls."""
         return self._calls
+
+    @property
+    def held_words(self) -> str:
+        """What is said of text that is held back; empty while there is nothing to say."""
+        return self._held.text() if self._held.isVisible() else ""
 
     @property
     def raw(self) -> IconButton:
@@ -127,6 +142,11 @@ class AnswerView(QWidget):
         self._thinking.show_stage(run)
         self._show_text()
         self._calls.show_run(run)
+        self._held.setVisible(bool(run.held))
+        if run.held:
+            self._held.setText(
+                f"{visible(run.held)}   held back for {run.held_s:.1f} s: it could become a stop"
+            )
         self._progress.show_run(run)
         self._reason.setVisible(run.is_over)
         self._copy.setVisible(run.is_over and bool(run.text))

@@ -5,6 +5,7 @@ at 30 Hz, so that a token costs an append and only a tick costs a signal and a r
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
@@ -36,6 +37,8 @@ from ui.viewmodels.tasks import Tasks
 TICK_MS = 33
 # A running answer is stored this often: less than a second of it can be missing after a crash.
 KEEP_MS = 500
+# Text is held for a token or two all the time; only what lasts is worth a word.
+HOLD_SHOWN_S = 0.4
 
 
 class AnsweringEngine(Protocol):
@@ -90,9 +93,10 @@ class ChatSession(QObject):
         self._run: Run | None = None
         self._generation: Generation | None = None
         self._arrived: deque[Event] = deque()
+        self._held, self._held_since_s = "", 0.0
         self._ticks = QTimer(self)
         self._ticks.setInterval(TICK_MS)
-        self._ticks.timeout.connect(self._take)
+        self._ticks.timeout.connect(self._tick)
         self._keeps = QTimer(self)
         self._keeps.setInterval(KEEP_MS)
         self._keeps.timeout.connect(self._keep)
@@ -230,6 +234,26 @@ class ChatSession(QObject):
             self._take()
             self._end(run)
 
+    def _tick(self) -> None:
+        self._take()
+        self._watch_hold()
+
+    def _watch_hold(self) -> None:
+        """Say what is held back once that lasts: a stall is to explain itself."""
+        run, trace = self._run, self._trace
+        if run is None or trace is None:
+            return
+        held = trace.tokens[-1].held if trace.tokens else ""
+        now = time.monotonic()
+        if held != self._held:
+            self._held, self._held_since_s = held, now
+        age_s = now - self._held_since_s if held else 0.0
+        shown, age_s = (held, age_s) if age_s >= HOLD_SHOWN_S else ("", 0.0)
+        # Its age is told in tenths; between two of them there is nothing to repaint.
+        if shown != run.held or round(age_s, 1) != round(run.held_s, 1):
+            run.held, run.held_s = shown, age_s
+            self.run_changed.emit(run)
+
     def _take(self) -> None:
         """Apply what has arrived since the last tick: one signal per kind of text."""
         run = self._run
@@ -270,6 +294,7 @@ class ChatSession(QObject):
         self._keeps.stop()
         answer = self._answer_message
         self._generation = self._run = self._answer_message = self._trace = None
+        run.held, run.held_s, self._held = "", 0.0, ""
         if answer is not None:
             answer.text = run.text
             self._store.save_messages(self.conversation, [answer])

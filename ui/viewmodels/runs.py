@@ -57,6 +57,8 @@ class Run:
         finished: The engine's last word, once there is one.
         refusal: Why it was refused, for ``REFUSED``.
         continued_chars: Characters of its text that an earlier answer had, which it continues.
+        held: Text that the matcher has held back for so long that it is worth a word; else empty.
+        held_s: For how long, in seconds.
         is_cancelling: Whether a cancel has been asked for and has not yet ended it.
         started_at: Unix time of the request, in seconds.
         id: Unique.
@@ -76,6 +78,8 @@ class Run:
     finished: Finished | None = None
     refusal: str = ""
     continued_chars: int = 0
+    held: str = ""
+    held_s: float = 0.0
     is_cancelling: bool = False
     started_at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
