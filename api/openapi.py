@@ -107,7 +107,8 @@ def _success(route: Route, references: _References) -> dict[str, Any]:
     elif route.media_type is not None:
         content[route.media_type] = {}
     if route.stream is not None:
-        content[route.stream] = {"schema": {"type": "string"}}
+        # No schema: what it would describe, the whole body or an event, readers take differently.
+        content[route.stream] = {}
         if route.event is not None:
             # What OpenAPI 3.1 has no words for: the type of each event's data.
             content[route.stream][EVENT_SCHEMA] = references[route.event, "serialization"]

@@ -24,6 +24,9 @@ from engine.token_constraint import TokenConstraint
 
 Sampler = Callable[[mx.array], mx.array]
 
+# Below it the quotient overflows; the draw would be the most likely token anyway.
+_LEAST_TEMPERATURE = 1e-4
+
 
 @lru_cache(maxsize=128)
 def _shared_sampler(temperature: float, top_p: float, top_k: int, min_p: float) -> Sampler:
@@ -60,7 +63,7 @@ def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) 
     min_p = defaults.min_p if wanted.min_p is None else wanted.min_p
     if top_k >= vocabulary_size:  # mlx-lm takes only a true selection
         top_k = 0
-    if temperature <= 0:
+    if temperature < _LEAST_TEMPERATURE:
         return _shared_sampler(0.0, 0.0, 0, 0.0)
     if wanted.seed is not None:
         return _seeded_sampler(wanted.seed, temperature, top_p, max(top_k, 0), min_p)

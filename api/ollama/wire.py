@@ -41,7 +41,7 @@ class Options(WireModel):
     top_k: int | None = Field(default=None, ge=-1)
     top_p: _Share | None = None
     min_p: _Share | None = None
-    repeat_penalty: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    repeat_penalty: float | None = Field(default=None, ge=0.01, le=100, allow_inf_nan=False)
     presence_penalty: _Penalty | None = None
     frequency_penalty: _Penalty | None = None
     typical_p: float | None = None

@@ -217,7 +217,8 @@ def logprob_of(token: AnswerToken) -> float:
 
 def finite(logprob: float) -> float:
     """Return a log-probability as JSON can hold it."""
-    return max(logprob, _LEAST)
+    # Written so that NaN loses as well, which logits that overflow lead to.
+    return logprob if logprob > _LEAST else _LEAST
 
 
 def token_text(raw: bytes) -> str:

@@ -55,7 +55,7 @@ class GenerationParams(WireModel):
     chat_template_kwargs: ChatTemplateKwargs | None = None
     top_k: int | None = Field(default=None, ge=-1)
     min_p: _Share | None = None
-    repetition_penalty: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    repetition_penalty: float | None = Field(default=None, ge=0.01, le=100, allow_inf_nan=False)
     stop_token_ids: list[int] | None = None
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None

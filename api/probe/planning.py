@@ -91,7 +91,7 @@ def _one_character(given: Baseline) -> Iterator[_Chosen]:
 
 
 def _inside_token(given: Baseline) -> Iterator[_Chosen]:
-    for begin, end in _pieces(given):
+    for begin, end in _pieces(given, given.bounds or _word_ends(given.stable)):
         # Neither the first nor the last character of a piece; else at least not the first.
         for start, stop in ((begin + 1, end - 1), (begin + 1, end)):
             if start < stop and _is_solid(given, start, stop):
@@ -100,11 +100,14 @@ def _inside_token(given: Baseline) -> Iterator[_Chosen]:
 
 
 def _across_tokens(given: Baseline) -> Iterator[_Chosen]:
-    for here, there in pairwise(end for _, end in _pieces(given)):
-        for start, stop in ((here - 1, there + 1), (here - 1, here + 1)):
-            if start > 0 and _is_solid(given, start, stop):
-                yield (given.stable[start:stop],)
-                break
+    # A server may send many tokens as one piece; tokens seldom reach from word to word.
+    for ends in (given.bounds, _word_ends(given.stable)):
+        for here, there in pairwise(end for _, end in _pieces(given, ends)):
+            # The space before a word is counted to it.
+            for start, stop in ((here - 1, there + 1), (here - 1, here + 1), (here - 1, here + 2)):
+                if start > 0 and _is_solid(given, start, stop):
+                    yield (given.stable[start:stop],)
+                    break
 
 
 def _across_newline(given: Baseline) -> Iterator[_Chosen]:
@@ -181,7 +184,7 @@ def _unicode(given: Baseline) -> Iterator[_Chosen]:
 _KINDS: tuple[tuple[str, str, _Choose, str], ...] = (
     ("one_character", "one character", _one_character, ""),
     ("inside_token", "inside a piece of the stream", _inside_token, ""),
-    ("across_tokens", "across pieces of the stream", _across_tokens, ""),
+    ("across_tokens", "across tokens", _across_tokens, ""),
     ("across_newline", "across a line's end", _across_newline, ""),
     ("leading_space", "with a leading space", _leading_space, ""),
     (
@@ -213,10 +216,9 @@ def _places(given: Baseline) -> range:
     return range(max(1, int(size * _FROM)), max(2, int(size * _TO)))
 
 
-def _pieces(given: Baseline) -> Iterator[tuple[int, int]]:
-    """Yield the pieces that lie where stops may be chosen; words where pieces are unknown."""
+def _pieces(given: Baseline, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the pieces, told by their ends, that lie where stops may be chosen."""
     places = _places(given)
-    ends = given.bounds or _word_ends(given.stable)
     begin = 0
     for end in ends:
         if begin in places and end <= len(given.stable):

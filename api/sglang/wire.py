@@ -33,7 +33,7 @@ class SamplingParams(WireModel):
     min_p: _Share | None = None
     frequency_penalty: _Penalty | None = None
     presence_penalty: _Penalty | None = None
-    repetition_penalty: float | None = Field(default=None, gt=0, le=2, allow_inf_nan=False)
+    repetition_penalty: float | None = Field(default=None, ge=0.01, le=2, allow_inf_nan=False)
     logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
     ignore_eos: bool | None = None
     no_stop_trim: bool | None = None

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.openai.logprobs import AnswerToken, TokenAligner, aligned, token_text
+from api.openai.logprobs import AnswerToken, TokenAligner, aligned, finite, token_text
 from engine.answer import AnswerBuilder, AnswerLimits
 from engine.channels import ChannelFormat, TagSplitter
 from engine.detokenizer import ByteDetokenizer
@@ -314,6 +314,33 @@ def test_responses_names_the_likeliest_tokens(client: openai.OpenAI) -> None:
 
     assert [one.top_logprobs[0].token for one in part.logprobs] == SCRIPT
     assert all(len(one.top_logprobs) == 3 for one in part.logprobs)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/completions", {"prompt": "1", "repetition_penalty": 5e-324}),
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": "1"}], "repetition_penalty": 1e300},
+        ),
+        ("/generate", {"text": "1", "sampling_params": {"repetition_penalty": 1e-9}}),
+        ("/api/generate", {"prompt": "1", "model": "m", "options": {"repeat_penalty": 1e-9}}),
+    ],
+)
+def test_a_penalty_whose_logits_would_overflow_is_refused_by_its_name(
+    site: Site, path: str, body: dict[str, Any]
+) -> None:
+    reply = site.send("POST", path, {"model": "m", **body})
+
+    assert reply.status == 400
+    assert b"_penalty" in reply.body
+
+
+@pytest.mark.parametrize("logprob", [math.nan, -math.inf])
+def test_what_json_has_no_number_for_is_the_least(logprob: float) -> None:
+    assert finite(logprob) == -9999.0
+    assert finite(-1.5) == -1.5
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])

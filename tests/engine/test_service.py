@@ -283,6 +283,17 @@ def test_a_seed_gives_the_same_draw_again(engine: Engine) -> None:
     run(play())
 
 
+def test_the_least_temperatures_draw_what_temperature_zero_draws(engine: Engine) -> None:
+    async def play() -> None:
+        texts = {
+            (await ask(engine, "Hello", max_tokens=12, sampling=Sampling(temperature=one))).text
+            for one in (0.0, 5e-324, 1e-40)
+        }
+        assert len(texts) == 1
+
+    run(play())
+
+
 def test_a_slow_reader_finds_its_deltas_merged_and_nothing_lost(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 

@@ -67,6 +67,11 @@ def test_a_stop_across_pieces_holds_a_boundary_in_its_middle() -> None:
     assert any(start < bound < start + len(found.stops[0]) for bound in bounds)
 
 
+def test_where_many_tokens_come_as_one_piece_a_stop_reaches_from_word_to_word() -> None:
+    found = case("across_tokens", baseline(WORDS, (len(WORDS),)))
+    assert " " in found.stops[0].strip()
+
+
 def test_of_overlapping_stops_the_one_that_completes_first_is_listed_last() -> None:
     found = case("overlapping", baseline(WORDS))
     second, first = found.stops
