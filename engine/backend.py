@@ -12,6 +12,7 @@ from engine.calls import CallParser
 from engine.channels import ChannelFormat
 from engine.detokenizer import Detokenizer
 from engine.events import TokenStats
+from engine.loading import OnLoadProgress
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
 from engine.vocabulary import Vocabulary
@@ -128,6 +129,17 @@ class Backend(Protocol):
 class Loader(Protocol):
     """Loads a model from its folder, on the engine thread."""
 
-    def __call__(self, folder: Path, *, prefill_chunk: int, cache_bytes: int, rows: int) -> Backend:
-        """Load, or raise ``ModelLoadFailed`` with the cause in words."""
+    def __call__(
+        self,
+        folder: Path,
+        *,
+        prefill_chunk: int,
+        cache_bytes: int,
+        rows: int,
+        on_progress: OnLoadProgress,
+    ) -> Backend:
+        """Load, or raise ``ModelLoadFailed`` with the cause in words.
+
+        ``on_progress`` is told of each part of the work and may raise ``LoadCancelled``.
+        """
         ...

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.backend import PromptCacheUse
 from engine.generation import Generation
+from engine.loading import LoadProgress
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
 
@@ -57,11 +59,15 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load a model in place of the present one, after or instead of the running work."""
+    """Load a model in place of the present one, after or instead of the running work.
+
+    Any thread may set ``gives_up`` to break it off.
+    """
 
     folder: Path
     reply: Reply | None
     cancels_running: bool
+    gives_up: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +103,20 @@ class Tokenize:
 
 
 @dataclass(frozen=True, slots=True)
+class RestAfter:
+    """Free the model's memory once nothing has been asked for so long; None never does."""
+
+    idle_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """Cancel everything and end the thread."""
 
 
-Command = Submit | Cancel | Load | Unload | CountTokens | RenderPrompt | Tokenize | Shutdown
+Command = (
+    Submit | Cancel | Load | Unload | CountTokens | RenderPrompt | Tokenize | RestAfter | Shutdown
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +130,9 @@ class EngineStatus:
         waiting: Requests behind them.
         message: Why loading failed, else empty.
         cache_use: What is kept of earlier prompts.
+        loading: How far loading has come, while it is under way.
+        is_resting: Whether the model's memory was freed because nobody asked anything for long;
+            the next request loads it again.
     """
 
     state: Literal["none", "loading", "ready", "failed"] = "none"
@@ -123,3 +141,5 @@ class EngineStatus:
     waiting: int = 0
     message: str = ""
     cache_use: PromptCacheUse = field(default_factory=PromptCacheUse)
+    loading: LoadProgress | None = None
+    is_resting: bool = False

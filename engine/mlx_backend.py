@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import mlx_lm
+from mlx.utils import tree_flatten
 from mlx_lm.generate import BatchGenerator
 from mlx_lm.models.cache import (
     LRUPromptCache,
@@ -34,11 +36,13 @@ from engine.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenize
 from engine.errors import ModelLoadFailed
 from engine.events import TokenStats
 from engine.harmony import MARKERS
+from engine.loading import LoadProgress, OnLoadProgress, unobserved
 from engine.models import (
     EosToken,
     ModelInfo,
     check_folder,
     context_length,
+    model_name,
     sampling_defaults,
     weights_size,
 )
@@ -49,6 +53,7 @@ from engine.vocabulary import Vocabulary, read_vocabulary
 # The batch must never end a row by itself.
 _NO_LIMIT = 1 << 40
 _CACHED_PROMPTS = 64
+_WEIGHTS_PART_BYTES = 128 << 20
 
 
 class MlxBackend:
@@ -312,24 +317,77 @@ def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:
     )
 
 
-def load(folder: Path, *, prefill_chunk: int, cache_bytes: int, rows: int) -> MlxBackend:
+def _in_words(folder: Path, config: dict[str, Any], error: Exception) -> str:
+    """Return why mlx-lm did not load a folder."""
+    name, kind = model_name(folder), config.get("model_type")
+    if not kind:
+        return f"{name} is no language model: its config.json names no model_type"
+    if code := config.get("model_file"):
+        return f"{name} needs code of its own ({code}), and code from models is never run"
+    if isinstance(error, ValueError) and "not supported" in str(error):
+        return (
+            f"{name} is of architecture {kind}, which mlx-lm {mlx_lm.__version__} does not "
+            "support; a later version may"
+        )
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for {name}"
+    return f"{name} could not be loaded: {error}"
+
+
+def _read_weights(model: Any, total: int, on_progress: OnLoadProgress) -> None:
+    """Bring a model's weights into memory, a few hundred megabytes at a time."""
+    done = due = 0
+    part: list[mx.array] = []
+    on_progress(LoadProgress("weights", 0, total))
+    for _, weight in tree_flatten(model.parameters()):
+        part.append(weight)
+        due += weight.nbytes
+        if due >= _WEIGHTS_PART_BYTES:
+            mx.eval(part)
+            done, due, part = done + due, 0, []
+            on_progress(LoadProgress("weights", min(done, total), total))
+    mx.eval(part)
+    on_progress(LoadProgress("weights", total, total))
+
+
+def load(
+    folder: Path,
+    *,
+    prefill_chunk: int,
+    cache_bytes: int,
+    rows: int,
+    on_progress: OnLoadProgress = unobserved,
+) -> MlxBackend:
     """Load a model folder; no code that lies in it is ever run.
 
     Raises:
         ModelLoadFailed: With the cause in words.
     """
     folder = folder.resolve()
-    check_folder(folder)
+    on_progress(LoadProgress("checking"))
+    stated = check_folder(folder)
     mx.random.seed(int.from_bytes(os.urandom(4), "little"))
+    total = weights_size(folder)
+    on_progress(LoadProgress("tokenizer", 0, total))
     try:
-        model, tokenizer, config = mlx_load(str(folder), return_config=True)
-    except (ValueError, KeyError, TypeError, RuntimeError, OSError, ImportError) as error:
-        raise ModelLoadFailed(f"{folder.name} could not be loaded: {error}") from error
+        # Lazily: what follows reads the weights in parts, so that it can be seen and ended.
+        model, tokenizer, config = mlx_load(str(folder), lazy=True, return_config=True)
+        _read_weights(model, total, on_progress)
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        RuntimeError,
+        OSError,
+        ImportError,
+        MemoryError,
+    ) as error:
+        raise ModelLoadFailed(_in_words(folder, stated, error)) from error
     eos = set(tokenizer.eos_token_ids)
     size = int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size", 0))
     vocabulary = read_vocabulary(folder, tokenizer._tokenizer, eos, size)
     info = ModelInfo(
-        id=folder.name,
+        id=model_name(folder),
         path=folder,
         architecture=str(config.get("model_type", "unknown")),
         context_length=context_length(config),

@@ -81,6 +81,17 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def model_name(folder: Path) -> str:
+    """Return what a model is called: its folder, or the repository of a Hugging Face cache.
+
+    There a folder is ``models--org--name/snapshots/<commit>``.
+    """
+    repository = folder.parent.parent.name
+    if folder.parent.name == "snapshots" and repository.startswith("models--"):
+        return repository.removeprefix("models--").replace("--", "/")
+    return folder.name
+
+
 def context_length(config: dict[str, Any]) -> int:
     """Return the context length that a model's configuration states, in tokens."""
     for scope in (config, config.get("text_config") or {}):

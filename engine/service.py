@@ -18,6 +18,7 @@ from engine.commands import (
     Load,
     RenderPrompt,
     Reply,
+    RestAfter,
     Shutdown,
     Submit,
     Tokenize,
@@ -25,16 +26,31 @@ from engine.commands import (
 )
 from engine.errors import EngineClosed
 from engine.generation import Generation
+from engine.loading import LoadCancelled, LoadProgress, OnLoadProgress
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
 from engine.scheduler import Limits
 from engine.worker import EngineThread
 
 
-def _load_mlx(folder: Path, *, prefill_chunk: int, cache_bytes: int, rows: int) -> Backend:
+def _load_mlx(
+    folder: Path,
+    *,
+    prefill_chunk: int,
+    cache_bytes: int,
+    rows: int,
+    on_progress: OnLoadProgress,
+) -> Backend:
+    on_progress(LoadProgress("libraries"))
     from engine import mlx_backend  # takes a second; only the engine thread ever waits for it
 
-    return mlx_backend.load(folder, prefill_chunk=prefill_chunk, cache_bytes=cache_bytes, rows=rows)
+    return mlx_backend.load(
+        folder,
+        prefill_chunk=prefill_chunk,
+        cache_bytes=cache_bytes,
+        rows=rows,
+        on_progress=on_progress,
+    )
 
 
 class Engine:
@@ -53,6 +69,8 @@ class Engine:
         self._is_closed = False
         self._status = EngineStatus()
         self._folder: Path | None = None
+        self._loading: Load | None = None
+        self._rests_after_s: float | None = None
 
     @property
     def status(self) -> EngineStatus:
@@ -73,13 +91,41 @@ class Engine:
 
         Raises:
             ModelLoadFailed: It cannot be loaded; the message says why.
+            LoadCancelled: ``cancel_load`` was called meanwhile.
             EngineClosed: The engine has been shut down.
         """
         reply = Reply.here()
+        before, self._folder = self._folder, None
+        self._loading = Load(folder, reply, cancels_running)
+        self._send(self._loading)
+        try:
+            info: ModelInfo = await reply.future
+        except LoadCancelled:
+            if self.model is not None:  # the present one was not yet given up
+                self._folder = before
+            raise
         self._folder = folder
-        self._send(Load(folder, reply, cancels_running))
-        info: ModelInfo = await reply.future
         return info
+
+    def cancel_load(self) -> None:
+        """Break off the loading that was asked for last, if it is not done yet. Any thread.
+
+        While it waits for running answers, the present model stays; later, no model is loaded.
+        """
+        if self._loading is not None:
+            self._loading.gives_up.set()
+
+    def rest_after(self, idle_s: float | None) -> None:
+        """Free the model's memory whenever nothing was asked for so long; None never does.
+
+        The model stays the loaded one for everybody who asks: the next request waits until it
+        has been read again.
+        """
+        self._rests_after_s = idle_s
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.send(RestAfter(idle_s))
 
     async def unload(self, *, cancels_running: bool = False) -> None:
         """Free the model; running answers are waited for unless they are to be cancelled."""
@@ -154,6 +200,7 @@ class Engine:
                 return
             is_restart = self._thread is not None
             self._thread = EngineThread(self._limits, self._loader, self._set_status)
+            self._thread.send(RestAfter(self._rests_after_s))
             if is_restart and self._folder is not None and not isinstance(command, Load):
                 self._thread.send(Load(self._folder, None, cancels_running=False))
             self._thread.send(command)

@@ -10,13 +10,15 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import assert_never
 
 from engine.allocator import share_one_arena
-from engine.backend import Backend, Loader
+from engine.backend import Backend, Loader, PromptCacheUse
 from engine.commands import (
     Cancel,
     Command,
@@ -25,6 +27,7 @@ from engine.commands import (
     Load,
     RenderPrompt,
     Reply,
+    RestAfter,
     Shutdown,
     Submit,
     Tokenize,
@@ -32,12 +35,14 @@ from engine.commands import (
 )
 from engine.errors import EngineClosed, EngineError, ModelLoadFailed, NoModel
 from engine.generation import Generation
+from engine.loading import LoadCancelled, LoadProgress
 from engine.outbox import Outbox, settle
 from engine.scheduler import Limits, Scheduler, cause_of, refusal
 from engine.stopping.record import StopKind
 
 _log = logging.getLogger(__name__)
-_ASKING = (Load, Unload, CountTokens, RenderPrompt, Tokenize)
+# What needs the model, and so ends its rest.
+_WAKING = (Submit, CountTokens, RenderPrompt, Tokenize)
 
 
 class EngineThread:
@@ -64,6 +69,9 @@ class EngineThread:
         self._model_change: Load | Unload | None = None
         self._later: deque[Command] = deque()
         self._status = EngineStatus()
+        self._rests_after_s: float | None = None
+        self._resting: Path | None = None
+        self._idle_since_s = time.monotonic()
         share_one_arena()
         self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
         self._thread.start()
@@ -110,15 +118,20 @@ class EngineThread:
                 # What the last command ended must be told before the long wait.
                 self._publish()
                 self._flush(is_forced=True)
-            elif self._inbox.empty():
-                return True  # cheaper than what ``get`` raises, once a step
+            else:
+                self._idle_since_s = time.monotonic()
+                if self._inbox.empty():
+                    return True  # cheaper than what ``get`` raises, once a step
             try:
-                command = self._inbox.get(block=is_idle)
+                command = self._inbox.get(block=is_idle, timeout=self._rest_due_s())
             except queue.Empty:
+                if is_idle:
+                    self._rest()
                 return True
             if isinstance(command, Shutdown):
                 return False
             self._do(command)
+            self._idle_since_s = time.monotonic()
 
     def _flush(self, *, is_forced: bool = False) -> None:
         for gone in self._outbox.flush(is_forced=is_forced):
@@ -129,6 +142,8 @@ class EngineThread:
             # What was asked after a change of model is meant for the new one.
             self._later.append(command)
             return
+        if self._resting is not None and isinstance(command, _WAKING):
+            self._load(Load(self._resting, None, cancels_running=False))
         match command:
             case Submit():
                 if self._backend is None:
@@ -148,6 +163,8 @@ class EngineThread:
                 self._answer(command.reply, lambda b: _pieces(b, b.render(command.request).tokens))
             case Tokenize():
                 self._answer(command.reply, lambda b: _pieces(b, b.tokenize(command.text)))
+            case RestAfter():
+                self._rests_after_s = command.idle_s
             case Shutdown():
                 raise AssertionError("served by the loop")
             case _:
@@ -179,22 +196,57 @@ class EngineThread:
     def _change_model(self) -> None:
         """Carry out the change of model that was asked for, once nothing runs any more."""
         change = self._model_change
+        if isinstance(change, Load) and change.gives_up.is_set():
+            self._model_change = None
+            if change.reply is not None:
+                change.reply.send(LoadCancelled())
+            self._catch_up()
+            change = self._model_change
         if change is None or not self._scheduler.is_idle:
             return
         self._model_change = None
-        if self._backend is not None:
-            self._backend.close(ends_thread=False)
-            self._backend = None
+        self._free()
         if isinstance(change, Unload):
             self._set_status(EngineStatus())
             change.reply.send(None)
         else:
             self._load(change)
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Do what was asked for while a change of model was due."""
         while self._later and self._model_change is None:
             self._do(self._later.popleft())
 
+    def _free(self) -> None:
+        self._resting = None
+        if self._backend is not None:
+            self._backend.close(ends_thread=False)
+            self._backend = None
+
+    def _rest_due_s(self) -> float | None:
+        """Return in how many seconds the model's memory is to be freed; None for never."""
+        if self._rests_after_s is None or self._backend is None:
+            return None
+        return max(0.0, self._idle_since_s + self._rests_after_s - time.monotonic())
+
+    def _rest(self) -> None:
+        if self._backend is not None:
+            folder = self._backend.info.path
+            self._free()
+            self._resting = folder
+            self._set_status(replace(self._status, is_resting=True, cache_use=PromptCacheUse()))
+
     def _load(self, command: Load) -> None:
-        self._set_status(EngineStatus("loading", message=command.folder.name))
+        self._resting = None
+        loading = EngineStatus("loading", message=command.folder.name)
+        self._set_status(loading)
+
+        def on_progress(progress: LoadProgress) -> None:
+            if command.gives_up.is_set():
+                raise LoadCancelled
+            self._set_status(replace(loading, loading=progress))
+
         limits = self._limits
         outcome: object
         try:
@@ -203,7 +255,11 @@ class EngineThread:
                 prefill_chunk=limits.prefill_chunk,
                 cache_bytes=limits.prompt_cache_bytes,
                 rows=limits.max_rows,
+                on_progress=on_progress,
             )
+        except LoadCancelled as cancelled:
+            outcome = cancelled
+            self._set_status(EngineStatus(message=str(cancelled)))
         except Exception as error:
             outcome = error if isinstance(error, EngineError) else ModelLoadFailed(cause_of(error))
             self._set_status(EngineStatus("failed", message=str(outcome)))

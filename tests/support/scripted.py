@@ -17,6 +17,7 @@ from mlx_lm.models.cache import KVCache
 from mlx_lm.tokenizer_utils import load as load_wrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from engine.loading import OnLoadProgress, unobserved
 from engine.mlx_backend import MlxBackend
 from engine.models import EosToken, ModelInfo
 from engine.vocabulary import read_vocabulary
@@ -165,7 +166,15 @@ class Stage:
         asked = asked.split(END)[0].split(GO)[0]
         return self.scripts.get(asked, [])
 
-    def load(self, folder: Path, *, prefill_chunk: int, cache_bytes: int, rows: int) -> MlxBackend:
+    def load(
+        self,
+        folder: Path,
+        *,
+        prefill_chunk: int,
+        cache_bytes: int,
+        rows: int,
+        on_progress: OnLoadProgress = unobserved,
+    ) -> MlxBackend:
         """Make the backend; called on the engine thread."""
         eos = set(self.wrapper.eos_token_ids)
         size = len(self.wrapper)

@@ -1,0 +1,225 @@
+"""Loading a model: what can be seen of it, breaking it off, resting, and failures in words."""
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx_lm
+import pytest
+
+from engine.errors import ModelLoadFailed, NoModel
+from engine.loading import LoadCancelled, LoadProgress, OnLoadProgress
+from engine.mlx_backend import MlxBackend
+from engine.service import Engine
+from engine.stopping.record import StopKind
+from tests.support.asking import ask, request, run
+from tests.support.scripted import Stage
+
+
+def stage_of(folder: Path, **options: Any) -> Stage:
+    return Stage(folder, {"long": [f"w{n} " for n in range(400)], "short": ["yes"]}, **options)
+
+
+class SlowLoading:
+    """Loads a stage's model, as slowly as weights from a disk; counts what was loaded."""
+
+    def __init__(self, stage: Stage, part_s: float = 0.02) -> None:
+        self.stage = stage
+        self.loaded = 0
+        self._part_s = part_s
+
+    def __call__(self, folder: Path, *, on_progress: OnLoadProgress, **options: Any) -> MlxBackend:
+        for done in range(0, 101, 10):
+            on_progress(LoadProgress("weights", done, 100))
+            time.sleep(self._part_s)
+        self.loaded += 1
+        return self.stage.load(folder, **options)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - what changes is another thread's
+            await asyncio.sleep(0.005)
+
+
+def test_loading_tells_its_phases_and_all_bytes_of_the_weights(demo_model_path: Path) -> None:
+    from engine import mlx_backend
+
+    seen: list[LoadProgress] = []
+    mlx_backend.load(
+        demo_model_path, prefill_chunk=512, cache_bytes=1 << 20, rows=2, on_progress=seen.append
+    ).close(ends_thread=False)
+
+    size = (demo_model_path / "model.safetensors").stat().st_size
+    assert [progress.phase for progress in seen][:2] == ["checking", "tokenizer"]
+    assert seen[-1] == LoadProgress("weights", size, size)
+
+
+def test_the_status_tells_how_far_loading_has_come(tmp_path: Path) -> None:
+    async def play() -> None:
+        engine = Engine(loader=SlowLoading(stage_of(tmp_path)))
+        loading = asyncio.ensure_future(engine.load(tmp_path))
+        await until(lambda: (now := engine.status.loading) is not None and now.done_bytes >= 50)
+        assert engine.status.state == "loading"
+        await loading
+        assert engine.status.loading is None
+        await engine.aclose()
+
+    run(play())
+
+
+def test_loading_that_is_cancelled_ends_soon_and_another_model_can_be_loaded(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        loader = SlowLoading(stage_of(tmp_path))
+        engine = Engine(loader=loader)
+        loading = asyncio.ensure_future(engine.load(tmp_path))
+        await until(lambda: engine.status.loading is not None)
+        engine.cancel_load()
+        with pytest.raises(LoadCancelled):
+            await loading
+        assert (engine.status.state, engine.model, loader.loaded) == ("none", None, 0)
+        with pytest.raises(NoModel, match="cancelled"):
+            await engine.generate(request("short"))
+        await engine.load(tmp_path)
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(tmp_path: Path) -> None:
+    async def play() -> None:
+        loader = SlowLoading(stage_of(tmp_path, step_s=0.005), part_s=0)
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("long", max_tokens=60))
+        change = asyncio.ensure_future(engine.load(tmp_path))
+        asked_later = asyncio.ensure_future(ask(engine, "short"))
+        await asyncio.sleep(0.05)
+        engine.cancel_load()
+        with pytest.raises(LoadCancelled):
+            await change
+        assert (await asked_later).text == "yes"
+        assert (await generation.collect()).finished.stop.kind is StopKind.MAX_TOKENS
+        assert loader.loaded == 1
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_model_that_nobody_asks_rests_and_wakes_for_the_next_request(tmp_path: Path) -> None:
+    async def play() -> None:
+        loader = SlowLoading(stage_of(tmp_path), part_s=0)
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        engine.rest_after(0.05)
+        await until(lambda: engine.status.is_resting)
+        # It is still the loaded model for everybody who asks.
+        assert engine.model is not None
+        assert engine.status.state == "ready"
+        assert (await ask(engine, "short")).text == "yes"
+        assert loader.loaded == 2
+        await until(lambda: engine.status.is_resting)
+        assert len(await engine.tokenize("yes")) > 0
+        assert loader.loaded == 3
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_model_that_works_does_not_rest(tmp_path: Path) -> None:
+    async def play() -> None:
+        loader = SlowLoading(stage_of(tmp_path, step_s=0.01), part_s=0)
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        engine.rest_after(0.2)
+        answer = await ask(engine, "long", max_tokens=60)
+        assert answer.finished.usage.output_tokens == 60
+        assert loader.loaded == 1
+        engine.rest_after(None)
+        await asyncio.sleep(0.4)
+        assert not engine.status.is_resting
+        await engine.aclose()
+
+    run(play())
+
+
+def test_unloading_a_resting_model_leaves_none(tmp_path: Path) -> None:
+    async def play() -> None:
+        engine = Engine(loader=stage_of(tmp_path).load)
+        await engine.load(tmp_path)
+        engine.rest_after(0.01)
+        await until(lambda: engine.status.is_resting)
+        await engine.unload()
+        assert engine.model is None
+        with pytest.raises(NoModel):
+            await engine.generate(request("short"))
+        await engine.aclose()
+
+    run(play())
+
+
+# -- failures in words ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(tmp_path: Path, demo_model_path: Path) -> Path:
+    folder = tmp_path / "a-model"
+    shutil.copytree(demo_model_path, folder, ignore=shutil.ignore_patterns("*.py"))
+    return folder
+
+
+def changed_config(folder: Path, **fields: object) -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text()) | fields
+    path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+
+
+def failure(folder: Path) -> str:
+    async def play() -> str:
+        engine = Engine()
+        with pytest.raises(ModelLoadFailed) as caught:
+            await engine.load(folder)
+        assert engine.status.message == str(caught.value)
+        await engine.aclose()
+        return str(caught.value)
+
+    return run(play())
+
+
+def test_an_architecture_that_is_not_supported_is_named_with_the_version(copied: Path) -> None:
+    changed_config(copied, model_type="mamba9")
+
+    assert failure(copied) == (
+        f"a-model is of architecture mamba9, which mlx-lm {mlx_lm.__version__} does not support; "
+        "a later version may"
+    )
+
+
+def test_what_is_no_language_model_is_said_to_be_none(copied: Path) -> None:
+    changed_config(copied, model_type=None)
+
+    assert failure(copied) == ("a-model is no language model: its config.json names no model_type")
+
+
+def test_weights_that_do_not_fit_the_architecture_are_named(copied: Path) -> None:
+    changed_config(copied, hidden_size=64, head_dim=16)
+
+    assert failure(copied).startswith("a-model could not be loaded: ")
+
+
+def test_code_that_lies_in_a_model_is_not_run(copied: Path, tmp_path: Path) -> None:
+    proof = tmp_path / "run"
+    (copied / "evil.py").write_text(f"open({str(proof)!r}, 'w').close()\n")
+    changed_config(copied, model_file="evil.py", auto_map={"AutoTokenizer": "evil.T"})
+
+    assert failure(copied) == (
+        "a-model needs code of its own (evil.py), and code from models is never run"
+    )
+    assert not proof.exists()
