@@ -1,0 +1,1 @@
+"""Models on disk: finding them, fetching them, and whether they fit into memory."""

@@ -1,0 +1,80 @@
+"""Fetches one file of a hub's repository into the usual cache, going on where an earlier try ended.
+
+huggingface_hub transfers, follows redirects, signs in and tries again when a connection breaks;
+what it does not do is to keep a part between two calls, so that part has a name of its own here.
+Blocks; any thread.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+_BEGUN = ".fullstop.incomplete"
+
+
+def begun_bytes(repository_folder: Path) -> int:
+    """Return how many bytes of unfinished files are there."""
+    return sum(path.stat().st_size for path in repository_folder.glob(f"blobs/*{_BEGUN}"))
+
+
+def fetch_file(
+    repository_folder: Path,
+    repository: str,
+    commit: str,
+    name: str,
+    *,
+    endpoint: str | None,
+    tqdm_class: type[Any],
+) -> Path:
+    """Return a file of a repository's cache after fetching what of it is missing.
+
+    Args:
+        repository_folder: The repository's folder in the cache.
+        repository: ``owner/name``.
+        commit: The commit whose file it is.
+        name: The file's name.
+        endpoint: Another hub than huggingface.co.
+        tqdm_class: Told of the bytes as they come, those of earlier tries as ``initial``.
+
+    Raises:
+        OSError: It cannot be written, or the connection broke too often.
+        huggingface_hub.errors.HfHubHTTPError: The hub refused.
+    """
+    import huggingface_hub
+    from huggingface_hub.file_download import http_get
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+
+    pointer = repository_folder / "snapshots" / commit / name
+    if pointer.exists():
+        return pointer
+    url = huggingface_hub.hf_hub_url(repository, name, revision=commit, endpoint=endpoint)
+    stated = huggingface_hub.get_hf_file_metadata(url, endpoint=endpoint)
+    if not stated.etag or "/" in stated.etag:
+        raise OSError(f"the hub states no digest of {name}")
+    blob = repository_folder / "blobs" / stated.etag
+    if not blob.exists():
+        headers = build_hf_headers()
+        if urlsplit(stated.location).netloc != urlsplit(url).netloc:
+            headers.pop("authorization", None)  # another machine's business
+        begun = blob.with_name(blob.name + _BEGUN)
+        begun.parent.mkdir(parents=True, exist_ok=True)
+        if stated.size is not None and begun.exists() and begun.stat().st_size > stated.size:
+            begun.unlink()  # it is of no use, and asking for what follows it would be refused
+        with begun.open("ab") as file:
+            http_get(
+                stated.location,
+                file,
+                resume_size=file.tell(),
+                headers=headers,
+                expected_size=stated.size,
+                displayed_filename=name,
+                tqdm_class=tqdm_class,
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(begun, blob)
+    pointer.parent.mkdir(parents=True, exist_ok=True)
+    pointer.unlink(missing_ok=True)
+    pointer.symlink_to(os.path.relpath(blob, pointer.parent))
+    return pointer

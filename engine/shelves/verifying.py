@@ -1,0 +1,61 @@
+"""Compares a file with what its source states of it: size and digest. Any thread; blocks."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+_READ_BYTES = 4 << 20
+
+
+class Damaged(Exception):
+    """A file is not what its source states; it has been removed."""
+
+
+def verify(
+    path: Path,
+    size: int,
+    *,
+    sha256: str | None,
+    git_sha1: str | None,
+    on_read: Callable[[int], None],
+) -> None:
+    """Compare a file, and remove it if it differs.
+
+    Args:
+        path: The file; where it is a link, what it leads to is removed as well.
+        size: Its bytes.
+        sha256: Digest of the content, if it is known.
+        git_sha1: Otherwise Git's object id; None compares the size only.
+        on_read: Told of the bytes that were read, each time some were.
+
+    Raises:
+        Damaged: It differs; the message names expected and actual values.
+        OSError: It cannot be read.
+    """
+    found = path.stat().st_size
+    if found != size:
+        _remove(path)
+        raise Damaged(f"{path.name} is damaged: expected {size} bytes, found {found}")
+    if sha256 is not None:
+        digest, expected = hashlib.sha256(), sha256
+    elif git_sha1 is not None:
+        digest, expected = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False), git_sha1
+    else:
+        on_read(size)
+        return
+    with path.open("rb") as file:
+        while part := file.read(_READ_BYTES):
+            digest.update(part)
+            on_read(len(part))
+    if digest.hexdigest() != expected:
+        _remove(path)
+        raise Damaged(
+            f"{path.name} is damaged: its digest is {digest.hexdigest()[:12]}…, expected "
+            f"{expected[:12]}…"
+        )
+
+
+def _remove(path: Path) -> None:
+    content = path.resolve()
+    path.unlink(missing_ok=True)
+    content.unlink(missing_ok=True)
