@@ -8,6 +8,8 @@ from pathlib import Path
 
 import platformdirs
 
+from engine.shelves.discovery import Shelves, hub_cache, lm_studio_folders
+
 _NAME = "fullstop"
 DATA_VARIABLE = "FULLSTOP_DATA_DIR"
 
@@ -20,6 +22,11 @@ CLONED_DEMO_MODEL = Path(__file__).parent.parent / "assets" / "demo-model"
 def demo_model() -> Path:
     """Return the folder of the model that comes with the program."""
     return PACKAGED_DEMO_MODEL if PACKAGED_DEMO_MODEL.is_dir() else CLONED_DEMO_MODEL
+
+
+def shelves(folders: tuple[Path, ...]) -> Shelves:
+    """Return where models are looked for, with the folders that a person added."""
+    return Shelves(demo_model(), folders, hub_cache(), lm_studio_folders())
 
 
 def config_folder() -> Path:

@@ -48,6 +48,14 @@ class NewConversationSettings(_Section):
     is_thinking: bool = False
 
 
+class ModelSettings(_Section):
+    """Where models are, and when they free their memory."""
+
+    folders: tuple[str, ...] = ()
+    rests_after_min: Annotated[int, Field(ge=0, le=1440)] = 0
+    last_used: tuple[tuple[str, float], ...] = ()
+
+
 class Settings(_Section):
     """Everything that outlives the program, conversations and models apart."""
 
@@ -58,6 +66,7 @@ class Settings(_Section):
     stays_in_tray: bool = True
     server: ServerSettings = Field(default_factory=ServerSettings)
     new_conversation: NewConversationSettings = Field(default_factory=NewConversationSettings)
+    models: ModelSettings = Field(default_factory=ModelSettings)
     last_model: str = ""
     window_layout: str = ""
 

@@ -8,9 +8,15 @@ import binascii
 from dataclasses import asdict
 from pathlib import Path
 
-from app.settings import NewConversationSettings, ServerSettings, Settings, SettingsFile
+from app.settings import (
+    ModelSettings,
+    NewConversationSettings,
+    ServerSettings,
+    Settings,
+    SettingsFile,
+)
 from ui.viewmodels.conversations import ConversationSettings
-from ui.viewmodels.preferences import Preferences, ServerPreferences
+from ui.viewmodels.preferences import ModelPreferences, Preferences, ServerPreferences
 
 
 class StoredPreferences:
@@ -43,6 +49,7 @@ class StoredPreferences:
             text_percent=preferences.text_percent,
             stays_in_tray=preferences.stays_in_tray,
             server=ServerSettings(**asdict(preferences.server)),
+            models=ModelSettings(**asdict(preferences.models)),
             new_conversation=NewConversationSettings(
                 system_prompt=begin.system_prompt,
                 temperature=begin.temperature,
@@ -96,5 +103,6 @@ def preferences_of(settings: Settings) -> Preferences:
         text_percent=settings.text_percent,
         stays_in_tray=settings.stays_in_tray,
         server=ServerPreferences(**settings.server.model_dump()),
+        models=ModelPreferences(**settings.models.model_dump()),
         new_conversation=ConversationSettings(**settings.new_conversation.model_dump()),
     )

@@ -161,6 +161,7 @@ def server_window(
         preferences=preferences,
         desk=lambda switch: ServerDesk(switch, preferences, ApiKeyState(key), log, server),
         tools=tools,
+        shelves=paths.shelves,
     )
     return window
 

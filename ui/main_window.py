@@ -12,6 +12,7 @@ Main thread, inside the one loop that Qt and asyncio share. To compose it::
 
 ``server`` is a ``ui.viewmodels.server.ServerControl``; without one the switch is not shown.
 ``tools`` makes what the inspector needs of the API; without it there are no API tab and no probe.
+``shelves`` says where models are looked for, given a person's folders; without it there is no list.
 ``desk`` makes the rest of the server's side from its switch; without one there is no more of it.
 ``store`` is a ``ui.viewmodels.storing.ConversationStore``; without one, memory.
 The engine itself is closed by the application, after ``finish``.
@@ -26,6 +27,7 @@ from PySide6.QtGui import QCloseEvent, QUndoGroup
 from PySide6.QtWidgets import QFileDialog, QMainWindow, QSplitter, QWidget
 
 from engine.service import Engine
+from engine.shelves.discovery import Shelves
 from ui import icons
 from ui.main_menus import MainMenus
 from ui.panels.about import about_box
@@ -39,6 +41,7 @@ from ui.panels.stop_panel import WIDTH_PX, StopPanel
 from ui.theme import Theme
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.tools import InspectorTools
+from ui.viewmodels.model_shelf import ModelShelf
 from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.preferences import Preferences, PreferencesState
 from ui.viewmodels.requests import RequestEntry
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from ui.inspector.capture_window import CaptureWindow
     from ui.inspector.probe_window import ProbeWindow
     from ui.inspector.window import InspectorWindow
+    from ui.panels.models_window import ModelsWindow
 
 _SIDEBAR_PX = 250
 
@@ -76,6 +80,7 @@ class MainWindow(QMainWindow):
         preferences: PreferencesState | None = None,
         desk: Callable[[ServerSwitch], ServerDesk] | None = None,
         tools: Callable[[], InspectorTools] | None = None,
+        shelves: Callable[[tuple[Path, ...]], Shelves] | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
@@ -86,6 +91,10 @@ class MainWindow(QMainWindow):
         self._is_quitting = False
         self.preferences = preferences or PreferencesState(Preferences(theme=theme.mode))
         self.workspace = Workspace(engine, server, store, self)
+        self.shelf: ModelShelf | None = None
+        if shelves is not None:
+            self.shelf = ModelShelf(self.workspace.model, self.preferences, shelves, self)
+        self.models_window: ModelsWindow | None = None
         self.sidebar = Sidebar(theme, self.workspace)
         self.chat = ChatPanel(theme, self.workspace)
         self.stop_panel = StopPanel(theme, self.workspace)
@@ -183,10 +192,23 @@ class MainWindow(QMainWindow):
             self.probe_window = ProbeWindow(self.theme, self.tools, self)
         _bring_forward(self.probe_window)
 
+    def show_models(self) -> None:
+        """Show the models on this computer; where they are not known, ask for a folder."""
+        if self.shelf is None:
+            self.choose_model()
+            return
+        if self.models_window is None:
+            from ui.panels.models_window import ModelsWindow
+
+            self.models_window = ModelsWindow(self.theme, self.shelf, self)
+        _bring_forward(self.models_window)
+
     async def finish(self) -> None:
         """End answers and server, and wait until nothing is under way."""
         if self.desk is not None:
             self.desk.end()
+        if self.shelf is not None:
+            await self.shelf.finish()
         await self.workspace.finish()
         for other in (self.inspector_window, self.capture_window, self.probe_window):
             if other is not None:
@@ -221,6 +243,7 @@ class MainWindow(QMainWindow):
             return
         others = (
             self.server_window,
+            self.models_window,
             self.inspector_window,
             self.capture_window,
             self.probe_window,
@@ -255,6 +278,7 @@ class MainWindow(QMainWindow):
         self.chat.sidebar_toggled.connect(self.toggle_sidebar)
         self.chat.stop_panel_toggled.connect(self.stop_panel.toggleViewAction().trigger)
         self.chat.stops_wanted.connect(self.stop_panel.show)
+        self.chat.models_wanted.connect(self.show_models)
         self.stop_panel.verdict.inspector_wanted.connect(self.show_inspector)
         self.preferences.changed.connect(self._apply)
         for card in self.findChildren(ServerCard):

@@ -194,6 +194,7 @@ QDockWidget > QWidget { background: $sidebar; }
 #composer[focused="true"] { border: 1px solid $accent; }
 #composer QPlainTextEdit { background: transparent; border: none; padding: 0; }
 
+#question_bar { background: $limit_soft; border: 1px solid $line; border-radius: 8px; }
 #problem_bar { background: $fault_soft; border-bottom: 1px solid $line; }
 
 #conversation_list { background: transparent; border: none; }

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
+from engine.commands import EngineStatus
 from engine.events import Event
 from engine.generation import Generation
 from engine.models import EosToken, ModelInfo
@@ -43,6 +44,10 @@ class ScriptedEngine:
         self.generations: list[Generation] = []
         self.cancelled: list[Generation] = []
         self.refusal: Exception | None = None
+
+    @property
+    def status(self) -> EngineStatus:
+        return EngineStatus("ready" if self.model else "none", self.model)
 
     async def generate(self, request: GenerationRequest) -> Generation:
         self.requests.append(request)

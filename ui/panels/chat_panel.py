@@ -38,11 +38,13 @@ class ChatPanel(QWidget):
 
     Signals:
         stops_wanted: The stop panel is to be shown.
+        models_wanted: The list of models is to be shown.
         sidebar_toggled: The list of conversations is to be shown or hidden.
         stop_panel_toggled: The stop panel is to be shown or hidden.
     """
 
     stops_wanted = Signal()
+    models_wanted = Signal()
     sidebar_toggled = Signal()
     stop_panel_toggled = Signal()
 
@@ -103,7 +105,9 @@ class ChatPanel(QWidget):
         row.setSpacing(10)
         row.addWidget(sidebar)
         row.addWidget(self._title, 1)
-        row.addWidget(ModelBadge(theme, self._workspace.model))
+        badge = ModelBadge(theme, self._workspace.model)
+        badge.models_wanted.connect(self.models_wanted)
+        row.addWidget(badge)
         row.addWidget(panel)
         return header
 

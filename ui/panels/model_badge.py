@@ -1,22 +1,31 @@
-"""The model's name with a light: loading, ready, failed. Main thread."""
+"""The model's name with a light: loading, ready, failed; a click opens the models. Main thread."""
 
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
+from ui.panels.model_words import percent
 from ui.theme import Theme
 from ui.viewmodels.model_state import ModelState
-from ui.widgets.labels import label
 from ui.wording import Tone
 
 
 class ModelBadge(QWidget):
-    """Says which model answers; after a failure it offers to try again."""
+    """Says which model answers; after a failure it offers to try again.
+
+    Signals:
+        models_wanted: The list of models is to be shown.
+    """
+
+    models_wanted = Signal()
 
     def __init__(self, theme: Theme, model: ModelState) -> None:
         super().__init__()
         self._model = model
         self._light = _Light(theme)
-        self._name = label("", "muted", 0.96)
+        self._name = QPushButton()
+        self._name.setProperty("kind", "fold")
+        self._name.clicked.connect(self.models_wanted)
         self._again = QPushButton("Try again")
         self._again.setAccessibleName("Load the model again")
         self._again.clicked.connect(model.load_again)
@@ -27,6 +36,7 @@ class ModelBadge(QWidget):
         row.addWidget(self._name)
         row.addWidget(self._again)
         model.changed.connect(self._refresh)
+        model.progressed.connect(self._refresh)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -38,9 +48,9 @@ class ModelBadge(QWidget):
             "failed": Tone.FAULT,
         }
         words = {
-            "none": "No model",
-            "loading": f"Loading {model.name}…",
-            "ready": model.name,
+            "none": "Choose a model",
+            "loading": f"Loading {model.name}…{_share(model)}",
+            "ready": f"{model.name} (resting)" if model.is_resting else model.name,
             "failed": f"{model.name} failed to load",
         }
         self._light.show_tone(tones[model.stage])
@@ -57,6 +67,13 @@ class ModelBadge(QWidget):
             f"{info.architecture}, {info.size_bytes / 1e6:,.1f} MB, context of "
             f"{info.context_length:,} tokens\n{info.path}"
         )
+
+
+def _share(model: ModelState) -> str:
+    progress = model.progress
+    if progress is None or progress.phase != "weights":
+        return ""
+    return f" {percent(progress.done_bytes, progress.total_bytes)} %"
 
 
 class _Light(QWidget):

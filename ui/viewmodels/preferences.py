@@ -44,6 +44,21 @@ class ServerPreferences:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelPreferences:
+    """Where models are, and when they free their memory.
+
+    Attributes:
+        folders: Folders that a person added.
+        rests_after_min: Minutes without a request after which memory is freed; 0 for never.
+        last_used: Folder and Unix time of the models that were loaded, oldest first.
+    """
+
+    folders: tuple[str, ...] = ()
+    rests_after_min: int = 0
+    last_used: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Preferences:
     """Everything a person may set for the whole program.
 
@@ -54,6 +69,7 @@ class Preferences:
         stays_in_tray: Whether the server goes on when the window is closed.
         server: How other programs are served.
         new_conversation: What a new conversation begins with.
+        models: Where models are, and when they free their memory.
     """
 
     theme: ThemeMode = "system"
@@ -62,6 +78,7 @@ class Preferences:
     stays_in_tray: bool = True
     server: ServerPreferences = field(default_factory=ServerPreferences)
     new_conversation: ConversationSettings = field(default_factory=ConversationSettings)
+    models: ModelPreferences = field(default_factory=ModelPreferences)
 
 
 class PreferencesStore(Protocol):
@@ -118,6 +135,10 @@ class PreferencesState(QObject):
     def change_server(self, **fields: Any) -> None:
         """Give fields of ``ServerPreferences`` other values."""
         self._take(replace(self._now, server=replace(self._now.server, **fields)))
+
+    def change_models(self, **fields: Any) -> None:
+        """Give fields of ``ModelPreferences`` other values."""
+        self._take(replace(self._now, models=replace(self._now.models, **fields)))
 
     def _take(self, preferences: Preferences) -> None:
         if preferences == self._now:
