@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app import __version__
+from app import __version__, paths
 from app.diagnostic_arguments import add_inspect, add_probe
 from app.serve_arguments import add_serve
 
@@ -126,9 +126,10 @@ def _add_model(parser: argparse.ArgumentParser, prefix: str = "") -> None:
         "--model",
         dest=f"{prefix}model",
         default=argparse.SUPPRESS,
-        type=Path,
-        metavar="PATH",
-        help="folder of an MLX model (default: the demo model that comes with the program)",
+        type=paths.model_folder,
+        metavar="MODEL",
+        help="folder of an MLX model, or the name of one that the tools of Hugging Face or LM "
+        "Studio have fetched (default: the demo model that comes with the program)",
     )
 
 

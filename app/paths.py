@@ -8,7 +8,7 @@ from pathlib import Path
 
 import platformdirs
 
-from engine.shelves.discovery import Shelves, hub_cache, lm_studio_folders
+from engine.shelves.discovery import Shelves, discover, hub_cache, lm_studio_folders
 
 _NAME = "fullstop"
 DATA_VARIABLE = "FULLSTOP_DATA_DIR"
@@ -27,6 +27,16 @@ def demo_model() -> Path:
 def shelves(folders: tuple[Path, ...]) -> Shelves:
     """Return where models are looked for, with the folders that a person added."""
     return Shelves(demo_model(), folders, hub_cache(), lm_studio_folders())
+
+
+def model_folder(text: str) -> Path:
+    """Return the folder that a person means: a path, or the name of a model that is here."""
+    path = Path(text).expanduser()
+    if not path.exists():
+        for model in discover(shelves(())):
+            if text in (model.name, model.name.rpartition("/")[2]):
+                return model.folder
+    return path
 
 
 def config_folder() -> Path:

@@ -1,3 +1,4 @@
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -31,3 +32,16 @@ def test_folders_are_made_only_when_asked(tmp_path: Path) -> None:
     wanted = tmp_path / "a" / "b"
     assert paths.made(wanted) == wanted
     assert wanted.is_dir()
+
+
+def test_a_model_is_named_by_its_folder_or_as_its_hub_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    folder = tmp_path / "models--makers--some-model" / "snapshots" / "abc"
+    shutil.copytree(paths.demo_model(), folder)
+
+    assert paths.model_folder(str(folder)) == folder
+    assert paths.model_folder("makers/some-model") == folder
+    assert paths.model_folder("some-model") == folder
+    assert paths.model_folder("makers/none") == Path("makers/none")
