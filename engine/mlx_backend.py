@@ -20,7 +20,6 @@ import mlx_lm
 from mlx.utils import tree_flatten
 from mlx_lm.generate import BatchGenerator
 from mlx_lm.models.cache import (
-    LRUPromptCache,
     can_trim_prompt_cache,
     make_prompt_cache,
     trim_prompt_cache,
@@ -46,6 +45,7 @@ from engine.models import (
     sampling_defaults,
     weights_size,
 )
+from engine.prompt_cache import PromptCache
 from engine.request import GenerationRequest
 from engine.token_constraint import TokenConstraint
 from engine.vocabulary import Vocabulary, read_vocabulary
@@ -88,7 +88,9 @@ class MlxBackend:
         self._held: dict[int, TokenConstraint] = {}
         self._chunk = prefill_chunk
         self._rows = rows
-        self._prompt_cache = LRUPromptCache(max_size=_CACHED_PROMPTS, max_bytes=cache_bytes)
+        self._prompt_cache = PromptCache(
+            _CACHED_PROMPTS, cache_bytes, can_trim_prompt_cache, trim_prompt_cache
+        )
         self.cache_use = PromptCacheUse()
         self._eos = sorted(vocabulary.eos)
         # A cache that cannot be cut back is kept at the end of the prompt as well, because
@@ -152,8 +154,7 @@ class MlxBackend:
 
     def join(self, prompt: Prompt, request: GenerationRequest) -> tuple[int, int]:
         """Add a row to the batch; return its number and the count of cached tokens."""
-        cache, rest = self._cached(prompt.tokens)
-        cached = len(prompt.tokens) - len(rest)
+        cache, cached = self._prompt_cache.fetch(prompt.tokens)
         wanted = request.sampling
         if request.tool_choice.mode == "none":
             wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
@@ -162,7 +163,7 @@ class MlxBackend:
         if constraint is not None:  # the last word is its own
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
         [row] = self._batch.insert(
-            [rest],
+            [prompt.tokens[cached:]],
             max_tokens=[_NO_LIMIT],
             caches=None if cache is None else [cache],
             all_tokens=[prompt.tokens[:cached]],
@@ -180,17 +181,6 @@ class MlxBackend:
         """Return the bias that keeps the model from opening a tool call by a tag of one token."""
         start = self.channels.tool_start
         return [(i, -math.inf) for i, tag in self.channels.ids.items() if tag == start]
-
-    def _cached(self, tokens: list[int]) -> tuple[Any, list[int]]:
-        """Return a copy of the longest usable cache and the tokens that it lacks (at least 1)."""
-        cache, rest = self._prompt_cache.fetch_nearest_cache(self.info.path, tokens)
-        if cache is None or rest:
-            return cache, list(rest) or tokens
-        # The whole prompt is cached, but the batch needs a token to start from.
-        if not can_trim_prompt_cache(cache):
-            return None, tokens
-        trim_prompt_cache(cache, 1)
-        return cache, tokens[-1:]
 
     def step(self) -> Step:
         """Decode one token of each running row and read one chunk of the waiting prompts."""
@@ -230,11 +220,11 @@ class MlxBackend:
         with mx.stream(self._batch.stream):
             # Evaluated now: a lazy slice would keep the whole batch's cache alive.
             mx.eval([part.state for part in cache])
-            self._prompt_cache.insert_cache(self.info.path, list(tokens), cache)
+            self._prompt_cache.keep(tokens, cache)
         self.cache_use = replace(
             self.cache_use,
             entries=len(self._prompt_cache),
-            size_bytes=self._prompt_cache.nbytes,
+            size_bytes=self._prompt_cache.size_bytes,
         )
 
     def reset(self) -> None:
@@ -247,7 +237,7 @@ class MlxBackend:
     def close(self, *, ends_thread: bool) -> None:
         """Free the model's memory."""
         self._batch.close()
-        self._prompt_cache.trim_to(n_sequences=0)
+        self._prompt_cache.clear()
         del self._batch, self._model
         mx.clear_cache()
         if ends_thread:

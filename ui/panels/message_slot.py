@@ -5,6 +5,7 @@ A long conversation has as many views as fit on a few screens. Main thread.
 
 from math import ceil
 
+import shiboken6
 from PySide6.QtCore import QRectF, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
@@ -32,8 +33,6 @@ class MessageSlot(QWidget):
         self.view: QWidget | None = None
         self._theme = theme
         self._is_marked = False
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
         self.setFixedHeight(estimated_height(message, self.fontMetrics().lineSpacing()))
 
     def fill(self, view: QWidget) -> None:
@@ -41,7 +40,9 @@ class MessageSlot(QWidget):
         self.view = view
         # Laid out at its width from the start, so that its height is right at once.
         view.resize(self.width(), self.height())
-        self._layout.addWidget(view)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(view)
         self.setMinimumHeight(0)
         self.setMaximumHeight(_UNBOUND_PX)
 
@@ -49,7 +50,9 @@ class MessageSlot(QWidget):
         """Keep no more than the height."""
         if self.view is not None:
             self.setFixedHeight(self.height())
-            self._layout.removeWidget(self.view)
+            # A thousand layouts that hold nothing would cost as much as their messages.
+            if (layout := self.layout()) is not None:
+                shiboken6.delete(layout)
             self.view.hide()
             self.view.deleteLater()
             self.view = None
