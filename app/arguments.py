@@ -71,6 +71,11 @@ def parser(
         allow_abbrev=False,
     )
     root.add_argument("--version", action="version", version=f"fullstop {__version__}")
+    root.add_argument(
+        "--self-test",
+        action="store_true",
+        help="check that this installation works, print a line for each part, and end",
+    )
     _add_answer_options(root, WINDOW_PREFIX)
     root.set_defaults(command=window)
     commands = root.add_subparsers(title="commands", metavar="{ask,serve,replay,inspect,probe}")

@@ -36,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     try:
         given = parser.parse_args(_with_verbatim_values(words))
+        if given.self_test:
+            return _self_test(words)
         command: arguments.Command = given.command
         return command(given)
     except SystemExit as ended:  # argparse has printed help, version or what is wrong
@@ -72,6 +74,14 @@ def _window(given: argparse.Namespace) -> int:
     from app.commands import window
 
     return window.run(options)
+
+
+def _self_test(words: list[str]) -> int:
+    if len(words) > 1:
+        raise CommandError("--self-test stands alone: fullstop --self-test", exits.USAGE)
+    from app import self_test
+
+    return self_test.run()
 
 
 def _ask(given: argparse.Namespace) -> int:
