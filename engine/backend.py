@@ -72,7 +72,11 @@ class Backend(Protocol):
     info: ModelInfo
     vocabulary: Vocabulary
     channels: ChannelFormat
-    cache_use: PromptCacheUse
+
+    @property
+    def cache_use(self) -> PromptCacheUse:
+        """What is kept of earlier prompts."""
+        ...
 
     def render(self, request: GenerationRequest) -> Prompt:
         """Template and tokenise; raises ``InvalidRequest`` where the model cannot take it."""

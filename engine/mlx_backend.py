@@ -1,16 +1,15 @@
-"""A model loaded by mlx-lm and its running ``BatchGenerator``.
+"""A model loaded by mlx-lm: its text, its constraints, its samplers, and its running batch.
 
 Everything here happens on the engine thread, because MLX streams belong to the thread that made
-them. mlx-lm is given no stops and no limits: ending an answer is decided elsewhere.
+them. How rows are decoded together is ``engine.mlx_batch``'s business.
 """
 
-import contextlib
 import functools
 import json
 import math
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,6 @@ from typing import Any
 import mlx.core as mx
 import mlx_lm
 from mlx.utils import tree_flatten
-from mlx_lm.generate import BatchGenerator
-from mlx_lm.models.cache import (
-    can_trim_prompt_cache,
-    make_prompt_cache,
-    trim_prompt_cache,
-)
 from mlx_lm.utils import load as mlx_load
 
 from engine import prompts, sampling
@@ -36,6 +29,7 @@ from engine.errors import ModelLoadFailed
 from engine.events import TokenStats
 from engine.harmony import MARKERS
 from engine.loading import LoadProgress, OnLoadProgress, unobserved
+from engine.mlx_batch import RunningBatch
 from engine.models import (
     EosToken,
     ModelInfo,
@@ -45,14 +39,10 @@ from engine.models import (
     sampling_defaults,
     weights_size,
 )
-from engine.prompt_cache import PromptCache
 from engine.request import GenerationRequest
 from engine.token_constraint import TokenConstraint
 from engine.vocabulary import Vocabulary, read_vocabulary
 
-# The batch must never end a row by itself.
-_NO_LIMIT = 1 << 40
-_CACHED_PROMPTS = 64
 _WEIGHTS_PART_BYTES = 128 << 20
 
 
@@ -75,10 +65,10 @@ class MlxBackend:
         prefill_chunk: int,
         cache_bytes: int,
         rows: int,
+        batch_of: Callable[..., RunningBatch] = RunningBatch,
     ) -> None:
         self.info = info
         self.vocabulary = vocabulary
-        self._model = model
         self._tokenizer = tokenizer
         self._defaults = sampling_defaults(info.path)
         self.channels = _channel_format(tokenizer, vocabulary)
@@ -86,27 +76,15 @@ class MlxBackend:
             tokenizer._tokenizer, vocabulary, self.channels, _call_style(tokenizer)
         )
         self._held: dict[int, TokenConstraint] = {}
-        self._chunk = prefill_chunk
-        self._rows = rows
-        self._prompt_cache = PromptCache(
-            _CACHED_PROMPTS, cache_bytes, can_trim_prompt_cache, trim_prompt_cache
-        )
-        self.cache_use = PromptCacheUse()
         self._eos = sorted(vocabulary.eos)
-        # A cache that cannot be cut back is kept at the end of the prompt as well, because
-        # the next turn seldom repeats a cut answer token by token.
-        self._keeps_prompts = not can_trim_prompt_cache(make_prompt_cache(model))
-        self._batch = self._new_batch()
-
-    def _new_batch(self) -> Any:
-        return BatchGenerator(
-            self._model,
-            completion_batch_size=self._rows,
-            # Prompts that arrive together are read a few at a time: half of their readers see
-            # their first word sooner than if all had to wait for all.
-            prefill_batch_size=min(4, self._rows),
-            prefill_step_size=self._chunk,
+        self._batch = batch_of(
+            model, prefill_chunk=prefill_chunk, cache_bytes=cache_bytes, rows=rows
         )
+
+    @property
+    def cache_use(self) -> PromptCacheUse:
+        """What is kept of earlier prompts; another object whenever it has changed."""
+        return self._batch.cache_use
 
     # -- text and tokens -------------------------------------------------------------------
 
@@ -154,7 +132,6 @@ class MlxBackend:
 
     def join(self, prompt: Prompt, request: GenerationRequest) -> tuple[int, int]:
         """Add a row to the batch; return its number and the count of cached tokens."""
-        cache, cached = self._prompt_cache.fetch(prompt.tokens)
         wanted = request.sampling
         if request.tool_choice.mode == "none":
             wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
@@ -162,19 +139,13 @@ class MlxBackend:
         constraint = self._constraints.hold(request, prompt.tokens, thinks=prompt.thinks)
         if constraint is not None:  # the last word is its own
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
-        [row] = self._batch.insert(
-            [prompt.tokens[cached:]],
-            max_tokens=[_NO_LIMIT],
-            caches=None if cache is None else [cache],
-            all_tokens=[prompt.tokens[:cached]],
-            samplers=[sampling.sampler(wanted, self._defaults, self.info.vocabulary_size)],
-            logits_processors=[processors],
+        row, cached = self._batch.insert(
+            prompt.tokens,
+            sampler=sampling.sampler(wanted, self._defaults, self.info.vocabulary_size),
+            processors=processors,
         )
         if constraint is not None:
             self._held[row] = constraint
-        if cached:
-            use = self.cache_use
-            self.cache_use = replace(use, hits=use.hits + 1, hit_tokens=use.hit_tokens + cached)
         return row, cached
 
     def _no_calls(self) -> list[tuple[int, float]]:
@@ -184,16 +155,8 @@ class MlxBackend:
 
     def step(self) -> Step:
         """Decode one token of each running row and read one chunk of the waiting prompts."""
-        read, sampled = self._batch.next()
-        if self._keeps_prompts:
-            for part in read:
-                if part.end_of_segment and not part.end_of_prompt:
-                    self._keep(part.uid, self._batch.extract_cache([part.uid]))
-        return Step(
-            [(part.uid, part.progress[0]) for part in read],
-            [(part.uid, part.token, part.logprobs) for part in sampled],
-            self._failed() if self._held else [],
-        )
+        read, sampled = self._batch.step()
+        return Step(read, sampled, self._failed() if self._held else [])
 
     def _failed(self) -> list[tuple[int, str]]:
         """Return the rows that cannot be held to their constraint any more."""
@@ -210,36 +173,16 @@ class MlxBackend:
     def leave(self, row: int) -> None:
         """Take a row out of the batch and keep its cache for the next turn."""
         self._held.pop(row, None)
-        with mx.stream(self._batch.stream):
-            self._keep(row, self._batch.remove([row], return_prompt_caches=True))
-
-    def _keep(self, row: int, extracted: dict[int, tuple[Any, Any]]) -> None:
-        cache, tokens = extracted.get(row, (None, None))
-        if not cache or not tokens:
-            return
-        with mx.stream(self._batch.stream):
-            # Evaluated now: a lazy slice would keep the whole batch's cache alive.
-            mx.eval([part.state for part in cache])
-            self._prompt_cache.keep(tokens, cache)
-        self.cache_use = replace(
-            self.cache_use,
-            entries=len(self._prompt_cache),
-            size_bytes=self._prompt_cache.size_bytes,
-        )
+        self._batch.leave(row)
 
     def reset(self) -> None:
         """Drop all rows and the batch itself after a step that failed."""
-        with contextlib.suppress(Exception):
-            self._batch.close()
         self._held.clear()
-        self._batch = self._new_batch()
+        self._batch.reset()
 
     def close(self, *, ends_thread: bool) -> None:
         """Free the model's memory."""
         self._batch.close()
-        self._prompt_cache.clear()
-        del self._batch, self._model
-        mx.clear_cache()
         if ends_thread:
             # A stream that outlives its thread can abort the process at exit.
             mx.synchronize()

@@ -1,0 +1,101 @@
+"""One connection between two processes of an engine: whole messages, and signs of life.
+
+Knows no model and no duties. ``receive`` belongs to one thread; ``send`` may be called on any.
+"""
+
+import contextlib
+import socket
+import struct
+import threading
+
+from engine.distributed.messages import Message, Pulse, decoded, encoded
+
+_LENGTH = struct.Struct(">I")
+# A prompt of a million tokens is an eighth of this.
+_LONGEST_BYTES = 1 << 26
+# Silence after which the other end is taken for lost: asleep, unplugged, or stuck for good.
+SILENCE_S = 20.0
+_PULSES_PER_SILENCE = 6
+
+
+class LinkLost(ConnectionError):
+    """The other end is gone; the message says how that was noticed."""
+
+
+class Link:
+    """Sends and receives messages over a connected socket, which it owns.
+
+    Args:
+        connection: The socket.
+        silence_s: The other end is lost when it has sent nothing for so long.
+    """
+
+    def __init__(self, connection: socket.socket, silence_s: float = SILENCE_S) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(silence_s)
+        self._connection = connection
+        self._silence_s = silence_s
+        self._sending = threading.Lock()
+        self._is_closed = threading.Event()
+
+    def send(self, message: Message) -> None:
+        """Send a message; raises ``LinkLost``."""
+        self.send_bytes(encoded(message))
+
+    def send_bytes(self, payload: bytes) -> None:
+        """Send a message that is encoded already; raises ``LinkLost``."""
+        try:
+            with self._sending:
+                self._connection.sendall(_LENGTH.pack(len(payload)) + payload)
+        except TimeoutError:
+            raise LinkLost(f"it took nothing for {self._silence_s:g} s") from None
+        except OSError as error:
+            raise LinkLost(_in_words(error)) from error
+
+    def receive(self) -> Message:
+        """Wait for a message; raises ``LinkLost``."""
+        try:
+            [length] = _LENGTH.unpack(self._exactly(_LENGTH.size))
+            if length > _LONGEST_BYTES:
+                raise LinkLost("it sent no message of ours")
+            return decoded(self._exactly(length))
+        except TimeoutError:
+            raise LinkLost(f"it was silent for {self._silence_s:g} s") from None
+        except ValueError as error:
+            raise LinkLost("it sent no message of ours") from error
+        except LinkLost:
+            raise
+        except OSError as error:
+            raise LinkLost(_in_words(error)) from error
+
+    def show_life(self) -> None:
+        """Send signs of life from a thread of its own until the link is closed."""
+        threading.Thread(target=self._pulse, name="fullstop-pulse", daemon=True).start()
+
+    def close(self) -> None:
+        """Close the connection; whoever waits on it is told that it is lost."""
+        self._is_closed.set()
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+    def _exactly(self, count: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < count:
+            part = self._connection.recv(count - len(parts))
+            if not part:
+                raise LinkLost("its process has ended")
+            parts += part
+        return bytes(parts)
+
+    def _pulse(self) -> None:
+        payload = encoded(Pulse())
+        with contextlib.suppress(LinkLost):  # whoever receives notices as well
+            while not self._is_closed.wait(self._silence_s / _PULSES_PER_SILENCE):
+                self.send_bytes(payload)
+
+
+def _in_words(error: OSError) -> str:
+    if isinstance(error, ConnectionError):
+        return "its process has ended"
+    return error.strerror or str(error)
