@@ -4,11 +4,18 @@ A request's ``fullstop`` chooses where stops are looked for and asks for the who
 without it nothing of ours is in an answer. Pure; knows no vendor and no web framework.
 """
 
+import json
+from dataclasses import replace
 from typing import Literal
 
+from pydantic import Field
+
 from api.body import WireModel
+from engine.errors import InvalidRequest
 from engine.events import Finished, tokens_per_s
-from engine.stopping.rules import StopScope
+from engine.stopping.rules import StopRules, StopScope
+
+_Scope = Literal["text", "text+thinking", "all"]
 
 
 class FullstopOptions(WireModel):
@@ -16,16 +23,34 @@ class FullstopOptions(WireModel):
 
     Attributes:
         stop_scope: Where stop strings are looked for.
+        stop_scopes: Stop strings, each with where it is looked for instead.
         report: Whether the answer carries the stop record.
     """
 
-    stop_scope: Literal["text", "text+thinking", "all"] = "text"
+    stop_scope: _Scope = "text"
+    stop_scopes: dict[str, _Scope] = Field(default_factory=dict)
     report: bool = False
 
 
-def scope_of(options: FullstopOptions | None) -> StopScope:
-    """Return the channels in which a request's stops count."""
-    return StopScope(options.stop_scope) if options is not None else StopScope.TEXT
+def scoped(rules: StopRules, options: FullstopOptions | None) -> StopRules:
+    """Return a request's stops, counting where its ``fullstop`` says.
+
+    Raises:
+        InvalidRequest: It speaks of a stop that is not among them.
+    """
+    if options is None:
+        return rules
+    for string in options.stop_scopes:
+        if string not in rules.strings:
+            raise InvalidRequest(
+                "fullstop.stop_scopes",
+                f"{json.dumps(string, ensure_ascii=False)} is not among the stop sequences",
+            )
+    return replace(
+        rules,
+        scope=StopScope(options.stop_scope),
+        scopes=tuple((one, StopScope(scope)) for one, scope in options.stop_scopes.items()),
+    )
 
 
 def is_report_wanted(options: FullstopOptions | None) -> bool:

@@ -12,14 +12,8 @@ from engine.detokenizer import Detokenizer
 from engine.events import Event, TextDelta, ThinkingDelta
 from engine.stopping.matcher import Match, StopMatcher
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.rules import StopRules, StopScope
+from engine.stopping.rules import StopRules
 from engine.vocabulary import Vocabulary
-
-_SCOPES = {
-    StopScope.TEXT: frozenset({Channel.TEXT}),
-    StopScope.TEXT_AND_THINKING: frozenset({Channel.TEXT, Channel.THINKING}),
-    StopScope.ALL: frozenset(Channel),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +68,7 @@ class AnswerBuilder:
         self._limits = limits
         self._most = limits.most
         self._calls = OpenCalls(parse_calls)
-        self._scope = _SCOPES[rules.scope]
+        self._counting: tuple[int, ...] = ()
         self._stop_ids = frozenset(rules.token_ids)
         self._special_stops = _special_stops(rules, vocabulary)
         eos = frozenset() if rules.ignore_eos else vocabulary.eos
@@ -135,9 +129,13 @@ class AnswerBuilder:
     @property
     def progress(self) -> tuple[int, ...]:
         """For each stop string, how many of its first characters the text now ends with."""
+        count = len(self._rules.strings)
         if self._matcher is None:
-            return (0,) * len(self._rules.strings)
-        return self._matcher.progress
+            return (0,) * count
+        if len(self._counting) == count:
+            return self._matcher.progress
+        found = dict(zip(self._counting, self._matcher.progress, strict=True))
+        return tuple(found.get(number, 0) for number in range(count))
 
     def end(self, kind: StopKind) -> StopInfo:
         """End the answer from outside (``CANCELLED`` or ``ERROR``) and return the record."""
@@ -158,7 +156,7 @@ class AnswerBuilder:
     ) -> tuple[StopKind | None, int | None, str]:
         """Judge an id that can end the answer; return kind, value and the text to deliver."""
         rule = self._special_stops.get(token_id)
-        if rule is not None and is_armed and self._channel in self._scope:
+        if rule is not None and is_armed and rule in self._counting:
             self._match_special(rule)
             return StopKind.STOP_STRING, None, ""
         if token_id in self._stop_ids and is_armed:
@@ -205,7 +203,8 @@ class AnswerBuilder:
         self._emit(matcher.feed(text, is_armed=is_armed))
         found = matcher.match
         if found is not None:
-            self._match = Match(found.rule, found.value, self._base + found.offset, found.dropped)
+            rule, offset = self._counting[found.rule], self._base + found.offset
+            self._match = Match(rule, found.value, offset, found.dropped)
 
     def _emit(self, text: str) -> None:
         if not text:
@@ -222,10 +221,10 @@ class AnswerBuilder:
     # -- channels --------------------------------------------------------------------------
 
     def _open_matcher(self) -> None:
-        wanted = self._rules.strings and self._channel in self._scope
-        self._matcher = (
-            StopMatcher(self._rules.strings, keep_stop=self._rules.include_stop) if wanted else None
-        )
+        rules = self._rules
+        self._counting = rules.counting_in(self._channel)
+        strings = tuple(rules.strings[number] for number in self._counting)
+        self._matcher = StopMatcher(strings, keep_stop=rules.include_stop) if strings else None
         self._base = self._lengths[self._channel]
 
     def _flush_held(self) -> str:

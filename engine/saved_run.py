@@ -180,7 +180,16 @@ def _rules(fields: _Fields) -> StopRules:
         include_stop=fields.take("include_stop", bool),
         ignore_eos=fields.take("ignore_eos", bool),
         min_tokens=fields.take("min_tokens", int),
+        scopes=_scopes(fields),
     )
+
+
+def _scopes(fields: _Fields) -> tuple[tuple[str, StopScope], ...]:
+    found = fields.optional("scopes", list) or []
+    try:
+        return tuple((str(string), StopScope(scope)) for string, scope in found)
+    except (ValueError, TypeError) as error:
+        raise fields.wrong("scopes", str(error)) from error
 
 
 def _setting(top: _Fields) -> RunSetting:

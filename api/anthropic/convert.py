@@ -19,7 +19,7 @@ from api.anthropic.wire import (
     ToolUseBlock,
 )
 from api.errors import ApiError, ErrorKind, FieldPath, failure_of, invalid, unsupported
-from api.extension import report_to_wire, scope_of
+from api.extension import report_to_wire, scoped
 from api.sampling import nucleus
 from engine.chat import Message, Tool, ToolCall
 from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta, Usage
@@ -58,10 +58,12 @@ def request_from_wire(params: MessageCreateParams, *, strict: bool = False) -> G
         constraint=prompt.constraint,
         thinking=prompt.thinking,
         sampling=Sampling(temperature=params.temperature, top_p=top_p, top_k=top_k),
-        stops=StopRules(
-            strings=_stop_strings(params.stop_sequences or [], strict),
-            token_ids=tuple(dict.fromkeys(params.stop_token_ids or ())),
-            scope=scope_of(params.fullstop),
+        stops=scoped(
+            StopRules(
+                strings=_stop_strings(params.stop_sequences or [], strict),
+                token_ids=tuple(dict.fromkeys(params.stop_token_ids or ())),
+            ),
+            params.fullstop,
         ),
         # To read a whole prompt is to sample a token.
         max_tokens=max(params.max_tokens, 1),

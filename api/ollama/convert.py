@@ -4,7 +4,7 @@ import json
 from typing import Any, assert_never
 
 from api.errors import ApiError, ErrorKind, invalid, unsupported
-from api.extension import scope_of
+from api.extension import scoped
 from api.ollama.wire import AnswerParams, ChatMessage, ChatParams, GenerateParams, Options
 from api.sampling import nucleus
 from api.stops import stop_strings
@@ -85,9 +85,8 @@ def _common(params: AnswerParams) -> dict[str, Any]:
             frequency_penalty=options.frequency_penalty,
             seed=None if seed is None else seed % _SEEDS,
         ),
-        "stops": StopRules(
-            strings=stop_strings(options.stop, ("options", "stop")),
-            scope=scope_of(params.fullstop),
+        "stops": scoped(
+            StopRules(strings=stop_strings(options.stop, ("options", "stop"))), params.fullstop
         ),
         "max_tokens": wanted if wanted is not None and wanted > 0 else None,
         "constraint": _constraint(params.format),

@@ -6,7 +6,7 @@ Pure functions, no web framework. Any thread.
 from dataclasses import replace
 
 from api.errors import invalid
-from api.extension import scope_of
+from api.extension import scoped
 from api.openai.parameters import GenerationParams
 from api.sampling import nucleus
 from api.stops import stop_strings
@@ -50,14 +50,14 @@ def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
         ApiError: ``stop`` is neither a string nor a list nor null.
         InvalidRequest: One of the stops is wrong; the message names its index.
     """
-    return StopRules(
+    rules = StopRules(
         strings=stop_strings(params.stop, ("stop",), most=_HOSTED_MAX_STOPS if strict else None),
         token_ids=tuple(dict.fromkeys(params.stop_token_ids or ())),
-        scope=scope_of(params.fullstop),
         include_stop=bool(params.include_stop_str_in_output),
         ignore_eos=bool(params.ignore_eos),
         min_tokens=params.min_tokens or 0,
     )
+    return scoped(rules, params.fullstop)
 
 
 def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from api.errors import invalid, unsupported
-from api.extension import scope_of
+from api.extension import scoped
 from api.sampling import nucleus
 from api.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.stops import stop_strings
@@ -112,13 +112,15 @@ def _request(
             logit_bias=_logit_bias(wanted.logit_bias or {}),
             seed=None if seed is None else seed % _SEEDS,
         ),
-        stops=StopRules(
-            strings=stop_strings(wanted.stop, ("sampling_params", "stop")),
-            token_ids=tuple(dict.fromkeys(wanted.stop_token_ids or ())),
-            scope=scope_of(params.fullstop),
-            include_stop=bool(wanted.no_stop_trim),
-            ignore_eos=bool(wanted.ignore_eos),
-            min_tokens=wanted.min_new_tokens or 0,
+        stops=scoped(
+            StopRules(
+                strings=stop_strings(wanted.stop, ("sampling_params", "stop")),
+                token_ids=tuple(dict.fromkeys(wanted.stop_token_ids or ())),
+                include_stop=bool(wanted.no_stop_trim),
+                ignore_eos=bool(wanted.ignore_eos),
+                min_tokens=wanted.min_new_tokens or 0,
+            ),
+            params.fullstop,
         ),
         max_tokens=wanted.max_new_tokens,
         # The ids of the sampled tokens are part of every answer.

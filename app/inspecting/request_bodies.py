@@ -217,8 +217,13 @@ def _functions(request: GenerationRequest) -> list[Body]:
 
 
 def _extension(request: GenerationRequest) -> Body:
-    scope = request.stops.scope
-    return {} if scope is StopScope.TEXT else {"stop_scope": scope.value}
+    body: Body = {}
+    stops = request.stops
+    if stops.scope is not StopScope.TEXT:
+        body["stop_scope"] = stops.scope.value
+    if stops.scopes:
+        body["stop_scopes"] = {string: scope.value for string, scope in stops.scopes}
+    return body
 
 
 def _parted(request: GenerationRequest) -> tuple[str, list[Message]]:

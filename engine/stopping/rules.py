@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.errors import InvalidRequest
+from engine.stopping.record import Channel
 
 MAX_STOPS = 64
 MAX_STOP_CHARS = 4096
@@ -19,6 +20,18 @@ class StopScope(StrEnum):
     TEXT = "text"
     TEXT_AND_THINKING = "text+thinking"
     ALL = "all"
+
+    @property
+    def channels(self) -> frozenset[Channel]:
+        """The channels themselves."""
+        return _CHANNELS[self]
+
+
+_CHANNELS = {
+    StopScope.TEXT: frozenset({Channel.TEXT}),
+    StopScope.TEXT_AND_THINKING: frozenset({Channel.TEXT, Channel.THINKING}),
+    StopScope.ALL: frozenset(Channel),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +45,7 @@ class StopRules:
         include_stop: Keep the matched stop in the answer (all after it is still cut).
         ignore_eos: Go on after EOS; stops still count.
         min_tokens: A stop that completes within the first ``min_tokens`` tokens is no match.
+        scopes: Strings, each with where it is looked for instead.
     """
 
     strings: tuple[str, ...] = ()
@@ -40,6 +54,21 @@ class StopRules:
     include_stop: bool = False
     ignore_eos: bool = False
     min_tokens: int = 0
+    scopes: tuple[tuple[str, StopScope], ...] = ()
+
+    def scope_of(self, string: str) -> StopScope:
+        """Return where one of the strings is looked for."""
+        return dict(self.scopes).get(string, self.scope)
+
+    def counting_in(self, channel: Channel) -> tuple[int, ...]:
+        """Return the numbers of the strings that are looked for in a channel."""
+        if not self.scopes:
+            return tuple(range(len(self.strings))) if channel in self.scope.channels else ()
+        return tuple(
+            number
+            for number, string in enumerate(self.strings)
+            if channel in self.scope_of(string).channels
+        )
 
 
 def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:

@@ -81,6 +81,11 @@ def check_envelope(reply: Any, path: str) -> str:
         (MESSAGES, ASK | {"tools": [{"type": "bash_20250124", "name": "b"}]}, "tools.0.type: "),
         (MESSAGES, ASK | {"tool_choice": {"type": "any"}}, "tool_choice: "),
         (MESSAGES, ASK | {"fullstop": {"stop_scope": "moon"}}, "fullstop.stop_scope: "),
+        (
+            MESSAGES,
+            ASK | {"stop_sequences": ["a"], "fullstop": {"stop_scopes": {"b": "all"}}},
+            'fullstop.stop_scopes: "b" is not among',
+        ),
         (CHAT, b'{"model": "m",}', "line 1 column 15"),
         (CHAT, {}, "model"),
         (CHAT, without("messages"), "messages: "),

@@ -322,8 +322,10 @@ def test_a_change_while_an_answer_is_written_asks_first(
             await eventually(
                 lambda: desk.state.stage == "ready" and not desk.state.answers_under_way
             )
-            finished = workspace.current.conversation.messages[-1].run.finished
-            assert (finished.stop.kind == "cancelled") is is_ended
+            written = workspace.current.conversation.messages[-1].run
+            assert written is not None
+            await eventually(lambda: written.finished is not None)
+            assert (written.finished.stop.kind == "cancelled") is is_ended
 
     run(play())
 

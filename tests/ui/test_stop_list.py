@@ -4,11 +4,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PySide6.QtCore import QModelIndex, Qt
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QModelIndex, QPoint, Qt
+from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtWidgets import QApplication, QMenu
 
+from engine.stopping.rules import StopRules, StopScope
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
-from ui.viewmodels.conversations import StopEntry
+from ui.panels.stop_table import StopTable
+from ui.theme import Theme
+from ui.viewmodels.codec import stops_from, stops_values
+from ui.viewmodels.conversations import StopEntry, rules_of
+from ui.viewmodels.fields import Fields
 from ui.viewmodels.stop_list import EMPTY_MESSAGE, Column, StopListModel
 
 DISPLAY, TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
@@ -168,3 +174,36 @@ def test_tokens_of_a_sequence_appear_when_a_model_is_there(
         assert cell(model, 0, Column.TOKENS) == "–"
 
     run(watch())
+
+
+def test_where_a_sequence_counts_is_chosen_shown_kept_and_undone() -> None:
+    model = of("END", "x")
+    assert cell(model, 0, Column.SCOPE, TOOL_TIP) == "In the answer"
+    model.set_scope(0, StopScope.TEXT_AND_THINKING)
+    assert cell(model, 0, Column.SCOPE, TOOL_TIP) == "In the answer and the thinking"
+    assert rules_of(model.entries()) == StopRules(
+        ("END", "x"), scopes=(("END", StopScope.TEXT_AND_THINKING),)
+    )
+    kept = stops_from(Fields({"stops": stops_values(model.entries())}, ""))
+    assert kept == model.entries()
+    model.undo_stack.undo()
+    assert rules_of(model.entries()) == StopRules(("END", "x"))
+
+
+def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
+    theme: Theme, qapp: QApplication
+) -> None:
+    model = of("END", "x")
+    table = StopTable(theme)
+    table.setModel(model)
+    table.show()
+    table.selectRow(1)
+    keyboard = QContextMenuEvent.Reason.Keyboard
+    QApplication.sendEvent(table.viewport(), QContextMenuEvent(keyboard, QPoint(0, 0), QPoint(0, 0)))
+    menu = table.findChild(QMenu)
+    assert isinstance(menu, QMenu)
+    assert [action.isChecked() for action in menu.actions()] == [True, False, False]
+    menu.actions()[2].trigger()
+    assert [entry.scope for entry in model.entries()] == [StopScope.TEXT, StopScope.ALL]
+    table.close()
+    table.deleteLater()

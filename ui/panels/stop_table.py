@@ -10,11 +10,12 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QFont, QKeyEvent, QKeySequence, QPainter, QPen
+from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QKeyEvent, QKeySequence, QPainter, QPen
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
     QLineEdit,
+    QMenu,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -22,15 +23,17 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.stopping.rules import StopScope
 from ui import icons
 from ui.theme import Theme, fixed_font
-from ui.viewmodels.stop_list import Column, StopListModel
+from ui.viewmodels.stop_list import SCOPE_WORDS, Column, StopListModel
 
 _ROW_PX = 34
 _MOST_ROWS_SHOWN = 7
 _WIDTHS_PX = (
     (Column.ENABLED, 36),
-    (Column.TOKENS, 70),
+    (Column.SCOPE, 26),
+    (Column.TOKENS, 66),
     (Column.FIRED, 34),
     (Column.REMARK, 28),
 )
@@ -106,6 +109,30 @@ class StopTable(QTableView):
         else:
             super().keyPressEvent(event)
 
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Offer where the row counts, at the mouse or, by keyboard, at the row."""
+        index = self.indexAt(event.pos())
+        if event.reason() == QContextMenuEvent.Reason.Keyboard or not index.isValid():
+            index = self.currentIndex()
+        if index.isValid():
+            self.choose_scope(index)
+
+    def choose_scope(self, index: QModelIndex) -> None:
+        """Show a menu of where a row may count."""
+        model = self.model()
+        assert isinstance(model, StopListModel)
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setAccessibleName("Where this sequence counts")
+        row, now = index.row(), index.siblingAtColumn(Column.SCOPE).data(Qt.ItemDataRole.UserRole)
+        for scope, words in SCOPE_WORDS.items():
+            action = menu.addAction(words)
+            action.setCheckable(True)
+            action.setChecked(scope == now)
+            action.triggered.connect(lambda _=False, chosen=scope: model.set_scope(row, chosen))
+        place = self.visualRect(index.siblingAtColumn(Column.SCOPE)).bottomLeft()
+        menu.popup(self.viewport().mapToGlobal(place))
+
 
 class _StopDelegate(QStyledItemDelegate):
     """Draws a check box, the sequence with visible white space, tokens, a remark's sign."""
@@ -137,6 +164,8 @@ class _StopDelegate(QStyledItemDelegate):
             font = fixed_font(self._table.font(), 1.0)
             text = str(index.data())
             self._paint_text(painter, area, text, font, colors.text if is_on else colors.faint)
+        elif column is Column.SCOPE:
+            self._paint_scope(painter, area, index.data(Qt.ItemDataRole.UserRole), is_on)
         elif column in (Column.TOKENS, Column.FIRED):
             font = QFont(self._table.font())
             font.setPointSizeF(font.pointSizeF() * 0.88)
@@ -193,6 +222,13 @@ class _StopDelegate(QStyledItemDelegate):
             is_on = index.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
             state = Qt.CheckState.Unchecked if is_on else Qt.CheckState.Checked
             return model.setData(index, state, Qt.ItemDataRole.CheckStateRole)
+        if (
+            index.column() == Column.SCOPE
+            and isinstance(event, QEvent)
+            and event.type() == QEvent.Type.MouseButtonRelease
+        ):
+            self._table.choose_scope(index.model().index(index.row(), Column.SCOPE))
+            return True
         return False
 
     def _repaint(self) -> None:
@@ -208,6 +244,18 @@ class _StopDelegate(QStyledItemDelegate):
         if is_on:
             image = icons.pixmap("tick", colors.on_accent, 14)
             painter.drawPixmap(round(box.left()) + 1, round(box.top()) + 1, image)
+
+    def _paint_scope(self, painter: QPainter, area: QRectF, scope: StopScope, is_on: bool) -> None:
+        colors = self._theme.colors
+        # The usual is quiet; what differs from it is to be seen.
+        ink = colors.accent if is_on and scope != StopScope.TEXT else colors.faint
+        name = {
+            StopScope.TEXT: "chat",
+            StopScope.TEXT_AND_THINKING: "thinking",
+            StopScope.ALL: "tool",
+        }[scope]
+        image = icons.pixmap(name, ink, 15)
+        painter.drawPixmap(round(area.center().x()) - 7, round(area.center().y()) - 7, image)
 
     def _paint_text(
         self,

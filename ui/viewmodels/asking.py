@@ -4,8 +4,7 @@ from engine.chat import Message
 from engine.models import ModelInfo
 from engine.request import GenerationRequest, Sampling
 from engine.stopping.record import StopKind
-from engine.stopping.rules import StopRules
-from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.conversations import Conversation, rules_of
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.runs import Run, RunState
 
@@ -42,7 +41,7 @@ def request_for(
             repetition_penalty=settings.repetition_penalty,
             seed=settings.seed,
         ),
-        stops=StopRules(strings=conversation.enabled_stops()),
+        stops=rules_of(conversation.stops),
         max_tokens=settings.max_tokens,
         thinking=settings.is_thinking if model is not None and model.can_think else None,
     )

@@ -10,7 +10,7 @@ from engine.chat import ToolCall
 from engine.errors import InvalidRequest
 from engine.events import Finished, Timing, Usage
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.rules import checked_strings
+from engine.stopping.rules import StopScope, checked_strings
 from ui.viewmodels.conversations import ConversationSettings, StopEntry
 from ui.viewmodels.fields import Fields
 from ui.viewmodels.runs import Run, RunState
@@ -39,13 +39,26 @@ def settings_from(fields: Fields) -> ConversationSettings:
 
 def stops_values(stops: list[StopEntry]) -> list[dict[str, Any]]:
     """Return a stop list as JSON values."""
-    return [{"sequence": stop.sequence, "is_enabled": stop.is_enabled} for stop in stops]
+    return [
+        {"sequence": stop.sequence, "is_enabled": stop.is_enabled, "scope": stop.scope.value}
+        for stop in stops
+    ]
+
+
+def _scope(item: Fields) -> StopScope:
+    # A later version may know more; where a stop counts is then the usual.
+    found = item.maybe("scope", str)
+    return StopScope(found) if found in set(StopScope) else StopScope.TEXT
 
 
 def stops_from(fields: Fields, name: str = "stops") -> list[StopEntry]:
     """Return a stop list; raises ``DamagedFile`` where a sequence can not be used."""
     stops = [
-        StopEntry(item.take("sequence", str), item.maybe("is_enabled", bool) is not False)
+        StopEntry(
+            item.take("sequence", str),
+            item.maybe("is_enabled", bool) is not False,
+            _scope(item),
+        )
         for item in fields.items(name)
     ]
     try:

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from engine.stopping.rules import StopRules, StopScope
 from ui.viewmodels.messages import ChatMessage, MessageTree, chained
 
 UNTITLED = "New conversation"
@@ -17,10 +18,17 @@ _PREVIEW_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class StopEntry:
-    """A row of a stop list: the sequence exactly as it was given, and whether it counts."""
+    """A row of a stop list.
+
+    Attributes:
+        sequence: Exactly as it was given.
+        is_enabled: Whether it counts.
+        scope: Where it counts.
+    """
 
     sequence: str
     is_enabled: bool = True
+    scope: StopScope = StopScope.TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +149,17 @@ class Conversation:
 
     def enabled_stops(self) -> tuple[str, ...]:
         """Return the sequences that count, in their order, each once, empty ones left out."""
-        wanted = (entry.sequence for entry in self.stops if entry.is_enabled and entry.sequence)
-        return tuple(dict.fromkeys(wanted))
+        return rules_of(self.stops).strings
+
+
+def rules_of(entries: Iterable[StopEntry]) -> StopRules:
+    """Return the rules of a stop list: those that count, each once, empty ones left out."""
+    counting: dict[str, StopScope] = {}
+    for entry in entries:
+        if entry.is_enabled and entry.sequence:
+            counting.setdefault(entry.sequence, entry.scope)
+    elsewhere = tuple(one for one in counting.items() if one[1] is not StopScope.TEXT)
+    return StopRules(strings=tuple(counting), scopes=elsewhere)
 
 
 def preview_of(text: str) -> str:

@@ -20,7 +20,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
 from engine.errors import EngineError, InvalidRequest
-from engine.stopping.rules import checked_strings
+from engine.stopping.rules import StopScope, checked_strings
 from ui.viewmodels.conversations import StopEntry
 from ui.viewmodels.stop_history import StopHistory
 from ui.viewmodels.stop_remarks import Remark, remarks
@@ -41,9 +41,17 @@ class Column(IntEnum):
 
     ENABLED = 0
     SEQUENCE = 1
-    TOKENS = 2
-    FIRED = 3
-    REMARK = 4
+    SCOPE = 2
+    TOKENS = 3
+    FIRED = 4
+    REMARK = 5
+
+
+SCOPE_WORDS = {
+    StopScope.TEXT: "In the answer",
+    StopScope.TEXT_AND_THINKING: "In the answer and the thinking",
+    StopScope.ALL: "Everywhere, tool calls included",
+}
 
 
 class _Change(QUndoCommand):
@@ -114,7 +122,8 @@ class StopListModel(QAbstractTableModel):
         entry = self._entries[index.row()]
         if role == Qt.ItemDataRole.AccessibleTextRole:
             state = "enabled" if entry.is_enabled else "disabled"
-            return f"Stop sequence {quoted(entry.sequence)}, {state}"
+            where = SCOPE_WORDS[entry.scope].lower()
+            return f"Stop sequence {quoted(entry.sequence)}, {state}, counts {where}"
         match Column(index.column()):
             case Column.ENABLED if role == Qt.ItemDataRole.CheckStateRole:
                 return Qt.CheckState.Checked if entry.is_enabled else Qt.CheckState.Unchecked
@@ -122,6 +131,8 @@ class StopListModel(QAbstractTableModel):
                 return "Counts in the next answer" if entry.is_enabled else "Switched off"
             case Column.SEQUENCE:
                 return self._sequence_data(index.row(), role)
+            case Column.SCOPE:
+                return self._scope_data(entry.scope, role)
             case Column.TOKENS:
                 return self._tokens_data(entry.sequence, role)
             case Column.FIRED:
@@ -140,7 +151,7 @@ class StopListModel(QAbstractTableModel):
             return None
         if orientation == Qt.Orientation.Vertical:
             return section + 1
-        return {0: "On", 1: "Sequence", 2: "Tokens", 3: "Fired", 4: "Remark"}[section]
+        return ("On", "Sequence", "Where it counts", "Tokens", "Fired", "Remark")[section]
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Rows can be switched, edited and dragged; drops go between rows."""
@@ -220,8 +231,7 @@ class StopListModel(QAbstractTableModel):
 
     def ensure(self, sequence: str) -> None:
         """See to it that a sequence is in the list and enabled."""
-        wanted = StopEntry(sequence)
-        if wanted not in self._entries:
+        if not any(one.sequence == sequence and one.is_enabled for one in self._entries):
             self.add_sequence(sequence)
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
@@ -254,6 +264,14 @@ class StopListModel(QAbstractTableModel):
         after[row] = replace(after[row], is_enabled=is_enabled)
         verb = "enable" if is_enabled else "disable"
         self._push(f"{verb} {quoted(after[row].sequence, 16)}", after, row)
+
+    def set_scope(self, row: int, scope: StopScope) -> None:
+        """Choose where a sequence counts."""
+        if self._entries[row].scope is scope:
+            return
+        after = self.entries()
+        after[row] = replace(after[row], scope=scope)
+        self._push(f"choose where {quoted(after[row].sequence, 16)} counts", after, row)
 
     def remove(self, rows: Sequence[int]) -> None:
         """Remove rows."""
@@ -367,6 +385,11 @@ class StopListModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.ToolTipRole:
             return f"{quoted(sequence, 400)}, {len(sequence)} characters"
         return None
+
+    def _scope_data(self, scope: StopScope, role: int) -> Any:
+        if role == Qt.ItemDataRole.UserRole:
+            return scope
+        return SCOPE_WORDS[scope] if role == Qt.ItemDataRole.ToolTipRole else None
 
     def _tokens_data(self, sequence: str, role: int) -> Any:
         pieces = self._pieces.get(sequence)

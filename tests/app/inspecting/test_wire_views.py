@@ -49,7 +49,9 @@ ASKED = GenerationRequest(
         Message("user", "And now?"),
     ),
     sampling=Sampling(temperature=0.5, top_p=0.9),
-    stops=StopRules(("END", "\n\n"), scope=StopScope.ALL),
+    stops=StopRules(
+        ("END", "\n\n"), scope=StopScope.ALL, scopes=(("END", StopScope.TEXT_AND_THINKING),)
+    ),
     max_tokens=50,
     tools=(WEATHER,),
     thinking=False,

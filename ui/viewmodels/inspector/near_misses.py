@@ -8,17 +8,11 @@ import re
 from dataclasses import dataclass
 
 from engine.stopping.record import Channel, StopKind
-from engine.stopping.rules import StopScope
 from ui.viewmodels.inspector.tape import CHANNEL_NAMES, Tape
 from ui.visible import quoted
 
 MAX_MISSES = 20
 _AROUND_CHARS = 24
-_SCOPES = {
-    StopScope.TEXT: (Channel.TEXT,),
-    StopScope.TEXT_AND_THINKING: (Channel.TEXT, Channel.THINKING),
-    StopScope.ALL: tuple(Channel),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +62,14 @@ class RuleReport:
 def rule_reports(tape: Tape) -> list[RuleReport]:
     """Return a report for each stop string of a run."""
     texts = {channel: tape.channel_text(channel) for channel in Channel}
-    scope = _SCOPES[tape.rules.scope]
     return [
-        _report(tape, number, rule, texts, scope)
+        _report(tape, number, rule, texts, tape.rules.scope_of(rule).channels)
         for number, rule in enumerate(tape.rules.strings, 1)
     ]
 
 
 def _report(
-    tape: Tape, number: int, rule: str, texts: dict[Channel, str], scope: tuple[Channel, ...]
+    tape: Tape, number: int, rule: str, texts: dict[Channel, str], scope: frozenset[Channel]
 ) -> RuleReport:
     stop = tape.stop
     is_match = (

@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.replay import Recording, Replayed, replay
 from engine.saved_run import to_json
 from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
 from engine.verdict import counted, headline
 from ui.viewmodels.conversations import StopEntry
 from ui.viewmodels.stop_list import StopListModel
@@ -81,8 +82,9 @@ class WhatIf(QObject):
 
     def reset(self) -> None:
         """Go back to the run's own list."""
-        strings = () if self.recording is None else self.recording.rules.strings
-        self.stops.replace_all([StopEntry(string) for string in strings], "use the run’s list")
+        rules = StopRules() if self.recording is None else self.recording.rules
+        entries = [StopEntry(one, scope=rules.scope_of(one)) for one in rules.strings]
+        self.stops.replace_all(entries, "use the run’s list")
         self._delay.start()
 
     def set_typed(self, typed: str) -> None:
@@ -95,7 +97,7 @@ class WhatIf(QObject):
         """Return the run with the tried list as the text of a saved run."""
         if self.recording is None or self.outcome is None or self._played is None:
             return None
-        rules = replace(self.recording.rules, strings=self.outcome.strings)
+        rules = self._rules(self.recording, self.outcome.strings)
         stop = self._played.stop or self.recording.stop
         return to_json(replace(self.recording, rules=rules, stop=stop), question)
 
@@ -114,15 +116,22 @@ class WhatIf(QObject):
                 typed = ""  # an escape that is not yet complete
         return _unique([*enabled, typed] if typed else enabled)
 
+    def _rules(self, recording: Recording, strings: tuple[str, ...]) -> StopRules:
+        scopes = tuple((entry.sequence, entry.scope) for entry in self.stops.entries())
+        return replace(recording.rules, strings=strings, scopes=scopes)
+
     def _start(self) -> None:
         if self.recording is None:
             return
         self._asked += 1
-        work = self._play(self._asked, self.recording, self._strings())
+        strings = self._strings()
+        rules = self._rules(self.recording, strings)
+        work = self._play(self._asked, self.recording, rules, strings)
         self._tasks.start(work, "replay of a run")
 
-    async def _play(self, asked: int, recording: Recording, strings: tuple[str, ...]) -> None:
-        rules = replace(recording.rules, strings=strings)
+    async def _play(
+        self, asked: int, recording: Recording, rules: StopRules, strings: tuple[str, ...]
+    ) -> None:
         played = await asyncio.to_thread(replay, recording, rules)
         if asked != self._asked:
             return  # the list is another one meanwhile
