@@ -198,8 +198,8 @@ def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
     table.setModel(model)
     table.show()
     table.selectRow(1)
-    keyboard = QContextMenuEvent.Reason.Keyboard
-    QApplication.sendEvent(table.viewport(), QContextMenuEvent(keyboard, QPoint(0, 0), QPoint(0, 0)))
+    event = QContextMenuEvent(QContextMenuEvent.Reason.Keyboard, QPoint(0, 0), QPoint(0, 0))
+    QApplication.sendEvent(table.viewport(), event)
     menu = table.findChild(QMenu)
     assert isinstance(menu, QMenu)
     assert [action.isChecked() for action in menu.actions()] == [True, False, False]
