@@ -11,7 +11,6 @@ clock; both are told. Nothing here passes or fails: read the ratios beside their
 import argparse
 import asyncio
 import json
-import os
 import signal
 import socket
 import statistics
@@ -24,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.reading import Reading, cores, free_port, pin
+
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "assets" / "demo-model"
 LONG = "Count from 1 to 100, one number per line"
@@ -31,30 +32,15 @@ STREAM_TOKENS, ROW_TOKENS = 256, 128
 PATH = "/v1/chat/completions"
 
 
-@dataclass(frozen=True)
-class Reading:
-    """One answer as its reader saw it, in seconds since it was asked for.
-
-    Attributes:
-        first_s: When the first text came.
-        last_s: When the last text came.
-        tokens: Output tokens, as the side itself counts them.
-    """
-
-    first_s: float
-    last_s: float
-    tokens: int
-
-
 def report(what: str, value: str, target: str) -> None:
     """Print one row."""
     print(f"{what:<62} {value:>9}   target {target}", flush=True)
 
 
-def pin(core: int) -> None:
+def pin_one(core: int) -> None:
     """Keep this process on one core, as far as there are several."""
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[core % len(cores)]})
+    found = cores()
+    pin(found[core % len(found) :][:1] if found else ())
 
 
 # -- the engine without HTTP, in a process of its own -----------------------------------------
@@ -181,7 +167,7 @@ def started(*words: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
         cwd=ROOT,
         text=True,
         stdout=subprocess.PIPE,
-        preexec_fn=lambda: pin(0),
+        preexec_fn=lambda: pin_one(0),
         **more,
     )
     try:
@@ -226,9 +212,7 @@ def our_server() -> Iterator[Side]:
 @contextmanager
 def their_server() -> Iterator[Side]:
     """``mlx_lm.server`` on the same model."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     words = ("-m", "mlx_lm", "server", "--model", str(MODEL), "--port", str(port))
     with started(*words, "--log-level", "ERROR", stderr=subprocess.DEVNULL) as child:
         ends_at = time.monotonic() + 120
@@ -349,10 +333,10 @@ def main() -> None:
     if options.engine_side:
         engine_side()
         return
-    pin(1)
     only = set(options.only.split(","))
     with ExitStack() as stack:
         sides = [stack.enter_context(side()) for side in (bare_engine, our_server, their_server)]
+        pin_one(1)  # only now: the sides would inherit it
         if "memory" in only:
             memory(sides)
         if "one" in only:
