@@ -9,22 +9,30 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from app.exits import CommandError
+from engine.backend import Loader
 from engine.errors import EngineError, ModelLoadFailed
 from engine.scheduler import Limits
 from engine.service import Engine
 
 
-def new_engine(limits: Limits | None = None) -> Engine:
+def new_engine(limits: Limits | None = None, loader: Loader | None = None) -> Engine:
     """Return an engine without a model, whose libraries keep their advice to themselves."""
+    quieten_libraries()
+    return Engine(limits) if loader is None else Engine(limits, loader)
+
+
+def quieten_libraries() -> None:
+    """Keep advice that is meant for programmers off standard error."""
     # Read when mlx-lm imports transformers; what matters of it reaches us as errors of our own.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    return Engine(limits)
 
 
 @contextlib.asynccontextmanager
-async def open_engine(limits: Limits | None = None) -> AsyncIterator[Engine]:
+async def open_engine(
+    limits: Limits | None = None, loader: Loader | None = None
+) -> AsyncIterator[Engine]:
     """Yield an engine without a model; it is shut down on leaving, whatever happened."""
-    engine = new_engine(limits)
+    engine = new_engine(limits, loader)
     try:
         yield engine
     finally:

@@ -283,20 +283,14 @@ def _read_weights(model: Any, total: int, on_progress: OnLoadProgress) -> None:
     on_progress(LoadProgress("weights", total, total))
 
 
-def load(
-    folder: Path,
-    *,
-    prefill_chunk: int,
-    cache_bytes: int,
-    rows: int,
-    on_progress: OnLoadProgress = unobserved,
-) -> MlxBackend:
-    """Load a model folder; no code that lies in it is ever run.
+# Leaves only this process's part of a model, in place; given the model and its configuration.
+Divide = Callable[[Any, dict[str, Any]], None]
 
-    Raises:
-        ModelLoadFailed: With the cause in words.
-    """
-    folder = folder.resolve()
+
+def _read(
+    folder: Path, on_progress: OnLoadProgress, divide: Divide | None
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Return a folder's model, tokenizer and configuration; no code that lies in it is ever run."""
     on_progress(LoadProgress("checking"))
     stated = check_folder(folder)
     mx.random.seed(int.from_bytes(os.urandom(4), "little"))
@@ -305,6 +299,9 @@ def load(
     try:
         # Lazily: what follows reads the weights in parts, so that it can be seen and ended.
         model, tokenizer, config = mlx_load(str(folder), lazy=True, return_config=True)
+        if divide is not None:
+            divide(model, config)
+            total = _size_of(model)
         _read_weights(model, total, on_progress)
     except (
         ValueError,
@@ -316,6 +313,52 @@ def load(
         MemoryError,
     ) as error:
         raise ModelLoadFailed(_in_words(folder, stated, error)) from error
+    return model, tokenizer, config
+
+
+def _size_of(model: Any) -> int:
+    return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
+
+
+def load_part(folder: Path, divide: Divide) -> tuple[Any, int]:
+    """Load only a part of a model, for a process that follows another.
+
+    Returns:
+        The model and the bytes of its weights.
+
+    Raises:
+        ModelLoadFailed: With the cause in words.
+    """
+    model, _, _ = _read(folder.resolve(), unobserved, divide)
+    return model, _size_of(model)
+
+
+def load(
+    folder: Path,
+    *,
+    prefill_chunk: int,
+    cache_bytes: int,
+    rows: int,
+    on_progress: OnLoadProgress = unobserved,
+    divide: Divide | None = None,
+    batch_of: Callable[..., RunningBatch] = RunningBatch,
+) -> MlxBackend:
+    """Load a model folder; no code that lies in it is ever run.
+
+    Args:
+        folder: The model.
+        prefill_chunk: Tokens of a prompt read in one step.
+        cache_bytes: Most bytes kept of earlier prompts.
+        rows: Most rows at once.
+        on_progress: Told of each part of the work.
+        divide: Cuts the model before its weights are read; None leaves it whole.
+        batch_of: Makes its batch.
+
+    Raises:
+        ModelLoadFailed: With the cause in words.
+    """
+    folder = folder.resolve()
+    model, tokenizer, config = _read(folder, on_progress, divide)
     eos = set(tokenizer.eos_token_ids)
     size = int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size", 0))
     vocabulary = read_vocabulary(folder, tokenizer._tokenizer, eos, size)
@@ -339,4 +382,5 @@ def load(
         prefill_chunk=prefill_chunk,
         cache_bytes=cache_bytes,
         rows=rows,
+        batch_of=batch_of,
     )

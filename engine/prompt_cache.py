@@ -86,6 +86,11 @@ class PromptCache:
         while len(self._kept) > self._most_entries or self.size_bytes > self._most_bytes:
             self._drop(next(iter(self._kept)))
 
+    def shrink_to(self, entries: int) -> None:
+        """Keep no more than so many entries, those used last."""
+        while len(self._kept) > entries:
+            self._drop(next(iter(self._kept)))
+
     def clear(self) -> None:
         """Keep nothing."""
         self._kept.clear()

@@ -167,7 +167,9 @@ class Scheduler:
 
     def _fail_batch(self, backend: Backend, error: Exception) -> None:
         """End the rows of a batch that failed; what waits behind them goes on."""
-        _log.exception("a step of the batch failed", exc_info=error)
+        # An error in words needs no traceback.
+        cause = None if isinstance(error, EngineError) else error
+        _log.error("a step of the batch failed: %s", error, exc_info=cause)
         for row in self.rows.values():
             self._finish(row, StopKind.ERROR, cause_of(error))
         self.rows.clear()

@@ -182,6 +182,18 @@ class Engine:
             thread.send(Shutdown())
             thread.join()
 
+    def give_up(self, cause: str, patience_s: float = 2.0) -> None:
+        """End every answer with an error and take no more requests, whatever the thread waits for.
+
+        Any thread but the engine's; blocks for up to ``patience_s``, in which answers may still
+        end by themselves. The thread may stay behind: the process is meant to end.
+        """
+        with self._lock:
+            self._is_closed = True
+            thread = self._thread
+        if thread is not None:
+            thread.give_up(cause, patience_s)
+
     async def aclose(self) -> None:
         """As ``close``, without blocking the loop."""
         await asyncio.to_thread(self.close)

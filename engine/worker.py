@@ -43,6 +43,7 @@ from engine.stopping.record import StopKind
 _log = logging.getLogger(__name__)
 # What needs the model, and so ends its rest.
 _WAKING = (Submit, CountTokens, RenderPrompt, Tokenize)
+_GLANCE_S = 0.05
 
 
 class EngineThread:
@@ -63,6 +64,7 @@ class EngineThread:
         self._inbox: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_open = True
+        self._is_given_up = threading.Event()
         self._backend: Backend | None = None
         self._outbox = Outbox()
         self._scheduler = Scheduler(limits, self._outbox)
@@ -85,8 +87,24 @@ class EngineThread:
             return True
 
     def join(self) -> None:
-        """Wait until the thread has ended."""
-        self._thread.join()
+        """Wait until the thread has ended, or has been given up."""
+        while self._thread.is_alive() and not self._is_given_up.is_set():
+            self._thread.join(_GLANCE_S)
+
+    def give_up(self, cause: str, patience_s: float) -> None:
+        """End everything that is open with an error, and take no more. Any other thread.
+
+        For the case that this thread may wait for ever for something outside of the process; for
+        ``patience_s`` it may end its answers by itself.
+        """
+        with self._lock:
+            self._is_open = False
+        deadline_s = time.monotonic() + patience_s
+        while not self._scheduler.is_idle and time.monotonic() < deadline_s:
+            time.sleep(_GLANCE_S)
+        self._end_all(StopKind.ERROR, cause)
+        self._on_status(EngineStatus("failed", message=cause))
+        self._is_given_up.set()
 
     # -- the loop --------------------------------------------------------------------------
 
@@ -287,14 +305,17 @@ class EngineThread:
         """End everything that is open, so that nobody waits for a thread that is gone."""
         with self._lock:
             self._is_open = False
-        self._scheduler.abandon(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
-        self._outbox.flush(is_forced=True)
-        self._refuse_the_rest(EngineClosed(cause or "the engine has been shut down"))
+        self._end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
         if self._backend is not None:
             with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
                 self._backend.close(ends_thread=True)
         self._backend = None
         self._on_status(EngineStatus("none" if cause is None else "failed", message=cause or ""))
+
+    def _end_all(self, kind: StopKind, cause: str | None) -> None:
+        self._scheduler.abandon(kind, cause)
+        self._outbox.flush(is_forced=True)
+        self._refuse_the_rest(EngineClosed(cause or "the engine has been shut down"))
 
     def _refuse_the_rest(self, why: EngineClosed) -> None:
         """Answer the commands that were never carried out."""

@@ -1,6 +1,7 @@
 """``fullstop serve``: the API without a window, until SIGINT or SIGTERM.
 
-Must not import Qt. Main thread: the server and its signals share one event loop.
+Must not import Qt. Main thread: the server and its signals share one event loop. Started by
+``mlx.launch`` on several machines, it is one server with a divided model (see ``app.ranks``).
 """
 
 import asyncio
@@ -11,10 +12,11 @@ from typing import Any
 
 from api.config import ConfigError, ServerConfig
 from api.server import ApiServer
-from app import exits, logs
-from app.composition import load, open_engine
+from app import exits, logs, ranks
+from app.composition import load
 from app.exits import CommandError
 from app.options import ServeLimits, ServeOptions
+from engine.distributed.world import World
 from engine.scheduler import Limits
 
 _OPTIONS = {
@@ -30,6 +32,10 @@ def run(options: ServeOptions) -> int:
     Raises:
         CommandError: An option will not do, the port is taken, or the model will not load.
     """
+    world = ranks.world_of_this_process()
+    if world is not None and world.rank > 0:
+        logs.to_standard_error(options.is_verbose)
+        return ranks.follow_rank_0(world)
     try:
         config = ServerConfig(
             host=options.host,
@@ -45,26 +51,32 @@ def run(options: ServeOptions) -> int:
         reason = str(error).removeprefix(f"{error.setting}: ")
         raise CommandError(f"{option}: {reason}", exits.USAGE) from error
     logs.to_standard_error(options.is_verbose)
-    return asyncio.run(_serve(options, config))
+    why_lost = asyncio.run(_serve(options, config, world))
+    if world is not None:
+        ranks.leave(why_lost)
+    return exits.OK
 
 
-async def _serve(options: ServeOptions, config: ServerConfig) -> int:
+async def _serve(options: ServeOptions, config: ServerConfig, world: World | None) -> str | None:
+    """Serve until told to end; return why it cannot go on if that is what ended it."""
     is_told_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, is_told_to_end.set)
-    async with open_engine(Limits(**_given(options.limits, Limits))) as engine:
+    limits = Limits(**_given(options.limits, Limits))
+    async with ranks.open_engine_of(world, limits) as (engine, lost):
         ending = asyncio.create_task(is_told_to_end.wait())
         loading = asyncio.create_task(load(engine, options.model))
         server = ApiServer(engine, config)
         try:
             # The port is taken before the model is there: whether it is free is known at once.
             address = await server.start()
-            await asyncio.wait({loading, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if not is_told_to_end.is_set():
+            ends: set[asyncio.Future[Any]] = {ending, lost}
+            await asyncio.wait({loading, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            if not (is_told_to_end.is_set() or lost.done()):
                 await loading
                 print(f"listening on {address.url}", flush=True)
-                await ending
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except OSError as error:
             raise CommandError(f"cannot serve: {error.strerror or error}") from error
         finally:
@@ -73,7 +85,7 @@ async def _serve(options: ServeOptions, config: ServerConfig) -> int:
                 with contextlib.suppress(asyncio.CancelledError, CommandError):
                     await task
             await server.stop()
-    return exits.OK
+    return lost.result() if lost.done() else None
 
 
 def _given(limits: ServeLimits, target: type[ServerConfig] | type[Limits]) -> dict[str, Any]:

@@ -8,13 +8,23 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+# Raised with every change that an older process would not understand.
+PROTOCOL = 1
+
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A follower's first word: who it is, and proof that it belongs to this launch."""
+    """A follower's first word: who it is, and proof that it belongs to this launch.
+
+    Attributes:
+        rank: Its rank.
+        secret: What the invitation said.
+        versions: The programs that have to be the same everywhere.
+    """
 
     rank: int
     secret: str
+    versions: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +34,17 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load this process's part of a model."""
+    """Load this process's part of a model.
+
+    Attributes:
+        folder: Where it is; a leading ``~`` is the home of whoever reads it.
+        mark: What ``engine.distributed.copies.mark_of`` says of the copy on rank 0.
+        prefill_chunk: Tokens of a prompt read in one step.
+        rows: Most rows at once.
+    """
 
     folder: str
+    mark: str
     prefill_chunk: int
     rows: int
 

@@ -1,0 +1,94 @@
+"""The two sides of a batch that is decoded by several processes: one decides, the others repeat.
+
+Rows, steps and the cache of prompts go through the same operations in the same order everywhere.
+Each belongs to the thread that runs its process's model.
+"""
+
+from typing import Any
+
+from engine.distributed.followers import Followers
+from engine.distributed.messages import Close, Insert, Leave, Step, encoded
+from engine.errors import EngineError
+from engine.mlx_batch import RunningBatch
+
+_STEP = encoded(Step())
+# How much is kept of prompts is decided on rank 0, which says how many entries are left.
+_BOUNDLESS = 1 << 62
+
+
+class OutOfStep(EngineError):
+    """A follower's batch or cache is not what rank 0 takes it for."""
+
+
+class LeadingBatch(RunningBatch):
+    """Rank 0's batch: what it does is announced to the others.
+
+    Args:
+        model: Its part of the model.
+        followers: The other processes, with their parts loaded.
+        limits: For ``RunningBatch``.
+    """
+
+    def __init__(self, model: Any, followers: Followers, **limits: int) -> None:
+        super().__init__(model, **limits)
+        self._followers = followers
+        self._prompt_lengths: dict[int, int] = {}
+
+    def insert(self, tokens: list[int], **drawing: Any) -> tuple[int, int]:
+        """Add a row everywhere."""
+        self._followers.check()
+        kept = self.cache_use.entries
+        row, cached = super().insert(tokens, **drawing)
+        self._prompt_lengths[row] = len(tokens)
+        self._followers.announce(Insert(tokens, row, cached, kept))
+        return row, cached
+
+    def step(self) -> tuple[list[tuple[int, int]], list[tuple[int, int, Any]]]:
+        """Step everywhere."""
+        self._followers.announce_bytes(_STEP)
+        try:
+            return super().step()
+        except Exception as error:
+            raise self._followers.blame(error) from error
+
+    def leave(self, row: int) -> None:
+        """Take a row out everywhere; its cache is kept under the tokens that were drawn here."""
+        cache, tokens = self._taken_out(row)
+        length = self._prompt_lengths.pop(row)
+        self._followers.announce(Leave(row, (tokens or [])[length:]))
+        self._keep(cache, tokens)
+
+    def reset(self) -> None:
+        """Drop all rows here; the others are lost by then."""
+        self._prompt_lengths.clear()
+        super().reset()
+
+    def close(self) -> None:
+        """Free the model everywhere."""
+        if not self._followers.is_over:
+            self._followers.announce(Close())
+        super().close()
+
+
+class FollowingBatch(RunningBatch):
+    """Another process's batch: it does what rank 0's did."""
+
+    def __init__(self, model: Any, *, prefill_chunk: int, rows: int) -> None:
+        super().__init__(model, prefill_chunk=prefill_chunk, cache_bytes=_BOUNDLESS, rows=rows)
+
+    def follow_insert(self, order: Insert) -> None:
+        """Add the row that rank 0 has added; raises ``OutOfStep`` if it is another here."""
+        self._prompt_cache.shrink_to(order.kept)
+        row, cached = self.insert(order.tokens)
+        if (row, cached) != (order.row, order.cached):
+            raise OutOfStep(
+                f"row {row} with {cached} cached tokens, where rank 0 has row {order.row} "
+                f"with {order.cached}"
+            )
+
+    def follow_leave(self, order: Leave) -> None:
+        """Take out the row that rank 0 has taken out."""
+        cache, tokens = self._taken_out(order.row)
+        if tokens and order.written:
+            tokens = [*tokens[: -len(order.written)], *order.written]
+        self._keep(cache, tokens)

@@ -1,0 +1,120 @@
+"""Divides a model among processes and keeps them in step.
+
+The only module beside the backend, its batch and the samplers that uses MLX, and the only one that
+uses its groups. Runs on the thread that runs the model.
+"""
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import mlx.core as mx
+
+from engine.distributed.messages import PROTOCOL
+from engine.distributed.world import BadLaunch, World
+from engine.errors import ModelLoadFailed
+
+_ROOM_BYTES = 2048
+_HEADS = ("num_attention_heads", "num_key_value_heads")
+
+
+def open_group(world: World) -> Any:
+    """Meet the other processes, waiting for them.
+
+    Raises:
+        BadLaunch: MLX cannot reach them.
+    """
+    try:
+        group = mx.distributed.init(strict=True, backend=world.transport)
+    except (RuntimeError, ValueError) as error:
+        raise BadLaunch(f"MLX cannot reach the other processes: {error}") from error
+    if (group.rank(), group.size()) != (world.rank, world.size):
+        raise BadLaunch("MLX and the launcher do not agree on the number of processes")
+    return group
+
+
+def versions() -> str:
+    """Return the versions that have to be the same everywhere."""
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("mlx", "mlx-lm"))
+    return f"{libraries}, protocol {PROTOCOL}"
+
+
+def shared(group: Any, payload: bytes) -> bytes:
+    """Return the bytes that rank 0 gave; all processes have to call this together.
+
+    Raises:
+        BadLaunch: One of them is gone.
+    """
+    if len(payload) > _ROOM_BYTES:
+        raise ValueError(f"{len(payload)} bytes are too many to share")
+    own = payload if group.rank() == 0 else b""
+    cells = mx.array(list(own.ljust(_ROOM_BYTES, b"\0")), dtype=mx.int32)
+    try:
+        told: Any = mx.distributed.all_sum(cells, group=group).tolist()
+    except RuntimeError as error:
+        raise BadLaunch(f"the processes lost each other at once: {error}") from error
+    return bytes(told).rstrip(b"\0")
+
+
+def divide(model: Any, config: Mapping[str, Any], group: Any) -> None:
+    """Leave only this process's part of a model whose weights have not been read yet.
+
+    By tensors where the model can be cut so, which shares each token's work; else by layers.
+
+    Raises:
+        ModelLoadFailed: It can be divided in neither way.
+    """
+    size = group.size()
+    uneven = _uneven(config, size)
+    try:
+        if hasattr(model, "shard") and uneven is None:
+            model.shard(group)
+            return
+        if hasattr(getattr(model, "model", None), "pipeline"):
+            model.model.pipeline(group)
+            return
+    except ValueError as error:
+        raise ModelLoadFailed(f"it cannot be divided among {size} processes: {error}") from error
+    kind = config.get("model_type", "unknown")
+    raise ModelLoadFailed(
+        f"it cannot be divided among {size} processes: "
+        + (uneven or f"mlx-lm cannot divide models of architecture {kind}")
+    )
+
+
+def _uneven(config: Mapping[str, Any], size: int) -> str | None:
+    """Return why a model's heads cannot be dealt out evenly; None where they can."""
+    text = config.get("text_config")
+    for part in (config, text if isinstance(text, Mapping) else {}):
+        for name in _HEADS:
+            count = part.get(name)
+            if isinstance(count, int) and count % size:
+                return f"its {count} heads ({name}) are no multiple of {size}"
+    return None
+
+
+class InStep:
+    """A divided model that reads, at each step, the tokens that rank 0 drew.
+
+    So the draw is made once, on rank 0, whatever its sampling and its constraints, and machines
+    whose arithmetic differs in the last bit cannot drift apart. It costs one short exchange a step
+    beside the two that each layer needs.
+    """
+
+    def __init__(self, model: Any, group: Any) -> None:
+        self._model = model
+        self._group = group
+        self._share = 1 if group.rank() == 0 else 0
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else belongs to the model, such as its layers."""
+        return getattr(self._model, name)
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> Any:
+        """Return the logits of shape (rows, tokens, vocabulary) for ids of shape (rows, tokens)."""
+        if inputs.shape[1] == 1:  # more at once are a prompt, which all know
+            # Others' drawn tokens count as nought, and yet the exchange has to wait for them: the
+            # order of exchanges must be the same everywhere.
+            own = inputs.astype(mx.int32) * self._share
+            inputs = mx.distributed.all_sum(own, group=self._group)
+        return self._model(inputs, cache=cache)

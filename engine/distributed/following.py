@@ -1,0 +1,158 @@
+"""A follower: a process that holds a part of the model and does what rank 0 tells it.
+
+Knows no request and no text. Orders are carried out on the thread that calls ``follow``; another
+one reads them as they come, so that a lost rank 0 is noticed in the middle of a step.
+"""
+
+import contextlib
+import json
+import queue
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.distributed.copies import mark_of
+from engine.distributed.link import Link, LinkLost
+from engine.distributed.messages import (
+    Close,
+    End,
+    Failed,
+    Hello,
+    Insert,
+    Leave,
+    Load,
+    Loaded,
+    Message,
+    Pulse,
+    Step,
+)
+from engine.distributed.world import BadLaunch, World
+from engine.errors import EngineError, ModelLoadFailed
+from engine.models import check_folder
+
+_CONNECT_S = 5.0
+
+
+class FollowerFailed(EngineError):
+    """An order could not be carried out by this process; the message says why."""
+
+
+def follow(world: World, on_lost: Callable[[str], object]) -> None:
+    """Serve rank 0 until it ends; returns when it has said so.
+
+    Args:
+        world: This process, not rank 0, and its peers.
+        on_lost: Called on another thread when rank 0 is lost; has to end the process, because this
+            thread may wait for it for ever.
+
+    Raises:
+        BadLaunch: Rank 0 cannot be reached.
+        FollowerFailed: An order could not be carried out; rank 0 has been told.
+    """
+    from engine.distributed import dividing
+
+    group = dividing.open_group(world)
+    invitation = json.loads(dividing.shared(group, b""))
+    link = Link(_connected(world, invitation["hosts"], invitation["port"]))
+    link.send(Hello(world.rank, invitation["secret"], dividing.versions()))
+    link.show_life()
+    orders = _Orders(link, lambda why: on_lost(f"{world.name_of(0)} is lost: {why}"))
+    try:
+        _obey(orders, link, group)
+    except Exception as error:
+        if orders.has_ended.wait(1.0):
+            return  # what rank 0 no longer takes part in cannot succeed
+        why = str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
+        with contextlib.suppress(LinkLost):
+            link.send(Failed(why))
+        raise FollowerFailed(why) from error
+    finally:
+        link.close()
+
+
+class _Orders:
+    """What rank 0 says, in order, read as it comes."""
+
+    def __init__(self, link: Link, on_lost: Callable[[str], object]) -> None:
+        self.has_ended = threading.Event()
+        self._link = link
+        self._on_lost = on_lost
+        self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        threading.Thread(target=self._read, name="fullstop-orders", daemon=True).start()
+
+    def next(self) -> Message:
+        """Wait for the next order."""
+        return self._queue.get()
+
+    def _read(self) -> None:
+        try:
+            while True:
+                message = self._link.receive()
+                if isinstance(message, Pulse):
+                    continue
+                if isinstance(message, End):
+                    self.has_ended.set()
+                self._queue.put(message)
+                if isinstance(message, End):
+                    return
+        except LinkLost as lost:
+            self._on_lost(str(lost))
+
+
+def _obey(orders: _Orders, link: Link, group: Any) -> None:
+    from engine.distributed.batches import FollowingBatch
+
+    batch: FollowingBatch | None = None
+    while True:
+        order = orders.next()
+        if isinstance(order, Step) and batch is not None:
+            batch.step()
+        elif isinstance(order, Insert) and batch is not None:
+            batch.follow_insert(order)
+        elif isinstance(order, Leave) and batch is not None:
+            batch.follow_leave(order)
+        elif isinstance(order, (Load, Close, End)):
+            if batch is not None:
+                batch.close()
+                batch = None
+            if isinstance(order, Load):
+                batch = _load(order, link, group)
+            elif isinstance(order, End):
+                return
+
+
+def _load(order: Load, link: Link, group: Any) -> Any:
+    """Load this process's part and say how that went; None if it did not."""
+    from engine import mlx_backend
+    from engine.distributed import batches, dividing
+
+    folder = Path(order.folder).expanduser()
+    try:
+        check_folder(folder)
+        if mark_of(folder) != order.mark:
+            raise ModelLoadFailed(f"{folder} here is another model than on rank 0; copy it anew")
+        model, weights_bytes = mlx_backend.load_part(
+            folder, lambda model, config: dividing.divide(model, config, group)
+        )
+    except EngineError as error:
+        link.send(Loaded(error=str(error)))
+        return None
+    link.send(Loaded(weights_bytes))
+    return batches.FollowingBatch(
+        dividing.InStep(model, group), prefill_chunk=order.prefill_chunk, rows=order.rows
+    )
+
+
+def _connected(world: World, hosts: list[str], port: int) -> socket.socket:
+    faults: list[str] = []
+    for host in hosts:
+        try:
+            return socket.create_connection((host, port), timeout=_CONNECT_S)
+        except OSError as error:
+            faults.append(f"{host}: {error.strerror or error}")
+    raise BadLaunch(
+        f"{world.name_of(world.rank)} cannot reach rank 0 on port {port} ({'; '.join(faults)}); "
+        "firewalls must let it through"
+    )
