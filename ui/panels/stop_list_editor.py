@@ -1,11 +1,14 @@
 """The stop list: table, input line, buttons, and what stops the model anyway. Main thread."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
     QHBoxLayout,
+    QInputDialog,
     QLineEdit,
     QPushButton,
     QToolButton,
@@ -23,14 +26,34 @@ from ui.widgets.buttons import ChipButton, IconButton
 from ui.widgets.labels import ElidedLabel, clear_layout_of, label
 
 
+def _end_token(text: str, words: str) -> QWidget:
+    """Return a line that shows a token and says where it comes from."""
+    row = QWidget()
+    line = QHBoxLayout(row)
+    line.setContentsMargins(0, 0, 0, 0)
+    chip = label(text, "chip")
+    chip.setFont(fixed_font(chip.font(), 0.92))
+    source = ElidedLabel(words)
+    source.setProperty("role", "faint")
+    source.setToolTip(words)
+    row.setAccessibleName(f"End token {text}, {words}")
+    line.addWidget(chip)
+    line.addWidget(source, 1)
+    return row
+
+
 class StopListEditor(QWidget):
     """Edits the stop list of the open conversation.
 
     Signals:
         apply_wanted: The running answer is to go on with the list as it is now.
+        token_added: One more token id is to end answers; carries it.
+        token_removed: A token id that was added is to end them no more; carries it.
     """
 
     apply_wanted = Signal()
+    token_added = Signal(int)
+    token_removed = Signal(int)
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -104,8 +127,8 @@ class StopListEditor(QWidget):
         """Show whether a running answer could go on with the list as it is now."""
         self.apply_bar.setVisible(can_apply)
 
-    def show_eos(self, info: ModelInfo | None) -> None:
-        """List the ids that end an answer of this model by themselves."""
+    def show_eos(self, info: ModelInfo | None, added: Sequence[int] = ()) -> None:
+        """List the ids that end an answer by themselves: the model's, and those added."""
         clear_layout_of(self._eos)
         layout = self._eos.layout()
         assert isinstance(layout, QVBoxLayout)
@@ -115,20 +138,34 @@ class StopListEditor(QWidget):
             return
         layout.addWidget(label(f"Always ends {info.id}", "muted", 0.93))
         for token in info.eos:
-            row = QWidget()
-            line = QHBoxLayout(row)
-            line.setContentsMargins(0, 0, 0, 0)
-            chip = label(visible(token.text), "chip")
-            chip.setFont(fixed_font(chip.font(), 0.92))
-            source = ElidedLabel(f"token {token.token_id}, from {token.source}")
-            source.setProperty("role", "faint")
-            source.setToolTip(source.text())
-            row.setAccessibleName(
-                f"End token {token.text}, id {token.token_id}, from {token.source}"
-            )
-            line.addWidget(chip)
-            line.addWidget(source, 1)
+            words = f"token {token.token_id}, from {token.source}"
+            layout.addWidget(_end_token(visible(token.text), words))
+        for token_id in added:
+            known = "added by you" if token_id < info.vocabulary_size else "not in this model"
+            row = _end_token(str(token_id), known)
+            remove = IconButton(self._theme, "close", f"Remove end token {token_id}", size=14)
+            remove.clicked.connect(lambda _=False, one=token_id: self.token_removed.emit(one))
+            inner = row.layout()
+            assert inner is not None
+            inner.addWidget(remove)
             layout.addWidget(row)
+        more = QPushButton("Add a token id…")
+        more.setProperty("kind", "link")
+        more.setProperty("is_flush", True)
+        more.setAccessibleName("Add a token id that ends answers")
+        more.clicked.connect(lambda: self._ask_token(info))
+        layout.addWidget(more, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def _ask_token(self, info: ModelInfo) -> None:
+        dialog = QInputDialog(self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setWindowTitle("End token")
+        most = info.vocabulary_size - 1
+        dialog.setLabelText(f"A token id from 0 to {most:,} that ends an answer:")
+        dialog.setInputMode(QInputDialog.InputMode.IntInput)
+        dialog.setIntRange(0, most)
+        dialog.intValueSelected.connect(self.token_added)
+        dialog.open()
 
     # -- building --------------------------------------------------------------------------
 

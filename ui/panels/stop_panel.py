@@ -1,5 +1,8 @@
 """The dock at the right: the stop list and why the shown answer ended. Main thread."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
@@ -39,6 +42,13 @@ class StopPanel(QDockWidget):
             Qt.DockWidgetArea.RightDockWidgetArea | Qt.DockWidgetArea.LeftDockWidgetArea
         )
         self.editor.apply_wanted.connect(self._apply)
+        self.editor.token_added.connect(
+            lambda one: self._change_tokens(lambda ids: tuple(dict.fromkeys((*ids, one))))
+        )
+        self.editor.token_removed.connect(
+            lambda one: self._change_tokens(lambda ids: tuple(i for i in ids if i != one))
+        )
+        workspace.settings_changed.connect(self._show_model)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
         workspace.model.changed.connect(self._show_model)
@@ -99,6 +109,7 @@ class StopPanel(QDockWidget):
         opened.session.is_running_changed.connect(self._offer_to_apply)
         opened.stops.edited.connect(self._offer_to_apply)
         self.editor.show_model(opened.stops)
+        self._show_model()
         self._offer_to_apply()
         self._show_run(opened.shown_run)
 
@@ -112,7 +123,13 @@ class StopPanel(QDockWidget):
         self.verdict.show_run(run, question)
 
     def _show_model(self) -> None:
-        self.editor.show_eos(self._workspace.model.info)
+        added = self._workspace.current.conversation.settings.stop_token_ids
+        self.editor.show_eos(self._workspace.model.info, added)
+
+    def _change_tokens(self, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
+        settings = self._workspace.current.conversation.settings
+        ids = change(settings.stop_token_ids)
+        self._workspace.change_settings(replace(settings, stop_token_ids=ids))
 
     def _offer_to_apply(self) -> None:
         opened = self._workspace.current

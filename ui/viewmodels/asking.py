@@ -1,10 +1,12 @@
 """What a conversation asks of the engine. Pure; main thread."""
 
+from dataclasses import replace
+
 from engine.chat import Message
 from engine.models import ModelInfo
 from engine.request import GenerationRequest, Sampling
 from engine.stopping.record import StopKind
-from ui.viewmodels.conversations import Conversation, rules_of
+from ui.viewmodels.conversations import Conversation, ConversationSettings, rules_of
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.runs import Run, RunState
 
@@ -41,10 +43,16 @@ def request_for(
             repetition_penalty=settings.repetition_penalty,
             seed=settings.seed,
         ),
-        stops=rules_of(conversation.stops),
+        stops=replace(rules_of(conversation.stops), token_ids=_known(settings, model)),
         max_tokens=settings.max_tokens,
         thinking=settings.is_thinking if model is not None and model.can_think else None,
     )
+
+
+def _known(settings: ConversationSettings, model: ModelInfo | None) -> tuple[int, ...]:
+    """Return the end tokens that were added, as far as the model has them."""
+    size = model.vocabulary_size if model is not None else 0
+    return tuple(one for one in settings.stop_token_ids if one < size)
 
 
 def _answered(messages: list[ChatMessage]) -> list[ChatMessage]:

@@ -19,7 +19,8 @@ from ui.viewmodels.runs import Run, RunState
 def settings_values(settings: ConversationSettings) -> dict[str, Any]:
     """Return settings as JSON values; what is not set is left out."""
     values = dataclasses.asdict(settings)
-    return {name: value for name, value in values.items() if value not in (None, "", False)}
+    values["stop_token_ids"] = list(settings.stop_token_ids)
+    return {name: value for name, value in values.items() if value not in (None, "", False, [])}
 
 
 def settings_from(fields: Fields) -> ConversationSettings:
@@ -34,6 +35,11 @@ def settings_from(fields: Fields) -> ConversationSettings:
         min_p=fields.maybe("min_p", float),
         repetition_penalty=fields.maybe("repetition_penalty", float),
         seed=fields.maybe("seed", int),
+        stop_token_ids=tuple(
+            one
+            for one in fields.maybe("stop_token_ids", list) or ()
+            if type(one) is int and one >= 0
+        ),
     )
 
 

@@ -45,6 +45,7 @@ class ConversationSettings:
         min_p: Least probability, relative to the likeliest token, to be drawn.
         repetition_penalty: Above 1 makes repeated tokens less likely.
         seed: Makes the draw repeatable; None draws anew each time.
+        stop_token_ids: Token ids that end an answer beside the model's own.
     """
 
     system_prompt: str = ""
@@ -56,6 +57,7 @@ class ConversationSettings:
     min_p: float | None = None
     repetition_penalty: float | None = None
     seed: int | None = None
+    stop_token_ids: tuple[int, ...] = ()
 
 
 class Conversation:

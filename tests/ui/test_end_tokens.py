@@ -1,0 +1,73 @@
+"""End tokens that a person adds to the model's own."""
+
+from dataclasses import replace
+
+from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
+
+from tests.support.said import FINISHED
+from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
+from ui.main_window import MainWindow
+from ui.theme import Theme
+from ui.viewmodels.codec import settings_from, settings_values
+from ui.viewmodels.conversations import ConversationSettings
+from ui.viewmodels.fields import Fields
+
+
+def rows(window: MainWindow) -> list[str]:
+    shown = [child for child in window.stop_panel.findChildren(QWidget) if child.isVisible()]
+    names = [child.accessibleName() for child in shown]
+    return [name for name in names if name.startswith("End token")]
+
+
+def button(window: MainWindow, words: str) -> QPushButton:
+    found = window.stop_panel.findChildren(QPushButton)
+    return next(one for one in found if words in one.text() and one.isVisible())
+
+
+def test_an_id_that_is_added_ends_the_next_answer_and_can_be_taken_away(
+    theme: Theme, run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def play() -> None:
+        window = MainWindow(scripted, theme)  # type: ignore[arg-type]
+        window.show()
+        button(window, "Add a token id").click()
+        [dialog] = window.findChildren(QInputDialog)
+        assert dialog.intMaximum() == MODEL.vocabulary_size - 1
+        dialog.setIntValue(21)
+        dialog.accept()
+        await eventually(lambda: "End token 21, added by you" in rows(window))
+        assert window.workspace.send("go")
+        await eventually(lambda: bool(scripted.requests))
+        assert scripted.requests[-1].stops.token_ids == (21,)
+        window.stop_panel.editor.token_removed.emit(21)
+        await eventually(lambda: not any("added" in name for name in rows(window)))
+        scripted.say(FINISHED)
+        window.quit()
+        await window.finish()
+
+    run(play())
+
+
+def test_an_id_that_the_model_lacks_stays_in_the_list_and_is_not_asked_for(
+    theme: Theme, run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def play() -> None:
+        window = MainWindow(scripted, theme)  # type: ignore[arg-type]
+        window.show()
+        settings = window.workspace.current.conversation.settings
+        window.workspace.change_settings(replace(settings, stop_token_ids=(10**6, 5)))
+        await eventually(lambda: "End token 1000000, not in this model" in rows(window))
+        assert window.workspace.send("go")
+        await eventually(lambda: bool(scripted.requests))
+        assert scripted.requests[-1].stops.token_ids == (5,)
+        scripted.say(FINISHED)
+        window.quit()
+        await window.finish()
+
+    run(play())
+
+
+def test_ids_are_kept_with_the_conversation() -> None:
+    settings = ConversationSettings(stop_token_ids=(1, 2))
+    assert settings_from(Fields(settings_values(settings))) == settings
+    assert "stop_token_ids" not in settings_values(ConversationSettings())
