@@ -295,7 +295,11 @@ def test_the_markdown_names_what_failed_and_what_was_given_up() -> None:
 
         - Fullstop fails: Stop: beyond ASCII.
         - other was given up: probing stops: it did not start.
+
+          ```text
           no Metal
+          ```
+
         - third is left out: third-server is not installed.
 
         system: Linux; mlx: 1.

@@ -72,7 +72,10 @@ def as_text(comparison: Comparison) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(_padded(row, widths)).rstrip() for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join([*lines, "", *_notes(comparison, "  "), *_facts(comparison), ""])
+    lines.append("")
+    for sentence, tail in _notes(comparison):
+        lines += [sentence, *(f"    {line}" for line in tail)]
+    return "\n".join([*lines, *_facts(comparison), ""])
 
 
 def as_markdown(comparison: Comparison) -> str:
@@ -80,9 +83,13 @@ def as_markdown(comparison: Comparison) -> str:
     rows = _rows(comparison.sides)
     lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
     lines.insert(1, f"|---|{'---:|' * (len(rows[0]) - 1)}")
-    notes = [f"- {line}" if not line.startswith(" ") else line for line in _notes(comparison, "  ")]
-    facts = "; ".join(_facts(comparison))
-    return "\n".join([*lines, "", *notes, *([""] if notes else []), f"{facts}.", ""])
+    lines.append("")
+    notes = _notes(comparison)
+    for sentence, tail in notes:
+        lines.append(f"- {sentence}")
+        if tail:
+            lines += ["", "  ```text", *(f"  {line}" for line in tail), "  ```", ""]
+    return "\n".join([*lines, *([""] if notes else []), f"{'; '.join(_facts(comparison))}.", ""])
 
 
 def _rows(sides: Sequence[Side]) -> list[tuple[str, ...]]:
@@ -128,18 +135,18 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     return [first.ljust(widths[0]), *cells]
 
 
-def _notes(comparison: Comparison, indent: str) -> list[str]:
-    lines = []
+def _notes(comparison: Comparison) -> list[tuple[str, Sequence[str]]]:
+    """Return what the table cannot hold: sentences, and the lines that belong to each."""
+    notes: list[tuple[str, Sequence[str]]] = []
     for side in comparison.sides:
+        name = side.command.name
         if side.correctness is not None and side.correctness.failed:
-            lines.append(f"{side.command.name} fails: {'; '.join(side.correctness.failed)}.")
+            notes.append((f"{name} fails: {'; '.join(side.correctness.failed)}.", ()))
         if side.problem:
-            lines.append(f"{side.command.name} was given up: {side.problem}.")
-            lines += [f"{indent}{line}" for line in side.tail]
-    lines += [
-        f"{name} is left out: {program} is not installed." for name, program in comparison.absent
-    ]
-    return lines
+            notes.append((f"{name} was given up: {side.problem}.", side.tail))
+    for name, program in comparison.absent:
+        notes.append((f"{name} is left out: {program} is not installed.", ()))
+    return notes
 
 
 def _facts(comparison: Comparison) -> list[str]:
