@@ -26,6 +26,7 @@ from engine.service import Engine
 from engine.stopping.record import StopKind
 
 _CHECK_LIMIT_S = 60.0
+_LONGEST_REASON = 300  # characters
 _UNTOUCHED = {
     "FULLSTOP_DATA_DIR": "data",
     "FULLSTOP_CONFIG_DIR": "config",
@@ -61,7 +62,7 @@ class SelfTest:
         except TimeoutError:
             self._say("failed", name, f"no result within {_CHECK_LIMIT_S:.0f} seconds")
         except Exception as error:
-            self._say("failed", name, str(error) or type(error).__name__)
+            self._say("failed", name, _in_a_line(str(error)) or type(error).__name__)
         else:
             self._say("ok", name, found)
         return name not in self.failures
@@ -70,6 +71,12 @@ class SelfTest:
         if outcome == "failed":
             self.failures.append(name)
         print(f"{outcome:<8}  {name:<18}  {detail}".rstrip(), flush=True)
+
+
+def _in_a_line(text: str) -> str:
+    """Return the beginning of a text: some of MLX's errors are pages long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} …"
 
 
 def run() -> int:

@@ -8,6 +8,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import qasync
 from PySide6.QtCore import QEvent, QObject
@@ -18,6 +19,7 @@ from app.api_key import KeyStore
 from app.composition import open_engine
 from app.garbage import collected_on
 from app.local_server import LocalServer
+from app.opened_files import OpenedFiles
 from app.options import AnswerOptions, ChatOptions
 from app.request_feed import RequestFeed
 from app.signals import EndingSignals
@@ -104,6 +106,7 @@ async def _until_closed(
     instance: SingleInstance | None,
 ) -> None:
     closed = asyncio.Event()
+    opened_files = OpenedFiles(application)
     stored = StoredPreferences(paths.config_folder())
     preferences = PreferencesState(stored.preferences(), stored)
     async with open_engine() as engine, kept_conversations() as store:
@@ -121,12 +124,21 @@ async def _until_closed(
         ):
             window.show()
             window.start(chosen_model(options, stored))
+            opened_files.deliver_to(lambda path: open_saved_run(window, path))
             tell(window, stored.notice)
             _log.info("the window is shown")
             await closed.wait()
             keep_for_next_time(window, stored)
             await window.finish()
+        opened_files.deleteLater()
         window.deleteLater()
+
+
+def open_saved_run(window: MainWindow, path: Path) -> None:
+    """Show a saved run in the inspector; a file that is none is said there."""
+    window.come_forward()
+    window.show_inspector()
+    window.inspector.open_file(path)
 
 
 def server_window(

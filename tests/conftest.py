@@ -34,6 +34,7 @@ else:
         "app/store/test_killing.py",
         "app/test_displays.py",
         "app/test_local_server.py",
+        "app/test_opened_files.py",
         "app/test_server_window.py",
         "app/test_single_instance.py",
         "app/test_stored_preferences.py",

@@ -1,0 +1,48 @@
+"""What a Linux desktop wants to know of a program: entries and icons. Writes files only."""
+
+import shutil
+
+from assets.bundle import icns
+from assets.bundle.product import COMMAND, ICONS, NAME, SUMMARY, Layout
+
+_LARGEST_THEME_ICON = 512
+
+
+def desktop_entry(*, is_autostart: bool = False) -> str:
+    """Return the entry of the menu, or the one that starts the program at login.
+
+    ``fullstop`` is found on the path: a link to the bundle's program there makes it work.
+    """
+    fields = {
+        "Type": "Application",
+        "Name": NAME,
+        "Comment": SUMMARY,
+        "Exec": COMMAND,
+        "Icon": COMMAND,
+        "Terminal": "false",
+        "StartupWMClass": COMMAND,
+    }
+    if is_autostart:
+        fields["X-GNOME-Autostart-enabled"] = "true"
+    else:
+        fields["Categories"] = "Development;Utility;"
+        fields["Keywords"] = "chat;language model;server;"
+    lines = [f"{name}={value}" for name, value in fields.items()]
+    return "\n".join(["[Desktop Entry]", *lines]) + "\n"
+
+
+def write_files(layout: Layout) -> None:
+    """Write menu entry, autostart entry and icons into a bundle."""
+    share = layout.resources
+    texts = {
+        f"applications/{COMMAND}.desktop": desktop_entry(),
+        f"autostart/{COMMAND}.desktop": desktop_entry(is_autostart=True),
+    }
+    for name, text in texts.items():
+        (share / name).parent.mkdir(parents=True, exist_ok=True)
+        (share / name).write_text(text, encoding="utf-8")
+    for side in icns.SIDES:
+        if side <= _LARGEST_THEME_ICON:
+            folder = share / "icons" / "hicolor" / f"{side}x{side}" / "apps"
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ICONS / f"{side}.png", folder / f"{COMMAND}.png")
