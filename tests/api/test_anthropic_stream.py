@@ -1,4 +1,3 @@
-import itertools
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,6 +9,7 @@ from api.anthropic.wire import MessageCreateParams
 from api.errors import ApiError, ErrorKind
 from api.events import SseEvent
 from engine.events import Event
+from tests.support.encoding import written
 
 ASK = {"model": "m", "max_tokens": 64, "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -24,8 +24,7 @@ def encoder(**fields: Any) -> MessageEncoder:
 
 
 def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:
-    writer = encoder(**fields)
-    return list(itertools.chain.from_iterable(writer.encode(batch) for batch in batches))
+    return written(encoder(**fields), batches)
 
 
 def test_a_conversation_is_as_its_golden_file_says(scenario: Any, check_golden: Any) -> None:

@@ -1,5 +1,4 @@
 import itertools
-import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,6 +14,7 @@ from api.openai.completions.stream import CompletionEncoder
 from api.openai.completions.wire import CompletionParams
 from engine.events import Event
 from engine.request import GenerationRequest, TraceLevel
+from tests.support.encoding import chunks, written
 
 
 def params(**fields: Any) -> CompletionParams:
@@ -117,12 +117,7 @@ def encoder(**fields: Any) -> CompletionEncoder:
 
 
 def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:
-    writer = encoder(**fields)
-    return list(itertools.chain.from_iterable(writer.encode(batch) for batch in batches))
-
-
-def chunks(events: Iterable[SseEvent]) -> list[dict[str, Any]]:
-    return [json.loads(event.data) for event in events if event.data != "[DONE]"]
+    return written(encoder(**fields), batches)
 
 
 def test_a_conversation_is_as_its_golden_file_says(scenario: Any, check_golden: Any) -> None:

@@ -1,6 +1,5 @@
 """The Ollama dialect: what its requests ask for, and what its lines say."""
 
-import itertools
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,6 +15,7 @@ from engine.chat import Message
 from engine.events import Event
 from engine.request import GenerationRequest
 from tests.api.conftest import LONG
+from tests.support.encoding import written
 
 ASK = {"model": "demo-model", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -40,8 +40,7 @@ def encoder(*, is_chat: bool = True, reports: bool = False) -> AnswerEncoder:
 
 
 def encoded(batches: Iterable[list[Event]], **options: bool) -> list[JsonLine]:
-    writer = encoder(**options)
-    return list(itertools.chain.from_iterable(writer.encode(batch) for batch in batches))
+    return written(encoder(**options), batches)
 
 
 def lines_of(body: bytes) -> list[dict[str, Any]]:

@@ -1,5 +1,4 @@
 import itertools
-import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -8,6 +7,7 @@ from api.openai.chat.stream import ChatEncoder
 from api.openai.chat.wire import ChatCompletionParams
 from api.openai.chunks import AnswerHead
 from engine.events import Event
+from tests.support.encoding import chunks, written
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -20,12 +20,7 @@ def encoder(**fields: Any) -> ChatEncoder:
 
 
 def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:
-    writer = encoder(**fields)
-    return list(itertools.chain.from_iterable(writer.encode(batch) for batch in batches))
-
-
-def chunks(events: Iterable[SseEvent]) -> list[dict[str, Any]]:
-    return [json.loads(event.data) for event in events if event.data != "[DONE]"]
+    return written(encoder(**fields), batches)
 
 
 def test_a_conversation_is_as_its_golden_file_says(scenario: Any, check_golden: Any) -> None:

@@ -1,4 +1,3 @@
-import itertools
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,13 +9,14 @@ from api.openai.responses.output import ResponseHead
 from api.openai.responses.stream import ResponseEncoder
 from api.openai.responses.wire import ResponseParams
 from engine.events import Event
+from tests.support.encoding import written
 
 
 def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:
     body = {"model": "m", "input": "Hi", **fields}
     params = parsed(json_text(body).encode(), ResponseParams)
     writer = ResponseEncoder(ResponseHead("resp_1", 1_795_000_000, "demo-model", params))
-    return list(itertools.chain.from_iterable(writer.encode(batch) for batch in batches))
+    return written(writer, batches)
 
 
 def decoded(events: Iterable[SseEvent]) -> list[dict[str, Any]]:

@@ -12,22 +12,15 @@ from app.options import ChatOptions
 from app.stored_preferences import StoredPreferences
 from app.surroundings import chosen_model, in_tray, only_instance, shown_on_demand, tell
 from engine.service import Engine
+from tests.support.shown import SilentServer
 from ui.main_window import MainWindow
 from ui.theme import Theme
 from ui.viewmodels.preferences import Preferences, PreferencesState
 
 
-class _Server:
-    async def start(self) -> str:
-        return "http://127.0.0.1:4711"
-
-    async def stop(self) -> None:
-        pass
-
-
 @pytest.fixture
 def window(qapp: QApplication) -> Iterator[MainWindow]:
-    made = MainWindow(Engine(), Theme(qapp, "light"), server=_Server())
+    made = MainWindow(Engine(), Theme(qapp, "light"), server=SilentServer())
     yield made
     made.close()
     made.deleteLater()

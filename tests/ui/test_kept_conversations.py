@@ -19,6 +19,7 @@ from pytestqt.qtbot import QtBot
 
 from app.store.store import open_store
 from engine.service import Engine
+from tests.support.shown import Use, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.main_window import MainWindow
 from ui.panels.answer_view import AnswerView
@@ -27,8 +28,6 @@ from ui.viewmodels.conversations import Conversation, StopEntry
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.runs import Run, RunState
 from ui.widgets.reason_line import ReasonLine
-
-Use = Callable[[Callable[[MainWindow], Coroutine[Any, Any, None]]], None]
 
 COUNT = "Count from 1 to 10, one number per line"
 
@@ -40,15 +39,11 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path) -> Use:
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
             store = await open_store(tmp_path / "conversations.db")
-            window = MainWindow(engine, theme, store=store)
-            window.show()
             try:
-                await steps(window)
+                async with shown(MainWindow(engine, theme, store=store)) as window:
+                    await steps(window)
             finally:
-                window.close()
-                await window.finish()
                 await store.close()
-                window.deleteLater()
 
         run(whole())
 

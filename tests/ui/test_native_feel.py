@@ -26,6 +26,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.service import Engine
 from engine.stopping.record import StopKind
+from tests.support.shown import SilentServer, Use, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.main_window import MainWindow
 from ui.panels.shortcuts import ShortcutsDialog, keys_of, plain
@@ -38,16 +39,9 @@ from ui.viewmodels.server_desk import ServerDesk
 
 _COMPOUND = QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit
 _NO_MODIFIER = Qt.KeyboardModifier.NoModifier
-Use = Callable[[Callable[[MainWindow], Coroutine[Any, Any, None]]], None]
 
 
-class _Server:
-    async def start(self) -> str:
-        return "http://127.0.0.1:4711"
-
-    async def stop(self) -> None:
-        pass
-
+class _Server(SilentServer):
     async def replay(self, entry: RequestEntry) -> None:
         pass
 
@@ -79,15 +73,9 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use
 
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            window = made(engine, theme)
-            window.show()
-            window.start()
-            try:
+            async with shown(made(engine, theme), quits=True) as window:
+                window.start()
                 await steps(window)
-            finally:
-                window.quit()
-                await window.finish()
-                window.deleteLater()
 
         run(whole())
 

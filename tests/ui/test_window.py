@@ -21,21 +21,12 @@ from pytestqt.qtbot import QtBot
 
 from engine.service import Engine
 from engine.stopping.record import StopKind
+from tests.support.shown import SilentServer, Use, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.main_window import MainWindow
 from ui.panels.answer_view import AnswerView
 from ui.theme import Theme
 from ui.widgets.reason_line import ReasonLine
-
-Use = Callable[[Callable[[MainWindow], Coroutine[Any, Any, None]]], None]
-
-
-class _Server:
-    async def start(self) -> str:
-        return "http://127.0.0.1:4711"
-
-    async def stop(self) -> None:
-        pass
 
 
 @pytest.fixture
@@ -44,16 +35,11 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use
 
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            window = MainWindow(engine, theme, server=_Server())
+            window = MainWindow(engine, theme, server=SilentServer())
             settings = window.workspace.current.conversation.settings
             window.workspace.change_settings(replace(settings, max_tokens=400))
-            window.show()
-            try:
+            async with shown(window):
                 await steps(window)
-            finally:
-                window.close()
-                await window.finish()
-                window.deleteLater()
 
         run(whole())
 

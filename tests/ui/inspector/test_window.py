@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QLineEdit, QTextEdit
 from app.cli import main
 from engine.request import TraceLevel
 from engine.service import Engine
+from tests.support.shown import shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.inspector.window import InspectorWindow
 from ui.main_window import MainWindow
@@ -32,15 +33,10 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
         async def whole() -> None:
             window = MainWindow(engine, theme)
             window.workspace.traces.level = TraceLevel.FULL
-            window.show()
-            window.show_inspector()
-            assert window.inspector_window is not None
-            try:
+            async with shown(window):
+                window.show_inspector()
+                assert window.inspector_window is not None
                 await steps(window, window.inspector_window)
-            finally:
-                window.close()
-                await window.finish()
-                window.deleteLater()
 
         run(whole())
 

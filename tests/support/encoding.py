@@ -1,0 +1,25 @@
+"""What an encoder of a stream writes for an answer, as tests read it."""
+
+import itertools
+import json
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeVar
+
+from api.events import SseEvent
+from engine.events import Event
+
+Out = TypeVar("Out", covariant=True)
+
+
+class Encoder(Protocol[Out]):
+    def encode(self, batch: list[Event], /) -> Iterable[Out]: ...
+
+
+def written(encoder: Encoder[Out], batches: Iterable[list[Event]]) -> list[Out]:
+    """Return all that an encoder writes for the batches of an answer."""
+    return list(itertools.chain.from_iterable(encoder.encode(batch) for batch in batches))
+
+
+def chunks(events: Iterable[SseEvent]) -> list[dict[str, Any]]:
+    """Return the objects of a stream, without the word that ends it."""
+    return [json.loads(event.data) for event in events if event.data != "[DONE]"]
