@@ -13,6 +13,7 @@ last lines of its output. Nothing here passes or fails.
 import argparse
 import asyncio
 import functools
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -190,6 +191,8 @@ def main() -> int:
         count=count,
     )
     pin(found[-1:])
+    # Servers are in groups of their own: whoever ends the comparison must not leave them behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         comparison = asyncio.run(compare(commands, plan))
     except KeyboardInterrupt:

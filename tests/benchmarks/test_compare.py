@@ -192,6 +192,22 @@ def test_a_server_that_answers_errors_does_not_keep_others_from_their_turn(tmp_p
     assert second.tail == ("never",)
 
 
+def test_a_server_that_never_answers_a_question_is_given_up(tmp_path: Path) -> None:
+    code = """
+        import http.server, sys, time
+
+        class Silent(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                time.sleep(60)
+
+        http.server.test(Silent, port=int(sys.argv[1]), bind="127.0.0.1")
+    """
+    silent = ServerCommand("silent", python(code))
+    [found] = asyncio.run(compare([silent], plan(tmp_path, answer_timeout_s=0.3))).sides
+    assert found.problem == "round 1 of 1: start: no whole answer within 0.3 s"
+    assert not found.has_results
+
+
 def test_a_running_server_tells_its_memory_and_gets_its_environment(tmp_path: Path) -> None:
     code = """
         import http.server, os, sys
