@@ -135,6 +135,8 @@ def _look_beside(program: Path, name: str) -> None:
         if f"lib{name}" in library and not library.startswith("@rpath/"):
             wanted = f"@rpath/{Path(library).name}"
             run(["install_name_tool", "-change", library, wanted, program])
+    # It runs before the app is signed, and no Mac runs what was changed since it was signed.
+    run(["codesign", "--force", "--sign", "-", program])
 
 
 def _modules(lib: Path) -> list[Path]:

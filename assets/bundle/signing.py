@@ -33,7 +33,8 @@ def in_order(app: Path, code: Iterable[Path]) -> list[Path]:
         version = _version_folder(path)
         if version is not None:
             frameworks.add(version)
-        if path != program and (version is None or path.parent != version):
+        main = program if version is None else version / version.parents[1].stem
+        if path != main:
             files.add(path)
     return [*_deepest_first(files), *_deepest_first(frameworks), app]
 

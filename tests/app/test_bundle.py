@@ -2,12 +2,13 @@
 
 import plistlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from app import __version__
-from assets.bundle import icns, licences, linux, mac, packages
+from assets.bundle import icns, interpreter, licences, linux, mac, packages
 from assets.bundle.commands import BuildFailed, run
 from assets.bundle.product import (
     ICONS,
@@ -208,3 +209,28 @@ def test_a_command_that_fails_is_told_with_what_it_said() -> None:
         run(["sh", "-c", "echo no room >&2; exit 3"])
     with pytest.raises(BuildFailed, match="no-such-tool is not installed"):
         run(["no-such-tool", "--now"])
+
+
+def test_a_python_that_is_named_is_taken(tmp_path: Path) -> None:
+    prefix = Path(sys.base_prefix)
+    taken = interpreter.found(prefix, "3.0", tmp_path)
+    assert taken.prefix == prefix
+    assert taken.version == ".".join(map(str, sys.version_info[:2]))
+
+
+def test_of_python_only_what_programs_need_is_copied(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    lib = source / "lib" / "python3.12"
+    for folder in ("json", "test", "idlelib", "site-packages/pip", "config-3.12", "lib-dynload"):
+        (lib / folder).mkdir(parents=True)
+    (lib / "lib-dynload" / "_ssl.so").touch()
+    (lib / "lib-dynload" / "_testcapi.so").touch()
+    (source / "lib" / "libpython3.12.dylib").touch()
+    (source / "lib" / "libpython3.12.a").touch()
+    interpreter.copy(interpreter.Interpreter(source, "3.12", can_move=True), target)
+    found = {path.relative_to(target).as_posix() for path in target.rglob("*")}
+    assert found == {
+        *("bin", "lib", "lib/libpython3.12.dylib", "lib/python3.12", "lib/python3.12/json"),
+        *("lib/python3.12/lib-dynload", "lib/python3.12/lib-dynload/_ssl.so"),
+        "lib/python3.12/site-packages",
+    }

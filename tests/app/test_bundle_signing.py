@@ -79,9 +79,11 @@ def test_the_inside_is_signed_first_then_frameworks_then_the_app(tmp_path: Path)
         inside / "site-packages" / "mlx" / "core.so",
         framework / "QtCore",
         framework / "Helpers" / "helper",
+        framework / "libbeside.dylib",
     ]
     assert signing.in_order(app, code) == [
         framework / "Helpers" / "helper",
+        framework / "libbeside.dylib",
         inside / "site-packages" / "mlx" / "core.so",
         inside / "libpython3.12.dylib",
         framework,
