@@ -77,8 +77,9 @@ def add_serve(commands: Any, run: Command) -> None:
     serve.add_argument(
         "--model",
         type=Path,
-        metavar="PATH",
-        help="folder of an MLX model (default: the demo model that comes with the program)",
+        metavar="MODEL",
+        help="folder of an MLX model, or the name of one that the tools of Hugging Face or LM "
+        "Studio have fetched (default: the demo model that comes with the program)",
     )
     serve.add_argument(
         "--api-key",

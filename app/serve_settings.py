@@ -83,7 +83,7 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOp
     _check(from_words, _COMMAND_LINE)
     settings = ServeSettings.model_validate({**from_file, **from_environment, **from_words})
     return ServeOptions(
-        model=paths.demo_model() if settings.model is None else Path(settings.model).expanduser(),
+        model=paths.demo_model() if settings.model is None else paths.model_folder(settings.model),
         host=settings.host,
         port=settings.port,
         api_key=settings.api_key or None,
