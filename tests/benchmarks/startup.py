@@ -14,7 +14,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
@@ -47,16 +48,26 @@ sys.exit(main([]))
 """
 
 
-def serve_to_first_answer() -> float:
-    """Return the seconds from starting ``serve`` to the end of its first answer."""
-    body = {"model": "any", "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 32}
-    began_s = time.perf_counter()
+@contextmanager
+def serving() -> Iterator[str]:
+    """Start ``serve``, and hand over its address as soon as it says that it listens."""
     server = subprocess.Popen(
         [*PROGRAM, "serve", "--port", "0"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
     )
     assert server.stdout is not None
     try:
-        address = server.stdout.readline().removeprefix("listening on ").strip()
+        yield server.stdout.readline().removeprefix("listening on ").strip()
+    finally:
+        server.terminate()
+        server.wait()
+        server.stdout.close()
+
+
+def serve_to_first_answer() -> float:
+    """Return the seconds from starting ``serve`` to the end of its first answer."""
+    body = {"model": "any", "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 32}
+    began_s = time.perf_counter()
+    with serving() as address:
         request = urllib.request.Request(
             f"{address}/v1/chat/completions",
             json.dumps(body).encode(),
@@ -65,26 +76,13 @@ def serve_to_first_answer() -> float:
         with urllib.request.urlopen(request, timeout=60) as answer:
             answer.read()
         return time.perf_counter() - began_s
-    finally:
-        server.terminate()
-        server.wait()
-        server.stdout.close()
 
 
 def serve_until_ready() -> float:
     """Return the seconds from starting ``serve`` to the line that says it listens."""
     began_s = time.perf_counter()
-    server = subprocess.Popen(
-        [*PROGRAM, "serve", "--port", "0"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
-    )
-    assert server.stdout is not None
-    try:
-        server.stdout.readline()
+    with serving():
         return time.perf_counter() - began_s
-    finally:
-        server.terminate()
-        server.wait()
-        server.stdout.close()
 
 
 def ask() -> float:
