@@ -7,12 +7,12 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from app import paths
 from engine.backend import Backend, Step
 from engine.chat import Message, Tool
 from engine.events import Finished, TextDelta
-from engine.loading import OnLoadProgress
 from engine.request import GenerationRequest, Sampling
 from engine.service import Engine
 from engine.stopping.record import StopKind
@@ -143,26 +143,13 @@ def _with_short_context(folder: Path) -> Path:
     return folder
 
 
-def _load_failing(
-    folder: Path,
-    *,
-    prefill_chunk: int,
-    cache_bytes: int,
-    rows: int,
-    on_progress: OnLoadProgress,
-) -> Backend:
+def _load_failing(folder: Path, **limits: Any) -> Backend:
     """Load a model whose steps fail, as they do where a graphics card gives up."""
     from engine import mlx_backend
 
     def fail() -> Step:
         raise RuntimeError(_FAULT)
 
-    backend = mlx_backend.load(
-        folder,
-        prefill_chunk=prefill_chunk,
-        cache_bytes=cache_bytes,
-        rows=rows,
-        on_progress=on_progress,
-    )
+    backend = mlx_backend.load(folder, **limits)
     backend.step = fail  # type: ignore[method-assign]
     return backend

@@ -23,8 +23,8 @@ _LINUX_TAG = re.compile(r"(manylinux|linux)\w*_(x86_64|aarch64)")
 _ON_A_MAC = ("PySide6-Essentials<6.12",)
 # Qt for languages and tools that the program does not use; ``--self-test`` proves it.
 _NO_QT = re.compile(
-    r"Qml|Quick|Designer|Linguist|Assistant|Help|Labs|Lottie|UiTools|Sql|Test|WaylandCompositor"
-    r"|pyside6qml",
+    r"Qml|Quick|Designer|Linguist|Assistant|Help|Labs|Lottie|UiTools|Sql|Test|Compositor"
+    r"|virtualkeyboard|qpdf",
     re.IGNORECASE,
 )
 _NO_QT_FOLDERS = (
@@ -32,6 +32,7 @@ _NO_QT_FOLDERS = (
     *("Qt/libexec", "Qt/metatypes", "Qt/qml", "Qt/translations"),
     *("Qt/plugins/designer", "Qt/plugins/egldeviceintegrations", "Qt/plugins/generic"),
     *("Qt/plugins/qmllint", "Qt/plugins/qmlls", "Qt/plugins/qmltooling", "Qt/plugins/sqldrivers"),
+    *("Qt/plugins/vectorimageformats", "Qt/plugins/wayland-graphics-integration-server"),
 )
 _QT_TOOLS = ("lrelease", "lupdate", "balsam", "balsamui", "qsb", "svgtoqml")
 
@@ -107,7 +108,7 @@ def leave_out_unused(site_packages: Path) -> None:
     qt = site_packages / "PySide6"
     for name in _NO_QT_FOLDERS:
         shutil.rmtree(qt / name, ignore_errors=True)
-    for path in [*qt.iterdir(), *(qt / "Qt" / "lib").iterdir()]:
+    for path in [*qt.iterdir(), *qt.glob("Qt/lib/*"), *qt.glob("Qt/plugins/*/*")]:
         if path.suffix == ".pyi" or path.name in _QT_TOOLS or _NO_QT.search(path.name):
             _take_out(path)
 

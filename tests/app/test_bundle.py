@@ -159,11 +159,17 @@ def test_unused_parts_of_qt_are_left_out_and_used_ones_stay(tmp_path: Path) -> N
     qt = tmp_path / "PySide6"
     names = ["QtCore.abi3.so", "QtQml.abi3.so", "QtCore.pyi", "lupdate", "Designer.app"]
     libraries = ["libQt6Svg.so.6", "libQt6Quick.so.6", "QtGui.framework", "QtQuick.framework"]
-    for folder in (*names, *(f"Qt/lib/{one}" for one in libraries), "Qt/qml", "Qt/plugins/tls"):
+    for folder in (
+        *names,
+        *(f"Qt/lib/{one}" for one in libraries),
+        "Qt/qml",
+        "Qt/plugins/platforms/libqxcb.so",
+    ):
         (qt / folder).mkdir(parents=True)
     packages.leave_out_unused(tmp_path)
     assert {path.name for path in qt.iterdir()} == {"Qt", "QtCore.abi3.so"}
     assert {path.name for path in (qt / "Qt").iterdir()} == {"lib", "plugins"}
+    assert (qt / "Qt" / "plugins" / "platforms" / "libqxcb.so").exists()
     assert {path.name for path in (qt / "Qt" / "lib").iterdir()} == {
         "libQt6Svg.so.6",
         "QtGui.framework",

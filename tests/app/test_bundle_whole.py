@@ -7,6 +7,7 @@ It takes a minute and the network, so only ``FULLSTOP_TEST_BUNDLE=1`` asks for i
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,18 @@ def test_libraries_that_start_python_find_it(moved: Path, tmp_path: Path) -> Non
     )
     done = run_alone(python.python / "bin" / "python3", tmp_path / "home", "-c", code)
     assert done.stdout.split(maxsplit=1) == ["7", f"{python.python}\n"], done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the Linux loader")
+def test_no_library_of_qt_misses_one_that_was_left_out(moved: Path) -> None:
+    libraries = [*moved.parent.rglob("PySide6/**/*.so"), *moved.parent.rglob("Qt/lib/*.so.*")]
+    assert libraries
+    missing = {
+        f"{library.name}: {line.strip()}"
+        for library in libraries
+        for line in subprocess.run(
+            ["ldd", library], capture_output=True, text=True, check=False
+        ).stdout.splitlines()
+        if "libQt6" in line and "not found" in line
+    }
+    assert missing == set()
