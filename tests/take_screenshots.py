@@ -8,8 +8,9 @@ JetBrains Mono installed the pictures look the same everywhere.
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import qasync
 from PySide6.QtGui import QFont, QFontDatabase
@@ -35,7 +36,7 @@ CONVERSATIONS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
 )
 
 
-class _Server:
+class StillServer:
     """Stands in for the local server: a picture needs no port."""
 
     async def start(self) -> str:
@@ -45,7 +46,8 @@ class _Server:
         pass
 
 
-async def _until(is_so: Callable[[], bool]) -> None:
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something holds."""
     async with asyncio.timeout(60):
         while not is_so():  # noqa: ASYNC110 - what is awaited is the window's look
             await asyncio.sleep(0.02)
@@ -54,13 +56,15 @@ async def _until(is_so: Callable[[], bool]) -> None:
 async def _take(application: QApplication, folder: Path) -> None:
     engine = Engine()
     theme = Theme(application, "light")
-    window = MainWindow(engine, theme, server=_Server(), tools=lambda: ApiTools(engine, lambda: ""))
+    window = MainWindow(
+        engine, theme, server=StillServer(), tools=lambda: ApiTools(engine, lambda: "")
+    )
     window.workspace.traces.level = TraceLevel.FULL
     window.resize(*SIZE)
     window.show()
     window.start(ROOT / "assets" / "demo-model")
-    await _until(lambda: window.workspace.model.stage != "loading")
-    await _save(window, folder / "welcome-light.png")
+    await until(lambda: window.workspace.model.stage != "loading")
+    await save(window, folder / "welcome-light.png")
     for questions in CONVERSATIONS:
         window.workspace.new_conversation()
         current = window.workspace.current
@@ -68,11 +72,11 @@ async def _take(application: QApplication, folder: Path) -> None:
             for stop in stops:
                 current.stops.ensure(stop)
             window.workspace.send(question)
-            await _until(lambda: not window.workspace.current.session.is_running)
+            await until(lambda: not window.workspace.current.session.is_running)
     window.workspace.current.stops.row_changed.emit(1)
     for mode in ("light", "dark"):
         theme.set_mode(mode)
-        await _save(window, folder / f"window-{mode}.png")
+        await save(window, folder / f"window-{mode}.png")
     await _take_inspector(window, folder)
     await _take_probe(window, engine, folder)
     window.close()
@@ -89,7 +93,7 @@ async def _take_inspector(window: MainWindow, folder: Path) -> None:
     for mode in ("dark", "light"):
         window.theme.set_mode(mode)
         inspector.tape.choose(12)
-        await _save(inspector, folder / f"inspector-{mode}.png")
+        await save(inspector, folder / f"inspector-{mode}.png")
 
 
 async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
@@ -101,44 +105,14 @@ async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
     assert probe is not None
     probe.url.setText(address.url)
     probe.start.click()
-    await _until(lambda: probe.probing.stage != "running")
+    await until(lambda: probe.probing.stage != "running")
     probe.url.setText("http://127.0.0.1:8642")
-    await _save(probe, folder / "probe-dark.png")
+    await save(probe, folder / "probe-dark.png")
     server.stop()
 
 
-async def _tour(application: QApplication, folder: Path) -> None:
-    """Take the chat's main states, light and dark."""
-    engine = Engine()
-    theme = Theme(application, "light")
-    window = MainWindow(engine, theme, server=_Server())
-    window.resize(*SIZE)
-    window.show()
-    states: list[tuple[str, Callable[[], object]]] = [
-        ("1-no-model", lambda: None),
-        ("2-ready", lambda: None),
-        ("3-stopped", lambda: window.workspace.send("Count from 1 to 10, one number per line")),
-        ("4-remarks", lambda: window.workspace.current.stops.add_sequence(" 6 ")),
-        ("5-attached", lambda: window.chat.composer.attachments.attach([ROOT / "README.md"])),
-        ("6-refused", lambda: window.chat.composer.attachments.attach([ROOT])),
-        ("7-large-text", lambda: window.preferences.change(text_percent=150)),
-    ]
-    for name, reach in states:
-        if name.startswith("2"):
-            window.start(ROOT / "assets" / "demo-model")
-            await _until(lambda: window.workspace.model.stage == "ready")
-            window.workspace.current.stops.ensure("6")
-        reach()
-        await _until(lambda: not window.workspace.current.session.is_running)
-        for mode in ("light", "dark"):
-            theme.set_mode(mode)
-            await _save(window, folder / f"{name}-{mode}.png")
-    window.close()
-    await window.finish()
-    engine.close()
-
-
-async def _save(window: QWidget, path: Path) -> None:
+async def save(window: QWidget, path: Path) -> None:
+    """Write a window's picture."""
     await asyncio.sleep(0.4)  # let layouts and the stop panel settle
     picture = window.grab()
     if not picture.save(str(path)):
@@ -146,11 +120,8 @@ async def _save(window: QWidget, path: Path) -> None:
     print(path)
 
 
-def main() -> None:
-    """Take all pictures."""
-    words = [word for word in sys.argv[1:] if word != "--tour"]
-    take = _tour if "--tour" in sys.argv else _take
-    folder = Path(words[0]) if words else ROOT / "assets" / "screenshots"
+def take_all(take: Callable[[QApplication, Path], Coroutine[Any, Any, None]], folder: Path) -> None:
+    """Take pictures without a screen, with the fonts of the README's."""
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ.setdefault("QT_SCALE_FACTOR", "2")  # sharp on a doubled screen
@@ -162,6 +133,11 @@ def main() -> None:
     application.setFont(font)
     with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner:
         runner.run(take(application, folder))
+
+
+def main() -> None:
+    """Take all pictures."""
+    take_all(_take, Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "assets" / "screenshots")
 
 
 if __name__ == "__main__":

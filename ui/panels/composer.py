@@ -1,6 +1,7 @@
 """Where a person writes: the text, what goes with it, Send and Stop. Main thread."""
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from engine.verdict import counted
@@ -13,6 +14,8 @@ from ui.widgets.buttons import ChipButton, IconButton
 from ui.widgets.growing_input import GrowingInput
 from ui.widgets.labels import label
 
+_LEFT_PX, _RIGHT_PX = 15, 10
+_SIDES_PX = _LEFT_PX + _RIGHT_PX
 _NEARLY_FULL = 0.8
 _SETTINGS_HINT = "System prompt, temperature and length (Ctrl+Shift+S)"
 
@@ -40,6 +43,8 @@ class Composer(QFrame):
         self._theme = theme
         self._is_running = False
         self._is_ready = False
+        self._counted = ("", "")
+        self._row = QWidget()
         self.input = GrowingInput()
         self.input.setAccessibleName("Message")
         self.thinking = ChipButton(theme, "thinking", "Thinking", is_toggle=True)
@@ -48,6 +53,7 @@ class Composer(QFrame):
         self.stops.setToolTip("The stop sequences of this conversation")
         self.settings = ChipButton(theme, "sliders", "Settings")
         self.settings.setToolTip(_SETTINGS_HINT)
+        self._chips = (self.stops, self.thinking, self.settings)
         self.attach = IconButton(theme, "attach", "Attach text files (Ctrl+Shift+O)")
         self.attachments = AttachmentRow(theme)
         self.meter = label("", "faint", 0.9)
@@ -85,14 +91,19 @@ class Composer(QFrame):
     def show_count(self, count: Count | None) -> None:
         """Say how many tokens the message has and how full the context would be."""
         if count is None:
-            self.meter.clear()
+            self._counted = ("", "")
+            self._fit()
             return
         is_full = count.share > 1
-        self.meter.setText(
-            f"{counted(count.message, 'token')} · {count.share:.0%} of context"
-            if not is_full
-            else "Too long for the context"
+        self._counted = (
+            ("Too long for the context", "Too long")
+            if is_full
+            else (
+                f"{counted(count.message, 'token')} · {count.share:.0%} of context",
+                f"{count.share:.0%}",
+            )
         )
+        self._fit()
         self.meter.setToolTip(
             f"This message has {counted(count.message, 'token')}. With the conversation it is "
             f"{count.prompt:,} of the {count.context:,} tokens that the model can read."
@@ -114,11 +125,13 @@ class Composer(QFrame):
         """Say how many stop sequences count."""
         words = "No stops" if count == 0 else "1 stop" if count == 1 else f"{count} stops"
         self.stops.say(words, f"{words}: show the stop sequences")
+        self._fit()
 
     def show_thinking(self, can_think: bool, is_thinking: bool) -> None:
         """Offer reasoning where the model can."""
         self.thinking.setVisible(can_think)
         self.thinking.setChecked(is_thinking)
+        self._fit()
 
     def show_settings(self, words: str) -> None:
         """Name the settings that differ from the usual; empty where none does."""
@@ -127,24 +140,49 @@ class Composer(QFrame):
         self.settings.setToolTip(words or _SETTINGS_HINT)
 
     def _lay_out(self) -> None:
-        row = QWidget()
+        row = self._row
         buttons = QHBoxLayout(row)
         buttons.setContentsMargins(0, 0, 0, 0)
         buttons.setSpacing(6)
-        for chip in (self.stops, self.thinking, self.settings):
+        for chip in self._chips:
             buttons.addWidget(chip)
         buttons.addWidget(self.attach)
         buttons.addStretch(1)
         buttons.addWidget(self.meter)
         buttons.addWidget(self.action)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(15, 11, 10, 9)
+        layout.setContentsMargins(_LEFT_PX, 11, _RIGHT_PX, 9)
         layout.setSpacing(7)
         layout.addWidget(self.attachments)
         layout.addWidget(self.input)
         layout.addWidget(row)
         QWidget.setTabOrder(self.input, self.action)
         QWidget.setTabOrder(self.action, self.stops)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave words out where there is no room for them."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Shorten the row of buttons to what the field is wide: first the count, then the chips."""
+        chips = [chip for chip in self._chips if not chip.isHidden()]
+        row = self._row.layout()
+        if row is None:
+            return
+        is_compact = bool(chips) and chips[0].text() == ""
+        long, short = self._counted
+        count = self.meter.fontMetrics().horizontalAdvance
+        needed = row.minimumSize().width() - count(self.meter.text())
+        if is_compact:
+            needed += sum(chip.saved_px for chip in chips)
+        room = self.contentsRect().width() - _SIDES_PX
+        wants_compact = needed + count(short) > room
+        if wants_compact:
+            needed -= sum(chip.saved_px for chip in chips)
+        self.meter.setText(long if needed + count(long) <= room else short)
+        for chip in self._chips:
+            chip.set_compact(wants_compact)
 
     def _connect_signals(self) -> None:
         self.input.submitted.connect(self._submit)

@@ -26,7 +26,7 @@ def sentence(text: str) -> str:
     if not text:
         return ""
     first = text if "/" in text.split(" ")[0] else text[:1].upper() + text[1:]
-    return first if first.endswith(".") else f"{first}."
+    return first if first.endswith((".", "?")) else f"{first}."
 
 
 def size(count: float) -> str:

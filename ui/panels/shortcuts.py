@@ -22,7 +22,7 @@ from ui.widgets.labels import label
 class ShortcutsDialog(QDialog):
     """Each menu with those of its actions that have a shortcut."""
 
-    def __init__(self, bar: QMenuBar, parent: QWidget) -> None:
+    def __init__(self, menus: QMenuBar, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle("Keyboard Shortcuts")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -33,7 +33,7 @@ class ShortcutsDialog(QDialog):
         grid.setHorizontalSpacing(36)
         grid.setVerticalSpacing(7)
         grid.setColumnStretch(0, 1)
-        for title, actions in shortcuts_of(bar):
+        for title, actions in shortcuts_of(menus):
             row = grid.rowCount()
             heading = label(title, "title", 1.0, weight=QFont.Weight.DemiBold)
             heading.setContentsMargins(0, 10 if row > 1 else 0, 0, 0)
@@ -58,6 +58,9 @@ class ShortcutsDialog(QDialog):
         layout.setSpacing(14)
         layout.addWidget(area, 1)
         layout.addWidget(buttons)
+        area.setMinimumWidth(
+            holder.sizeHint().width() + area.verticalScrollBar().sizeHint().width()
+        )
         self.resize(430, 560)
 
 

@@ -1,6 +1,6 @@
 """The list of conversations, with the server's switch below. Main thread."""
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -24,6 +24,7 @@ from ui.viewmodels.workspace import Workspace
 from ui.widgets.buttons import IconButton
 from ui.widgets.labels import ElidedLabel, label
 
+_LEAST_PX = 190
 _UNDO_SHOWN_MS = 10_000
 
 Index = QModelIndex | QPersistentModelIndex
@@ -41,7 +42,6 @@ class Sidebar(QFrame):
     def __init__(self, theme: Theme, workspace: Workspace) -> None:
         super().__init__()
         self.setObjectName("sidebar")
-        self.setMinimumWidth(190)
         self._workspace = workspace
         self.list = _ConversationListView()
         self.list.setModel(workspace.conversations)
@@ -83,6 +83,10 @@ class Sidebar(QFrame):
         self._connect_signals()
         self._show_current(workspace.current)
         self._show_search()
+
+    def minimumSizeHint(self) -> QSize:
+        """Return a width in which titles can be told apart, and in which all else fits."""
+        return super().minimumSizeHint().expandedTo(QSize(_LEAST_PX, 0))
 
     def search(self) -> None:
         """Begin to search: show the field and put the caret into it."""

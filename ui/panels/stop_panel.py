@@ -24,6 +24,7 @@ from ui.widgets.buttons import IconButton
 from ui.widgets.labels import label
 
 WIDTH_PX = 366
+_SCROLL_BAR_PX = 12
 
 
 class StopPanel(QDockWidget):
@@ -88,7 +89,7 @@ class StopPanel(QDockWidget):
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setAccessibleName("Stop panel")
         area.setWidget(column)
-        frame = _Sized()
+        frame = _Sized(column)
         frame.setObjectName("stop_panel")
         outer = QVBoxLayout(frame)
         outer.setContentsMargins(0, 0, 0, 0)
@@ -154,7 +155,11 @@ class _TitleBar(QFrame):
 
 
 class _Sized(QFrame):
-    """Content that asks for the panel's usual width."""
+    """Content that asks for the panel's usual width, and for no less than fits."""
+
+    def __init__(self, column: QWidget) -> None:
+        super().__init__()
+        self._column = column
 
     def sizeHint(self) -> QSize:
         """Return the usual width."""
@@ -162,4 +167,4 @@ class _Sized(QFrame):
 
     def minimumSizeHint(self) -> QSize:
         """Return the least useful width."""
-        return QSize(340, 240)
+        return QSize(max(340, self._column.minimumSizeHint().width() + _SCROLL_BAR_PX), 240)

@@ -30,13 +30,13 @@ from ui.viewmodels.stop_list import SCOPE_WORDS, Column, StopListModel
 
 _ROW_PX = 34
 _MOST_ROWS_SHOWN = 7
-_WIDTHS_PX = (
-    (Column.ENABLED, 36),
-    (Column.SCOPE, 26),
-    (Column.TOKENS, 66),
-    (Column.FIRED, 34),
-    (Column.REMARK, 28),
-)
+_WIDTHS_PX = {
+    Column.ENABLED: 36,
+    Column.SCOPE: 26,
+    Column.TOKENS: 66,
+    Column.FIRED: 34,
+    Column.REMARK: 28,
+}
 _EDIT_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2)
 
 Index = QModelIndex | QPersistentModelIndex
@@ -80,9 +80,20 @@ class StopTable(QTableView):
         header = self.horizontalHeader()
         header.setMinimumSectionSize(24)
         header.setSectionResizeMode(Column.SEQUENCE, QHeaderView.ResizeMode.Stretch)
-        for column, width in _WIDTHS_PX:
+        for column in _WIDTHS_PX:
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
-            self.setColumnWidth(column, width)
+        self._fit_columns()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Give larger text more room."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange and self.model() is not None:
+            self._fit_columns()
+
+    def _fit_columns(self) -> None:
+        words = round(self.fontMetrics().horizontalAdvance("88 tokens") * 0.88) + 12
+        for column, width in _WIDTHS_PX.items():
+            self.setColumnWidth(column, max(width, words if column is Column.TOKENS else 0))
 
     def sizeHint(self) -> QSize:
         """Return a height for all rows, up to seven."""

@@ -50,6 +50,8 @@ class ChipButton(QPushButton):
         super().__init__()
         self._theme = theme
         self._name = name
+        self._words = ""
+        self._is_compact = False
         self.say(text, text)
         self.setProperty("kind", "chip")
         self.setCheckable(is_toggle)
@@ -60,8 +62,20 @@ class ChipButton(QPushButton):
 
     def say(self, text: str, accessible_name: str) -> None:
         """Show other words."""
-        self.setText(f"\u2009{text}")  # Qt leaves too little between icon and text
+        self._words = f"\u2009{text}"  # Qt leaves too little between icon and text
+        self.setText("" if self._is_compact else self._words)
         self.setAccessibleName(accessible_name)
+
+    def set_compact(self, is_compact: bool) -> None:
+        """Show the icon alone, where there is no room for words."""
+        if is_compact != self._is_compact:
+            self._is_compact = is_compact
+            self.setText("" if is_compact else self._words)
+
+    @property
+    def saved_px(self) -> int:
+        """How much narrower it is, or would be, as an icon alone."""
+        return self.fontMetrics().horizontalAdvance(self._words)
 
     def _tint(self) -> None:
         colors = self._theme.colors

@@ -27,7 +27,9 @@ def label(
         made.setProperty("role", role)
     made.setWordWrap(is_wrapped)
     if is_wrapped:
-        made.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        made.setSizePolicy(policy)
     rescale(made, scale, weight)
     return made
 

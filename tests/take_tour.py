@@ -1,0 +1,298 @@
+"""Take the tour: every main state of the windows, light and dark, as pictures for the eye.
+
+    python -m tests.take_tour FOLDER
+
+It needs no screen. Models of a download, and those too large for this machine, are sparse files.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.window import server_window
+from engine.request import TraceLevel
+from engine.service import Engine
+from engine.stopping.rules import StopScope
+from tests.support.hub import Hub, hub
+from tests.support.said import finished_run
+from tests.take_screenshots import ROOT, SIZE, save, take_all, until
+from ui.panels.preferences import PreferencesDialog
+from ui.panels.shortcuts import ShortcutsDialog
+from ui.theme import Theme
+from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
+from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.preferences import PreferencesState
+from ui.viewmodels.storing import MemoryConversationStore
+
+DEMO = ROOT / "assets" / "demo-model"
+COUNT = "Count from 1 to 10, one number per line"
+RICH = '''## A table, a sum and some code
+
+| kind | cut | reason |
+| --- | --- | --- |
+| `END` | yes | stop sequence |
+| 256 tokens | no | limit |
+
+The mean of $n$ numbers is $\\frac{1}{n}\\sum_{i=1}^{n} x_i$.
+
+```python
+def stops(text: str, stop: str) -> str:
+    """Return the text before a stop."""
+    return text.partition(stop)[0]  # nothing after it
+```
+
+1. Tokens are not characters.
+2. A stop may span several of them.
+'''
+GIB = 1 << 30
+
+
+def shelf(folder: Path) -> Path:
+    """Make a cache of models that are names and sizes."""
+    wanted = (
+        ("mlx-community/Qwen3-4B-4bit", "qwen3", 4, 2.1, ()),
+        ("mlx-community/Llama-3.3-70B-Instruct-8bit", "llama", 8, 70.0, ()),
+        ("mlx-community/gpt-oss-20b-MXFP4", "gpt_oss", 4, 5.0, ("model-00002-of-00002",)),
+    )
+    for name, kind, bits, size, missing in wanted:
+        made = folder / f"models--{name.replace('/', '--')}" / "snapshots" / ("a" * 40)
+        made.mkdir(parents=True)
+        config = {"model_type": kind, "max_position_embeddings": 40_960, "num_hidden_layers": 36}
+        config |= {"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128}
+        config |= {"quantization": {"bits": bits}}  # type: ignore[dict-item]
+        (made / "config.json").write_text(json.dumps(config))
+        (made / "tokenizer.json").write_text("{}")
+        with (made / "model.safetensors").open("wb") as file:
+            file.truncate(int(size * GIB))
+        if missing:
+            names = [*(f"{one}.safetensors" for one in missing), "model.safetensors"]
+            index = {"weight_map": dict(enumerate(names))}
+            (made / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+class Tour:
+    """Walks a window through its states."""
+
+    def __init__(self, application: QApplication, folder: Path, site: Hub) -> None:
+        self.folder = folder
+        self.engine = Engine()
+        self.theme = Theme(application, "light")
+        self.preferences = PreferencesState()
+        self.window = server_window(
+            self.engine,
+            self.theme,
+            MemoryConversationStore(),
+            self.preferences,
+            asyncio.get_running_loop(),
+        )
+        self.window.resize(*SIZE)
+        self.window.workspace.traces.level = TraceLevel.FULL
+        self._site = site
+        self._number = 0
+
+    async def show(self, name: str, shown: QWidget | None = None) -> None:
+        """Take a state's two pictures."""
+        self._number += 1
+        for mode in ("light", "dark"):
+            self.theme.set_mode(mode)
+            await save(shown or self.window, self.folder / f"{self._number:02}-{name}-{mode}.png")
+
+    async def ask(self, question: str, *stops: str, **settings: object) -> None:
+        """Ask in a conversation of its own and wait for the end."""
+        self.begin(*stops, **settings)
+        self.window.workspace.send(question)
+        await until(lambda: not self.window.workspace.current.session.is_running)
+
+    def begin(self, *stops: str, **settings: object) -> None:
+        """Open a new conversation."""
+        workspace = self.window.workspace
+        workspace.new_conversation()
+        workspace.change_settings(ConversationSettings(**settings))  # type: ignore[arg-type]
+        workspace.current.stops.replace_all([StopEntry(stop) for stop in stops], "set")
+
+    async def chat(self) -> None:
+        """The chat, from the first start to every kind of end."""
+        window, workspace = self.window, self.window.workspace
+        window.show()
+        await self.show("no-model")
+        window.start(DEMO)
+        await until(lambda: workspace.model.stage == "ready")
+        await self.show("welcome")
+        await self.ask(COUNT, "6")
+        await self.show("stop-sequence")
+        await self.ask(COUNT)
+        await self.show("ended-by-itself")
+        await self.ask(COUNT, max_tokens=7)
+        await self.show("token-limit")
+        await self.ask("Count from 1 to 5", is_thinking=True)
+        await self.show("thinking")
+        self.begin()
+        workspace.send("Count from 1 to 300, one number per line")
+        await until(lambda: len(workspace.current.conversation.messages[-1].text) > 60)
+        workspace.cancel()
+        await until(lambda: not workspace.current.session.is_running)
+        await self.show("cancelled")
+        said = [
+            ChatMessage("user", "Show me what you can write"),
+            ChatMessage("assistant", run=finished_run(RICH, thinking="")),
+        ]
+        workspace.take_in(Conversation("Rich text", said))
+        await self.show("rich-text-and-tools")
+
+    async def panel(self) -> None:
+        """Stop list, remarks, attachments, refusals, sizes."""
+        window, workspace = self.window, self.window.workspace
+        self.begin()
+        entries = [
+            StopEntry("6"),
+            StopEntry(" 6 "),
+            StopEntry("\\n\\nUser:"),
+            StopEntry("\n\nUser:", scope=StopScope.TEXT_AND_THINKING),
+            StopEntry("old", is_enabled=False),
+        ]
+        workspace.current.stops.replace_all(entries, "set")
+        workspace.send(COUNT)
+        await until(lambda: not workspace.current.session.is_running)
+        window.stop_panel.editor.table.selectRow(2)
+        await self.show("stop-list-with-remarks")
+        window.chat.composer.attachments.attach([ROOT / "README.md"])
+        await self.show("attachment")
+        window.chat.composer.attachments.attach([ROOT])
+        await self.show("attachment-refused")
+        self.preferences.change(text_percent=150)
+        await self.show("large-text")
+        self.preferences.change(text_percent=100, has_high_contrast=True)
+        await self.show("high-contrast")
+        self.preferences.change(has_high_contrast=False)
+        window.resize(760, 620)
+        await self.show("small-window")
+        window.resize(*SIZE)
+
+    async def inspector(self) -> None:
+        """The inspector's tabs."""
+        await self.ask(COUNT, "6", "12")
+        window = self.window
+        window.show_inspector()
+        inspector = window.inspector_window
+        assert inspector is not None
+        await asyncio.sleep(0.4)
+        inspector.tape.choose(9)
+        tabs = inspector.tabs
+        for index in range(tabs.count()):
+            tabs.setCurrentIndex(index)
+            name = tabs.tabText(index).replace("&", "").lower().replace(" ", "-")
+            await self.show(f"inspector-{name}", inspector)
+        window.show_capture()
+        assert window.capture_window is not None
+        await self.show("captured-answer", window.capture_window)
+
+    async def models(self) -> None:
+        """The window of models with a download that runs and one that was refused."""
+        self._site.piece_s = 0.05
+        self.window.show_models()
+        models, shelf = self.window.models_window, self.window.shelf
+        assert models is not None
+        assert shelf is not None
+        await until(lambda: bool(models.cards))
+        await self.show("models", models)
+        shelf.downloads.start("makers/gated")
+        shelf.downloads.start("makers/demo-model")
+        await until(lambda: shelf.downloads.items[0].progress.done_bytes > 400_000)
+        await self.show("models-downloading", models)
+        shelf.downloads.cancel_all()
+        large = next(card for card in models.cards if "70B" in card.model.found.name)
+        assert large.button is not None
+        large.button.click()
+        await self.show("models-too-large", models)
+
+    async def failed_model(self) -> None:
+        """A model that cannot be loaded."""
+        with tempfile.TemporaryDirectory() as name:
+            self.window.workspace.load_model(Path(name))
+            await until(lambda: self.window.workspace.model.stage == "failed")
+            await self.show("model-failed")
+            assert self.window.models_window is not None
+            await self.show("models-failed", self.window.models_window)
+        self.window.workspace.load_model(DEMO)
+        await until(lambda: self.window.workspace.model.stage == "ready")
+
+    async def server(self) -> None:
+        """The server's window with requests of another program."""
+        switch = self.window.workspace.server
+        assert switch is not None
+        switch.turn(True)
+        await until(lambda: switch.stage == "on")
+        for path, field in (("/v1/messages", "stop_sequences"), ("/v1/chat/completions", "stop")):
+            body = {"model": "any", "max_tokens": 40, field: ["6"]}
+            body["messages"] = [{"role": "user", "content": COUNT}]
+            await asyncio.to_thread(_post, f"{switch.url}{path}", body)
+        self.window.show_server()
+        shown = self.window.server_window
+        assert shown is not None
+        await asyncio.sleep(0.5)
+        shown.log.view.selectRow(0)
+        await self.show("server", shown)
+
+    async def dialogs(self) -> None:
+        """Preferences and shortcuts."""
+        for name, dialog in (
+            ("preferences", PreferencesDialog(self.theme, self.preferences, self.window)),
+            ("shortcuts", ShortcutsDialog(self.window.menuBar(), self.window)),
+        ):
+            dialog.show()
+            await self.show(name, dialog)
+            dialog.close()
+
+    async def end(self) -> None:
+        """Close everything."""
+        self.window.quit()
+        await self.window.finish()
+        await self.engine.aclose()
+
+
+def _post(url: str, body: dict[str, object]) -> None:
+    request = urllib.request.Request(
+        url, json.dumps(body).encode(), {"content-type": "application/json"}
+    )
+    urllib.request.urlopen(request, timeout=30).read()
+
+
+async def _take(application: QApplication, folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as name, hub() as site:
+        os.environ["HF_ENDPOINT"] = site.url
+        os.environ["HF_HUB_CACHE"] = str(shelf(Path(name) / "hub"))
+        os.environ["FULLSTOP_CONFIG_DIR"] = name
+        site.add_folder("makers/demo-model", DEMO)
+        site.gated.add("makers/gated")
+        tour = Tour(application, folder, site)
+        steps: list[Callable[[], Awaitable[None]]] = [
+            tour.chat,
+            tour.panel,
+            tour.inspector,
+            tour.models,
+            tour.failed_model,
+            tour.server,
+            tour.dialogs,
+        ]
+        for step in steps:
+            await step()
+        await tour.end()
+
+
+def main() -> None:
+    """Take the tour."""
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python -m tests.take_tour FOLDER")
+    take_all(_take, Path(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()
