@@ -1,11 +1,12 @@
 """``fullstop serve`` as several processes that ``mlx.launch`` started: who leads, who follows.
 
 Rank 0 is the server, with an engine whose model is divided; the others only follow. Must not
-import Qt, nor MLX on the main thread of rank 0.
+import Qt. Main thread.
 """
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -18,10 +19,12 @@ from app.composition import open_engine, quieten_libraries
 from app.exits import CommandError
 from engine.distributed.following import follow
 from engine.distributed.leading import Leader
-from engine.distributed.world import World, launched
+from engine.distributed.world import Meeting, World, launched
 from engine.errors import EngineError
 from engine.scheduler import Limits
 from engine.service import Engine
+
+_log = logging.getLogger(__name__)
 
 
 def world_of_this_process() -> World | None:
@@ -36,27 +39,47 @@ def world_of_this_process() -> World | None:
         raise CommandError(str(error)) from error
 
 
+def meet(world: World) -> Meeting:
+    """Wait for the other processes; signals end this one meanwhile.
+
+    Raises:
+        CommandError: They cannot be reached.
+    """
+    from engine.distributed import dividing  # imports MLX
+
+    others = (world.name_of(rank) for rank in range(world.size) if rank != world.rank)
+    _log.info("waiting for %s", ", ".join(others))
+    # MLX waits without letting Python handle anything.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return dividing.meet(world)
+    except EngineError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @contextlib.asynccontextmanager
 async def open_engine_of(
-    world: World | None, limits: Limits
+    meeting: Meeting | None, limits: Limits
 ) -> AsyncIterator[tuple[Engine, "asyncio.Future[str]"]]:
-    """Yield an engine without a model, divided among the world if there is one.
+    """Yield an engine without a model, for all processes of a meeting if there is one.
 
     With it comes what will be the reason, once the other processes cannot be counted on any more
     and every request has been ended for it; alone, that never happens.
     """
-    if world is None:
+    if meeting is None:
         async with open_engine(limits) as engine:
             yield engine, asyncio.get_running_loop().create_future()
         return
-    lead = _Lead(world)
+    lead = _Lead(meeting)
     try:
         async with open_engine(limits, lead.loader) as engine:
             lead.engine = engine
             try:
                 yield engine, lead.lost
             finally:
-                if engine.status.state == "loading":  # perhaps it waits for others for ever
+                if engine.status.state == "loading":  # it may wait for the others for long
                     await asyncio.to_thread(engine.give_up, "ended while it loaded", 0)
     finally:
         lead.loader.end()
@@ -65,11 +88,11 @@ async def open_engine_of(
 class _Lead:
     """Rank 0's hold on the other processes. Made on the loop that serves."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, meeting: Meeting) -> None:
         self._loop = asyncio.get_running_loop()
         self.engine: Engine | None = None
         self.lost: asyncio.Future[str] = self._loop.create_future()
-        self.loader = Leader(world, self._on_lost)
+        self.loader = Leader(meeting, self._on_lost)
 
     def _on_lost(self, why: str) -> None:
         # Perhaps on the engine's own thread, which may wait for the lost one.
@@ -92,11 +115,12 @@ def follow_rank_0(world: World) -> int:
     Raises:
         CommandError: Rank 0 cannot be reached, or this process could not do its part.
     """
+    quieten_libraries()
+    meeting = meet(world)
     # Ctrl-C reaches all processes of a terminal; rank 0 takes it and lets this one end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    quieten_libraries()
     try:
-        follow(world, lambda why: leave(f"rank {world.rank} ends: {why}"))
+        follow(meeting, lambda why: leave(f"rank {world.rank} ends: {why}"))
     except EngineError as error:
         raise CommandError(f"rank {world.rank}: {error}") from error
     return exits.OK

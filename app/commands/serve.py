@@ -16,7 +16,7 @@ from app import exits, logs, ranks
 from app.composition import load
 from app.exits import CommandError
 from app.options import ServeLimits, ServeOptions
-from engine.distributed.world import World
+from engine.distributed.world import Meeting
 from engine.scheduler import Limits
 
 _OPTIONS = {
@@ -32,9 +32,9 @@ def run(options: ServeOptions) -> int:
     Raises:
         CommandError: An option will not do, the port is taken, or the model will not load.
     """
+    logs.to_standard_error(options.is_verbose)
     world = ranks.world_of_this_process()
     if world is not None and world.rank > 0:
-        logs.to_standard_error(options.is_verbose)
         return ranks.follow_rank_0(world)
     try:
         config = ServerConfig(
@@ -50,21 +50,23 @@ def run(options: ServeOptions) -> int:
         option = _OPTIONS.get(error.setting, f"--{error.setting}")
         reason = str(error).removeprefix(f"{error.setting}: ")
         raise CommandError(f"{option}: {reason}", exits.USAGE) from error
-    logs.to_standard_error(options.is_verbose)
-    why_lost = asyncio.run(_serve(options, config, world))
-    if world is not None:
+    meeting = None if world is None else ranks.meet(world)
+    why_lost = asyncio.run(_serve(options, config, meeting))
+    if meeting is not None:
         ranks.leave(why_lost)
     return exits.OK
 
 
-async def _serve(options: ServeOptions, config: ServerConfig, world: World | None) -> str | None:
+async def _serve(
+    options: ServeOptions, config: ServerConfig, meeting: Meeting | None
+) -> str | None:
     """Serve until told to end; return why it cannot go on if that is what ended it."""
     is_told_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, is_told_to_end.set)
     limits = Limits(**_given(options.limits, Limits))
-    async with ranks.open_engine_of(world, limits) as (engine, lost):
+    async with ranks.open_engine_of(meeting, limits) as (engine, lost):
         ending = asyncio.create_task(is_told_to_end.wait())
         loading = asyncio.create_task(load(engine, options.model))
         server = ApiServer(engine, config)

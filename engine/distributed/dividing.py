@@ -11,15 +11,15 @@ from typing import Any
 import mlx.core as mx
 
 from engine.distributed.messages import PROTOCOL
-from engine.distributed.world import BadLaunch, World
+from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import ModelLoadFailed
 
 _ROOM_BYTES = 2048
 _HEADS = ("num_attention_heads", "num_key_value_heads")
 
 
-def open_group(world: World) -> Any:
-    """Meet the other processes, waiting for them.
+def meet(world: World) -> Meeting:
+    """Meet the other processes, waiting for them; meanwhile no other thread of Python runs.
 
     Raises:
         BadLaunch: MLX cannot reach them.
@@ -30,7 +30,7 @@ def open_group(world: World) -> Any:
         raise BadLaunch(f"MLX cannot reach the other processes: {error}") from error
     if (group.rank(), group.size()) != (world.rank, world.size):
         raise BadLaunch("MLX and the launcher do not agree on the number of processes")
-    return group
+    return Meeting(world, group)
 
 
 def versions() -> str:

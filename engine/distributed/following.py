@@ -28,7 +28,7 @@ from engine.distributed.messages import (
     Pulse,
     Step,
 )
-from engine.distributed.world import BadLaunch, World
+from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import EngineError, ModelLoadFailed
 from engine.models import check_folder
 
@@ -39,11 +39,11 @@ class FollowerFailed(EngineError):
     """An order could not be carried out by this process; the message says why."""
 
 
-def follow(world: World, on_lost: Callable[[str], object]) -> None:
+def follow(meeting: Meeting, on_lost: Callable[[str], object]) -> None:
     """Serve rank 0 until it ends; returns when it has said so.
 
     Args:
-        world: This process, not rank 0, and its peers.
+        meeting: This process, not rank 0, and its peers.
         on_lost: Called on another thread when rank 0 is lost; has to end the process, because this
             thread may wait for it for ever.
 
@@ -53,7 +53,7 @@ def follow(world: World, on_lost: Callable[[str], object]) -> None:
     """
     from engine.distributed import dividing
 
-    group = dividing.open_group(world)
+    world, group = meeting.world, meeting.group
     invitation = json.loads(dividing.shared(group, b""))
     link = Link(_connected(world, invitation["hosts"], invitation["port"]))
     link.send(Hello(world.rank, invitation["secret"], dividing.versions()))

@@ -6,13 +6,12 @@ A loader for ``engine.service.Engine``. It belongs to the engine thread, but for
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from engine.backend import Backend
 from engine.distributed.copies import mark_of, portable
 from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, Load
-from engine.distributed.world import World
+from engine.distributed.world import Meeting
 from engine.errors import ModelLoadFailed
 from engine.loading import LoadProgress, OnLoadProgress
 from engine.models import check_folder
@@ -24,15 +23,15 @@ class Leader:
     """Loads models on all processes of a world. See ``engine.backend.Loader``.
 
     Args:
-        world: This process, rank 0, and its peers.
+        meeting: This process, rank 0, and its peers.
         on_lost: Told once, with the reason, when the others cannot be counted on any more; on any
             thread.
     """
 
-    def __init__(self, world: World, on_lost: Callable[[str], None]) -> None:
-        self._world = world
+    def __init__(self, meeting: Meeting, on_lost: Callable[[str], None]) -> None:
+        self._world = meeting.world
+        self._group = meeting.group
         self._on_lost = on_lost
-        self._group: Any = None
         self._followers: Followers | None = None
 
     def __call__(
@@ -49,7 +48,7 @@ class Leader:
         from engine import mlx_backend  # as for one process, only this thread waits for it
         from engine.distributed import batches, dividing
 
-        followers = self._followers or self._met()
+        followers = self._followers or self._gathered()
         folder = folder.resolve()
         check_folder(folder)
         followers.announce(Load(portable(folder), mark_of(folder), prefill_chunk, rows))
@@ -77,13 +76,10 @@ class Leader:
             _log.info("%s holds %d bytes of the weights", name, reply.weights_bytes)
         return backend
 
-    def _met(self) -> Followers:
+    def _gathered(self) -> Followers:
         """Return the followers, all of them connected."""
         from engine.distributed import dividing
 
-        others = [self._world.name_of(rank) for rank in range(1, self._world.size)]
-        _log.info("waiting for %s", ", ".join(others))
-        self._group = dividing.open_group(self._world)
         followers = Followers(self._world, dividing.versions(), self._on_lost)
         self._followers = followers
         dividing.shared(self._group, followers.invitation())

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.errors import EngineError
 
@@ -38,6 +39,19 @@ class World:
         """Return what to call a process in messages."""
         host = self.hosts[rank]
         return f"rank {rank} ({host})" if host else f"rank {rank}"
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """The processes of a world, once they have found each other.
+
+    Attributes:
+        world: Who they are.
+        group: MLX's handle of their connections.
+    """
+
+    world: World
+    group: Any
 
 
 def launched(environment: Mapping[str, str]) -> World | None:
