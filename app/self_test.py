@@ -48,10 +48,12 @@ class SelfTest:
 
     Attributes:
         failures: Names of the checks that failed.
+        is_stuck: Whether one did not come to an end, so that waiting for the engine may not either.
     """
 
     def __init__(self) -> None:
         self.failures: list[str] = []
+        self.is_stuck = False
 
     async def check(self, name: str, work: Callable[[], Awaitable[str]]) -> bool:
         """Run one check, print what came of it and return whether it did not fail."""
@@ -60,6 +62,7 @@ class SelfTest:
         except CheckLeftOut as why:
             self._say("left out", name, str(why))
         except TimeoutError:
+            self.is_stuck = True
             self._say("failed", name, f"no result within {_CHECK_LIMIT_S:.0f} seconds")
         except Exception as error:
             self._say("failed", name, _in_a_line(str(error)) or type(error).__name__)
@@ -107,7 +110,8 @@ def _run_checks(test: SelfTest, scratch: Path) -> None:
         else:
             asyncio.run(test.check("window", lambda: _left_out(problem)))
     finally:
-        engine.close()
+        if not test.is_stuck:
+            engine.close()
 
 
 async def _engine_checks(test: SelfTest, engine: Engine, scratch: Path) -> bool:

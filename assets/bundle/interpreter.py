@@ -44,12 +44,10 @@ class Interpreter:
     Attributes:
         prefix: The folder that has its ``bin`` and ``lib``.
         version: As ``3.12``.
-        can_move: Whether it was made to be moved.
     """
 
     prefix: Path
     version: str
-    can_move: bool
 
 
 def found(given: Path | None, version: str, scratch: Path) -> Interpreter:
@@ -64,7 +62,7 @@ def found(given: Path | None, version: str, scratch: Path) -> Interpreter:
         BuildFailed: There is none.
     """
     if given is not None:
-        return Interpreter(given, _version_of(given), can_move=True)
+        return Interpreter(given, _version_of(given))
     uv = shutil.which("uv")
     problem = "uv is not installed"
     if uv is not None:
@@ -73,7 +71,7 @@ def found(given: Path | None, version: str, scratch: Path) -> Interpreter:
             (prefix,) = {
                 path.resolve().parents[1] for path in scratch.glob("cpython-*/bin/python3")
             }
-            return Interpreter(prefix, version, can_move=True)
+            return Interpreter(prefix, version)
         except BuildFailed as failed:
             problem = str(failed).splitlines()[-1]
     if sys.platform != "linux":
@@ -83,7 +81,7 @@ def found(given: Path | None, version: str, scratch: Path) -> Interpreter:
         )
     prefix = Path(sys.base_prefix)
     print(f"no python-build-standalone ({problem}): taking {prefix}")
-    return Interpreter(prefix, _version_of(prefix), can_move=False)
+    return Interpreter(prefix, _version_of(prefix))
 
 
 def copy(interpreter: Interpreter, target: Path) -> None:
@@ -99,7 +97,8 @@ def copy(interpreter: Interpreter, target: Path) -> None:
     for library in (interpreter.prefix / "lib").glob(f"libpython{interpreter.version}.*"):
         if library.suffix != ".a" and not library.is_symlink():
             shutil.copy2(library, target / "lib" / library.name)
-    if not interpreter.can_move:
+    if sys.platform == "linux":
+        # Of a Python that was made to be moved neither finds anything to do.
         _bring_libraries(target / "lib", interpreter.prefix / "lib")
         _look_in_bundle(target / "lib", interpreter.prefix / "lib")
 

@@ -9,6 +9,7 @@ import pytest
 
 from app import __version__
 from assets.bundle import icns, interpreter, licences, linux, mac, packages
+from assets.bundle.build import build
 from assets.bundle.commands import BuildFailed, run
 from assets.bundle.product import (
     ICONS,
@@ -16,9 +17,11 @@ from assets.bundle.product import (
     LICENCE_TEXTS,
     RUN_SUFFIX,
     RUN_TYPE,
+    layout_here,
     linux_layout,
     mac_layout,
 )
+from assets.bundle.signing import AD_HOC
 
 
 def package(site_packages: Path, name: str, metadata: str, **texts: str) -> Path:
@@ -224,7 +227,29 @@ def test_a_python_that_is_named_is_taken(tmp_path: Path) -> None:
     assert taken.version == ".".join(map(str, sys.version_info[:2]))
 
 
-def test_of_python_only_what_programs_need_is_copied(tmp_path: Path) -> None:
+def test_without_a_python_that_can_be_moved_a_mac_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    with pytest.raises(BuildFailed, match=r"uv is not installed(.|\n)*pip install uv"):
+        interpreter.found(None, "3.12", tmp_path)
+
+
+def test_a_build_that_fails_leaves_the_earlier_bundle_as_it_was(tmp_path: Path) -> None:
+    earlier = layout_here(tmp_path).program
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text("works")
+    with pytest.raises(BuildFailed, match="no-python"):
+        build(tmp_path, tmp_path / "no-python", AD_HOC)
+    assert earlier.read_text() == "works"
+    assert [path.name for path in tmp_path.iterdir()] == [layout_here(tmp_path).root.name]
+
+
+def test_of_python_only_what_programs_need_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")  # whose libraries need nothing beside them
     source, target = tmp_path / "source", tmp_path / "target"
     lib = source / "lib" / "python3.12"
     for folder in ("json", "test", "idlelib", "site-packages/pip", "config-3.12", "lib-dynload"):
@@ -233,7 +258,7 @@ def test_of_python_only_what_programs_need_is_copied(tmp_path: Path) -> None:
     (lib / "lib-dynload" / "_testcapi.so").touch()
     (source / "lib" / "libpython3.12.dylib").touch()
     (source / "lib" / "libpython3.12.a").touch()
-    interpreter.copy(interpreter.Interpreter(source, "3.12", can_move=True), target)
+    interpreter.copy(interpreter.Interpreter(source, "3.12"), target)
     found = {path.relative_to(target).as_posix() for path in target.rglob("*")}
     assert found == {
         *("bin", "lib", "lib/libpython3.12.dylib", "lib/python3.12", "lib/python3.12/json"),

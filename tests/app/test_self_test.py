@@ -3,8 +3,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from app.cli import main
 from app.self_test import CheckLeftOut, SelfTest
 from app.self_test_answers import COUNT, COUNTED, STOP, stop_checks
 from app.self_test_client import chat_problem, messages_problem
+from engine import mlx_backend
 from engine.service import Engine
 from engine.stopping.record import StopKind
 from tests.conftest import QT_PROBLEM, ROOT
@@ -99,6 +102,24 @@ def test_a_damaged_demo_model_fails_the_test_by_name(
     assert "failed    demo model" in told.out
     assert told.err == "failed: demo model\n"
     assert os.environ["QT_QPA_PLATFORM"] == "as-it-was", "the surroundings are put back"
+
+
+def test_what_never_comes_to_an_end_fails_and_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_over = threading.Event()
+
+    def stuck(*_: Any, **__: Any) -> None:
+        is_over.wait(30)
+        raise RuntimeError("too late")
+
+    monkeypatch.setattr(mlx_backend, "load", stuck)
+    monkeypatch.setattr("app.self_test._CHECK_LIMIT_S", 0.2)
+    try:
+        assert main(["--self-test"]) == 1
+    finally:
+        is_over.set()
+    assert re.search("failed    demo model +no result within", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("words", [["--model", "x"], ["ask", "hello"]])
