@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,13 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The program of a bundle that was moved after it was built."""
     built = build(tmp_path_factory.mktemp("built"), None, AD_HOC)
     elsewhere = layout_here(tmp_path_factory.mktemp("some where else"))
     shutil.move(built.root, elsewhere.root)
-    return elsewhere.program
+    yield elsewhere.program
+    shutil.rmtree(elsewhere.root)  # pytest would keep half a gigabyte of each run
 
 
 def run_alone(program: Path, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
