@@ -1,0 +1,190 @@
+"""Two processes that ``mlx.launch`` starts are one server: it answers as a single one does."""
+
+import http.client
+import json
+import signal
+import socket
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.captures.values import WireDialect
+from tests.e2e.conftest import COUNT, ROWS, without_display
+from tests.support.ranks import (
+    Case,
+    LaunchedServer,
+    answer,
+    answers,
+    cases,
+    essence,
+    rank_settings,
+)
+
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture(scope="module")
+def launched() -> Iterator[LaunchedServer]:
+    """Two processes under MLX's own launcher; they must end without complaint."""
+    server = LaunchedServer(2, "--verbose", environment=without_display())
+    try:
+        server.wait_until_ready()
+        yield server
+    finally:
+        code = server.end()
+    assert code == 0
+    said = [line for line in server.lines if "INFO" not in line and "listening" not in line]
+    assert said == []
+
+
+@pytest.fixture(scope="module")
+def divided(launched: LaunchedServer) -> str:
+    """The address of the two."""
+    return launched.wait_until_ready()
+
+
+def chat(name: str, content: str = COUNT, **more: Any) -> Case:
+    turns = [{"role": "user", "content": content}]
+    body = {"model": "any", "messages": turns, "enable_thinking": False, "max_tokens": 24, **more}
+    return Case(name, WireDialect.CHAT, CHAT, body)
+
+
+def test_each_process_holds_its_part_of_the_weights_only(
+    launched: LaunchedServer, demo_model_path: Path
+) -> None:
+    whole = (demo_model_path / "model.safetensors").stat().st_size
+    [line] = [line for line in launched.lines if "of the weights" in line]
+    part = int(line.split(" holds ")[1].split()[0])
+    assert "rank 1 (127.0.0.1)" in line
+    assert 0.4 * whole < part < 0.6 * whole
+
+
+def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
+    divided: str, address: str
+) -> None:
+    # A stop within a token, one across tokens, EOS, and a limit.
+    rows = {name: ROWS[name] for name in ("word", "newline", "never", "limit")}
+    asked = [
+        case
+        for name, row in rows.items()
+        for case in cases(name, row.prompt, row.stop, row.max_tokens)
+    ]
+    together = answers(divided, asked, at_once=len(asked))
+    assert together == answers(address, asked, at_once=len(asked))
+    # What a row of the acceptance table says is the truth, not only what one process says.
+    for name, row in rows.items():
+        for dialect in ("messages", "chat", "ollama"):
+            for way in ("whole", "streamed"):
+                assert together[f"{name} {dialect} {way}"].text == row.text
+    assert {one.error for one in together.values()} == {None}
+
+
+def test_draws_constraints_and_penalties_are_decided_once_for_both(
+    divided: str, address: str
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "is_even": {"type": "boolean"}},
+        "required": ["n", "is_even"],
+        "additionalProperties": False,
+    }
+    form = {"type": "json_schema", "json_schema": {"name": "number", "schema": schema}}
+    asked = [
+        *(chat(f"seed {seed}", temperature=0.8, seed=seed) for seed in range(6)),
+        chat("form", "Is 4 even?", response_format=form, temperature=0),
+        chat("bias", logit_bias={"2": -100}, temperature=0),
+        chat("penalty", frequency_penalty=1.0, temperature=0),
+        chat("greedy", temperature=0),
+    ]
+    together = answers(divided, asked, at_once=10)
+    assert together == answers(address, asked, at_once=10)
+    assert set(json.loads(together["form"].text)) == {"n", "is_even"}
+    # Without a seed nothing can be compared, but both must go on together.
+    unseeded = [chat(f"unseeded {n}", temperature=1.0, top_p=0.9) for n in range(6)]
+    assert {one.error for one in answers(divided, unseeded, at_once=6).values()} == {None}
+    assert essence(answer(divided, asked[-1])) == together["greedy"]
+
+
+def test_a_second_turn_finds_its_prompt_cached_on_both(divided: str) -> None:
+    first = chat("first", temperature=0)
+    said = answer(divided, first)
+    assert said.text.endswith("10")
+    turns = [
+        *first.body["messages"],
+        {"role": "assistant", "content": said.text},
+        {"role": "user", "content": "Repeat exactly: A B C"},
+    ]
+    second = answer(
+        divided, Case("second", WireDialect.CHAT, CHAT, first.body | {"messages": turns})
+    )
+    assert second.text == "A B C"
+    assert second.usage is not None
+    assert (second.usage.cached_tokens or 0) >= 35
+
+
+def test_a_client_that_hangs_up_and_a_bad_request_leave_both_in_step(divided: str) -> None:
+    endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
+    connection = http.client.HTTPConnection(divided.removeprefix("http://"), timeout=20)
+    connection.request("POST", CHAT, json.dumps(endless.body), {"content-type": "application/json"})
+    assert connection.getresponse().readline()
+    assert connection.sock is not None
+    connection.sock.shutdown(socket.SHUT_RDWR)
+    connection.close()
+    refused = answer(divided, chat("bad", stop_token_ids=[10**6]))
+    assert refused.error is not None
+    assert essence(answer(divided, chat("good", stop="6", temperature=0)))[:1] == (
+        "1\n2\n3\n4\n5\n",
+    )
+    deadline_s = time.perf_counter() + 5
+    while running(divided):
+        assert time.perf_counter() < deadline_s, "the answer of who hung up must end"
+
+
+def running(address: str) -> int:
+    with urllib.request.urlopen(f"{address}/health", timeout=5) as found:
+        count: int = json.load(found)["running"]
+        return count
+
+
+def start_two(serve: Callable[..., Any], folder: Path, *words: str) -> tuple[Any, Any]:
+    zero, one = rank_settings(folder, 2)
+    return serve("--port", "0", *words, **zero), serve("--port", "0", *words, **one)
+
+
+def test_a_lost_process_ends_requests_with_an_error_and_the_server_with_a_message(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
+    leader, follower = start_two(serve, tmp_path)
+    address = leader.wait_until_ready().removeprefix("http://")
+    endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
+    connection = http.client.HTTPConnection(address, timeout=20)
+    connection.request("POST", CHAT, json.dumps(endless.body), {"content-type": "application/json"})
+    stream = connection.getresponse()
+    stream.readline()
+    follower.end(signal.SIGKILL)
+    events = [line for line in stream.read().decode().splitlines() if line.startswith("data: {")]
+    connection.close()
+    assert (
+        "rank 1 (127.0.0.1) is lost"
+        in json.loads(events[-1].removeprefix("data: "))["error"]["message"]
+    )
+    assert leader.process.wait(timeout=10) == 1
+    leader.end()
+    last = [line for line in leader.errors if line.startswith("fullstop: ")]
+    assert last == ["fullstop: rank 1 (127.0.0.1) is lost: its process has ended\n"]
+
+
+def test_a_follower_without_rank_0_ends_with_a_message(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
+    leader, follower = start_two(serve, tmp_path)
+    leader.wait_until_ready()
+    leader.end(signal.SIGKILL)
+    assert follower.process.wait(timeout=10) == 1
+    follower.end()
+    said = [line for line in follower.errors if line.startswith("fullstop: ")]
+    assert said == ["fullstop: rank 1 ends: rank 0 (127.0.0.1) is lost: its process has ended\n"]

@@ -1,0 +1,204 @@
+"""Servers of several processes on this machine, and what they answer in every dialect."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from api.captures.parsing import parse
+from api.captures.values import Capture, WireDialect
+
+LAUNCHER = "from mlx._distributed_utils.launch import main; main()"
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports in a row that nobody has taken a moment ago."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            start = first.getsockname()[1]
+            try:
+                for port in range(start + 1, start + count):
+                    socket.create_server(("127.0.0.1", port)).close()
+            except OSError:
+                continue
+            return list(range(start, start + count))
+
+
+def rank_settings(folder: Path, count: int) -> list[dict[str, str]]:
+    """Return each process's variables, as MLX's launcher would set them."""
+    file = folder / "hosts.json"
+    file.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in free_ports(count)]))
+    return [{"MLX_RANK": str(rank), "MLX_HOSTFILE": str(file)} for rank in range(count)]
+
+
+class LaunchedServer:
+    """``fullstop serve`` as MLX's own launcher starts it on this machine.
+
+    Attributes:
+        lines: What its processes have written, as it comes.
+    """
+
+    def __init__(self, count: int, *words: str, environment: dict[str, str]) -> None:
+        self.lines: list[str] = []
+        port = str(free_ports(count)[0])
+        launch = ["-c", LAUNCHER, "-n", str(count), "--backend", "ring", "--starting-port", port]
+        program = ["-m", "app", "serve", "--port", "0", *words]
+        self.process = subprocess.Popen(
+            [sys.executable, *launch, "--", sys.executable, *program],
+            stdin=subprocess.PIPE,  # from a closed one the launcher reads without end
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            env=environment,
+            start_new_session=True,
+        )
+        self._is_ready = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def wait_until_ready(self) -> str:
+        """Return its address."""
+        assert self._is_ready.wait(60), self.lines
+        found = [line for line in self.lines if line.startswith("listening on ")]
+        assert found, self.lines
+        return found[0].removeprefix("listening on ").strip()
+
+    def end(self) -> int:
+        """End it as Ctrl-C in a terminal does: all its processes are told."""
+        import psutil
+
+        ranks = psutil.Process(self.process.pid).children()
+        for rank in ranks:
+            rank.send_signal(signal.SIGINT)
+        code = self.process.wait(timeout=30)
+        self._reader.join(timeout=5)
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+        return code
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if line.startswith("listening on "):
+                self._is_ready.set()
+        self._is_ready.set()
+
+
+class Case(NamedTuple):
+    """One request."""
+
+    name: str
+    dialect: WireDialect
+    path: str
+    body: dict[str, Any]
+
+
+class Essence(NamedTuple):
+    """What must not depend on how many processes gave an answer."""
+
+    text: str
+    thinking: str
+    calls: tuple[Any, ...]
+    reason: str | None
+    matched: str | int | None
+    output_tokens: int | None
+    error: str | None
+
+
+def cases(
+    name: str, prompt: str, stop: str | None, max_tokens: int | None, **more: Any
+) -> list[Case]:
+    """Return one question in every dialect, streamed and not."""
+    found = []
+    stops = [] if stop is None else [stop]
+    limit = max_tokens or 32
+    turns = [{"role": "user", "content": prompt}]
+    bodies: dict[WireDialect, tuple[str, dict[str, Any]]] = {
+        WireDialect.MESSAGES: (
+            "/v1/messages",
+            {
+                "messages": turns,
+                "stop_sequences": stops,
+                "max_tokens": limit,
+                "thinking": {"type": "disabled"},
+            },
+        ),
+        WireDialect.CHAT: (
+            "/v1/chat/completions",
+            {"messages": turns, "stop": stops, "max_tokens": limit, "enable_thinking": False},
+        ),
+        WireDialect.COMPLETIONS: (
+            "/v1/completions",
+            {"prompt": prompt, "stop": stops, "max_tokens": limit},
+        ),
+        WireDialect.RESPONSES: (
+            "/v1/responses",
+            {"input": prompt, "stop": stops, "max_output_tokens": limit},
+        ),
+        WireDialect.GENERATE: (
+            "/generate",
+            {
+                "text": prompt,
+                "sampling_params": {"stop": stops, "max_new_tokens": limit, "temperature": 0},
+            },
+        ),
+        WireDialect.OLLAMA: (
+            "/api/chat",
+            {
+                "messages": turns,
+                "think": False,
+                "options": {"stop": stops, "num_predict": limit, "temperature": 0},
+            },
+        ),
+    }
+    for dialect, (path, body) in bodies.items():
+        rest = {} if dialect in (WireDialect.GENERATE, WireDialect.OLLAMA) else {"temperature": 0}
+        if dialect is not WireDialect.GENERATE:
+            rest["model"] = "any"
+        for streams in (False, True):
+            label = f"{name} {dialect} {'streamed' if streams else 'whole'}"
+            found.append(Case(label, dialect, path, body | rest | more | {"stream": streams}))
+    return found
+
+
+def answer(address: str, case: Case) -> Capture:
+    """Return what a server says to a request."""
+    request = urllib.request.Request(
+        address + case.path, json.dumps(case.body).encode(), {"content-type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return parse(response.read().decode(), case.dialect)
+    except urllib.error.HTTPError as error:
+        return parse(error.read().decode(), case.dialect)
+
+
+def essence(capture: Capture) -> Essence:
+    """Return what counts of an answer."""
+    return Essence(
+        capture.text,
+        capture.thinking,
+        capture.tool_calls,
+        capture.reason,
+        capture.matched,
+        None if capture.usage is None else capture.usage.output_tokens,
+        capture.error,
+    )
+
+
+def answers(address: str, asked: Iterable[Case], *, at_once: int) -> dict[str, Essence]:
+    """Ask everything, so much at a time, and return what counts by the names of the cases."""
+    with ThreadPoolExecutor(at_once) as pool:
+        found = pool.map(lambda case: (case.name, essence(answer(address, case))), asked)
+        return dict(found)
