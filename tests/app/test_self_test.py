@@ -87,7 +87,7 @@ def test_a_check_says_what_came_of_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     test = SelfTest()
-    assert asyncio.run(test.check("the part", work)) is not failures
+    assert asyncio.run(test.check("the part", work)) is (failures == [])
     assert capsys.readouterr().out.splitlines() == [line]
     assert test.failures == failures
 
