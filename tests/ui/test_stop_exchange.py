@@ -11,9 +11,10 @@ from engine.service import Engine
 from tests.ui.driving import RunOnLoop, eventually
 from ui.panels.stop_exchange import StopExchangeMenu
 from ui.viewmodels.conversations import StopEntry
+from ui.viewmodels.stop_cells import Column
 from ui.viewmodels.stop_exchange import from_json, from_lines, to_json
 from ui.viewmodels.stop_history import StopHistory
-from ui.viewmodels.stop_list import Column, StopListModel
+from ui.viewmodels.stop_list import StopListModel
 from ui.viewmodels.stop_remarks import remarks
 from ui.viewmodels.workspace import Workspace
 

@@ -15,7 +15,8 @@ from ui.theme import Theme
 from ui.viewmodels.codec import stops_from, stops_values
 from ui.viewmodels.conversations import StopEntry, rules_of
 from ui.viewmodels.fields import Fields
-from ui.viewmodels.stop_list import EMPTY_MESSAGE, Column, StopListModel
+from ui.viewmodels.stop_cells import Column
+from ui.viewmodels.stop_list import EMPTY_MESSAGE, StopListModel
 
 DISPLAY, TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
 CHECK, EDIT = Qt.ItemDataRole.CheckStateRole, Qt.ItemDataRole.EditRole

@@ -20,7 +20,8 @@ from engine.models import ModelInfo
 from ui.panels.stop_exchange import StopExchangeMenu
 from ui.panels.stop_table import StopTable
 from ui.theme import Theme, fixed_font
-from ui.viewmodels.stop_list import Column, StopListModel
+from ui.viewmodels.stop_cells import Column
+from ui.viewmodels.stop_list import StopListModel
 from ui.visible import visible
 from ui.widgets.buttons import ChipButton, IconButton
 from ui.widgets.labels import ElidedLabel, clear_layout_of, label

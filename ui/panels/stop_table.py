@@ -26,7 +26,8 @@ from PySide6.QtWidgets import (
 from engine.stopping.rules import StopScope
 from ui import icons
 from ui.theme import Theme, fixed_font
-from ui.viewmodels.stop_list import SCOPE_WORDS, Column, StopListModel
+from ui.viewmodels.stop_cells import SCOPE_WORDS, Column
+from ui.viewmodels.stop_list import StopListModel
 
 _ROW_PX = 34
 _MOST_ROWS_SHOWN = 7

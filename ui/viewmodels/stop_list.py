@@ -3,9 +3,8 @@
 Main thread. Sequences are kept as strings exactly as typed: never trimmed, never split.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from enum import IntEnum
 from typing import Any
 
 from PySide6.QtCore import (
@@ -19,39 +18,21 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
-from engine.errors import EngineError, InvalidRequest
+from engine.errors import InvalidRequest
 from engine.stopping.rules import StopScope, checked_strings
+from ui.viewmodels import stop_cells as cells
 from ui.viewmodels.conversations import StopEntry
+from ui.viewmodels.stop_cells import Column
 from ui.viewmodels.stop_history import StopHistory
 from ui.viewmodels.stop_remarks import Remark, remarks
-from ui.viewmodels.tasks import Tasks
-from ui.visible import escaped, needs_escapes, quoted, unescaped, visible
+from ui.viewmodels.stop_tokens import StopTokens, Tokenize
+from ui.visible import needs_escapes, quoted, unescaped
 
 Index = QModelIndex | QPersistentModelIndex
-Pieces = tuple[tuple[int, str], ...]
-Tokenize = Callable[[str], Awaitable[Pieces]]
 
 EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
 _ROW_MIME = "application/x-fullstop-stop-row"
 _DISPLAY = int(Qt.ItemDataRole.DisplayRole)
-
-
-class Column(IntEnum):
-    """The columns of the table."""
-
-    ENABLED = 0
-    SEQUENCE = 1
-    SCOPE = 2
-    TOKENS = 3
-    FIRED = 4
-    REMARK = 5
-
-
-SCOPE_WORDS = {
-    StopScope.TEXT: "In the answer",
-    StopScope.TEXT_AND_THINKING: "In the answer and the thinking",
-    StopScope.ALL: "Everywhere, tool calls included",
-}
 
 
 class _Change(QUndoCommand):
@@ -94,11 +75,10 @@ class StopListModel(QAbstractTableModel):
         super().__init__(parent)
         self._entries = list(entries)
         self._with_escapes = True
-        self._tokenize: Tokenize | None = None
-        self._pieces: dict[str, Pieces] = {}
+        self._tokens = StopTokens(self)
+        self._tokens.changed.connect(self._repaint)
         self._history = StopHistory()
         self._special_tokens: frozenset[str] = frozenset()
-        self._tasks = Tasks()
         self.undo_stack = QUndoStack(self)
 
     # -- reading ---------------------------------------------------------------------------
@@ -119,31 +99,24 @@ class StopListModel(QAbstractTableModel):
         """Return a cell: white space visible for display, the input text for editing."""
         if not index.isValid() or index.row() >= len(self._entries):
             return None
-        entry = self._entries[index.row()]
+        row = index.row()
+        entry = self._entries[row]
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            state = "enabled" if entry.is_enabled else "disabled"
-            where = SCOPE_WORDS[entry.scope].lower()
-            return f"Stop sequence {quoted(entry.sequence)}, {state}, counts {where}"
+            return cells.spoken(entry)
         match Column(index.column()):
-            case Column.ENABLED if role == Qt.ItemDataRole.CheckStateRole:
-                return Qt.CheckState.Checked if entry.is_enabled else Qt.CheckState.Unchecked
-            case Column.ENABLED if role == Qt.ItemDataRole.ToolTipRole:
-                return "Counts in the next answer" if entry.is_enabled else "Switched off"
+            case Column.ENABLED:
+                return cells.enabled_cell(entry, role)
             case Column.SEQUENCE:
-                return self._sequence_data(index.row(), role)
+                with_escapes = self.edits_with_escapes(row)
+                return cells.sequence_cell(entry.sequence, role, with_escapes=with_escapes)
             case Column.SCOPE:
-                return self._scope_data(entry.scope, role)
+                return cells.scope_cell(entry.scope, role)
             case Column.TOKENS:
-                return self._tokens_data(entry.sequence, role)
+                return cells.tokens_cell(self._tokens, entry.sequence, role)
             case Column.FIRED:
-                return self._fired_data(entry.sequence, role)
+                return cells.fired_cell(self._history, entry.sequence, role)
             case Column.REMARK:
-                said = self.remarks_on(index.row())
-                if said and role == Qt.ItemDataRole.ToolTipRole:
-                    return "\n".join(remark.words for remark in said)
-                if said and role == Qt.ItemDataRole.DisplayRole:
-                    return said[0].words
-        return None
+                return cells.remark_cell(self.remarks_on(row), role)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
         """Return a column's title or a row's number."""
@@ -151,7 +124,7 @@ class StopListModel(QAbstractTableModel):
             return None
         if orientation == Qt.Orientation.Vertical:
             return section + 1
-        return ("On", "Sequence", "Where it counts", "Tokens", "Fired", "Remark")[section]
+        return cells.TITLES[section]
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Rows can be switched, edited and dragged; drops go between rows."""
@@ -295,10 +268,7 @@ class StopListModel(QAbstractTableModel):
 
     def set_tokenizer(self, tokenize: Tokenize | None) -> None:
         """Show tokens with this function from now on; None while no model is loaded."""
-        self._tokenize = tokenize
-        self._pieces.clear()
-        self._tokenize_missing()
-        self._repaint()
+        self._tokens.use(tokenize, self._sequences())
 
     def set_special_tokens(self, texts: Iterable[str]) -> None:
         """Tell what the model's special tokens are called."""
@@ -348,7 +318,7 @@ class StopListModel(QAbstractTableModel):
             self.beginResetModel()
             self._entries = list(entries)
             self.endResetModel()
-        self._tokenize_missing()
+        self._tokens.fetch(self._sequences())
         self.edited.emit()
         self.row_changed.emit(row)
 
@@ -376,65 +346,8 @@ class StopListModel(QAbstractTableModel):
             return False
         return True
 
-    def _sequence_data(self, row: int, role: int) -> Any:
-        sequence = self._entries[row].sequence
-        if role == Qt.ItemDataRole.DisplayRole:
-            return visible(sequence)
-        if role == Qt.ItemDataRole.EditRole:
-            return escaped(sequence) if self.edits_with_escapes(row) else sequence
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return f"{quoted(sequence, 400)}, {len(sequence)} characters"
-        return None
-
-    def _scope_data(self, scope: StopScope, role: int) -> Any:
-        if role == Qt.ItemDataRole.UserRole:
-            return scope
-        return SCOPE_WORDS[scope] if role == Qt.ItemDataRole.ToolTipRole else None
-
-    def _tokens_data(self, sequence: str, role: int) -> Any:
-        pieces = self._pieces.get(sequence)
-        if pieces is None:
-            return "–" if role == Qt.ItemDataRole.DisplayRole else None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return str(len(pieces))
-        if role == Qt.ItemDataRole.ToolTipRole:
-            shown = "  ".join(f"{visible(piece)} ({token_id})" for token_id, piece in pieces)
-            spaced = self._pieces.get(f" {sequence}", ())
-            after = "  ".join(f"{visible(piece)} ({token_id})" for token_id, piece in spaced)
-            alone = f"In this model, on its own: {shown}"
-            return f"{alone}\nAfter a space: {after}" if after else alone
-        return None
-
-    def _fired_data(self, sequence: str, role: int) -> Any:
-        use = self._history.use_of(sequence)
-        if role == Qt.ItemDataRole.DisplayRole:
-            return f"{use.fired}×" if use.fired else ""
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return (
-                f"Ended {use.fired} of this conversation’s answers. Near misses in the last "
-                f"{use.answers}: {use.near}"
-            )
-        return None
-
-    def _tokenize_missing(self) -> None:
-        if self._tokenize is not None and any(
-            entry.sequence not in self._pieces for entry in self._entries
-        ):
-            self._tasks.start(self._fetch_pieces(self._tokenize), "tokens of stop sequences")
-
-    async def _fetch_pieces(self, tokenize: Tokenize) -> None:
-        for sequence in [entry.sequence for entry in self._entries]:
-            if sequence in self._pieces:
-                continue
-            try:
-                spaced = await tokenize(f" {sequence}")
-                pieces = await tokenize(sequence)
-            except EngineError:
-                return  # the model has gone; the next one asks again
-            if tokenize is self._tokenize:
-                self._pieces[f" {sequence}"] = spaced
-                self._pieces[sequence] = pieces
-        self._repaint()
+    def _sequences(self) -> list[str]:
+        return [entry.sequence for entry in self._entries]
 
     def _repaint(self) -> None:
         if self._entries:
