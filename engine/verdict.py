@@ -9,7 +9,7 @@ from typing import assert_never
 from engine.events import Finished, tokens_per_s
 from engine.stopping.record import Channel, StopInfo, StopKind
 
-_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 # Control, format, surrogate and private characters, and every separator but the plain space.
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
 _WHERE = {Channel.TEXT: "", Channel.THINKING: " of its thinking", Channel.TOOL: " of a tool call"}
@@ -24,9 +24,14 @@ def quoted(text: str, max_chars: int | None = None) -> str:
         text: Any text.
         max_chars: Cut after this many code points and say so with an ellipsis; None never cuts.
     """
-    if max_chars is not None and len(text) > max_chars:
-        return f'"{_escaped(text[:max_chars])}…"'
-    return f'"{_escaped(text)}"'
+    is_cut = max_chars is not None and len(text) > max_chars
+    shown = escaped(text[:max_chars] if is_cut else text).replace('"', '\\"')
+    return f'"{shown}…"' if is_cut else f'"{shown}"'
+
+
+def escaped(text: str) -> str:
+    r"""Return text on one line, what cannot be seen escaped; a backslash is doubled."""
+    return "".join(_ESCAPES.get(char) or _unseen_escape(char) or char for char in text)
 
 
 def headline(stop: StopInfo) -> str:
@@ -92,20 +97,35 @@ def figures(finished: Finished) -> tuple[str, ...]:
     found: list[str] = []
     speed = tokens_per_s(usage, timing)
     if speed is not None:
-        found.append(f"{speed:.0f} tok/s" if speed >= 10 else f"{speed:.1f} tok/s")
+        found.append(f"{figure(speed)} tok/s")
     if timing.first_token_s is not None:
-        found.append(f"{timing.first_token_s:.2f} s to first token")
+        found.append(f"{seconds(timing.first_token_s)} to first token")
     found.append(counted(usage.output_tokens, "token"))
     return tuple(found)
+
+
+def figure(value: float) -> str:
+    """Return a number with as many digits as help: 0.42, 4.2, 42, 1,204."""
+    if value >= 10:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+def seconds(duration_s: float) -> str:
+    """Return a duration: ``8 ms``, ``0.38 s``, ``12.4 s``, ``2 min 5 s``."""
+    if duration_s < 0.0995:
+        return f"{duration_s * 1000:.0f} ms"
+    if duration_s < 9.995:
+        return f"{duration_s:.2f} s"
+    if duration_s < 60:
+        return f"{duration_s:.1f} s"
+    minutes, rest = divmod(round(duration_s), 60)
+    return f"{minutes} min {rest} s"
 
 
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun in the right form: ``1 token``, ``2,048 tokens``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _escaped(text: str) -> str:
-    return "".join(_ESCAPES.get(char) or _unseen_escape(char) or char for char in text)
 
 
 def _unseen_escape(char: str) -> str:

@@ -3,6 +3,8 @@
 Pure functions; knows no Qt. Any thread.
 """
 
+from engine import verdict
+
 _SIGNS = {
     ord(" "): "·",
     ord("\t"): "⇥",
@@ -18,7 +20,6 @@ _SIGNS = {
     0xFEFF: "<BOM>",
 }
 _CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
-_SHORT_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MEANINGS = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
 _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 
@@ -36,28 +37,12 @@ def with_control_pictures(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Return the text as one line that ``unescaped`` turns back into exactly the same text."""
-    out: list[str] = []
-    for char in text:
-        code = ord(char)
-        if char in _SHORT_ESCAPES:
-            out.append(_SHORT_ESCAPES[char])
-        elif char.isprintable():
-            out.append(char)
-        elif code < 0x100:
-            out.append(f"\\x{code:02x}")
-        elif code < 0x10000:
-            out.append(f"\\u{code:04x}")
-        else:
-            out.append(f"\\U{code:08x}")
-    return "".join(out)
+    return verdict.escaped(text)
 
 
 def quoted(text: str, limit: int = 40) -> str:
-    """Return the text in double quotes, escaped, shortened to about ``limit`` characters."""
-    shown = escaped(text).replace('"', '\\"')
-    if len(shown) > limit:
-        shown = shown[: limit - 1] + "…"
-    return f'"{shown}"'
+    """Return the text in double quotes, escaped, shortened to ``limit`` characters."""
+    return verdict.quoted(text, limit)
 
 
 def unescaped(typed: str) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
-from engine.events import Finished, Timing, Usage, tokens_per_s
+from engine.events import Finished
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.verdict import counted, figures
 from ui.visible import quoted
 
 
@@ -80,8 +81,8 @@ def verdict(finished: Finished, max_tokens: int | None = None) -> Verdict:
             return Verdict(
                 "limit",
                 Tone.LIMIT,
-                f"Cut off at {_count(limit, 'token')}",
-                f"The answer reached its limit of {_count(limit, 'token')}.",
+                f"Cut off at {counted(limit, 'token')}",
+                f"The answer reached its limit of {counted(limit, 'token')}.",
                 "Raise the limit in the conversation settings to let it go on.",
             )
         case StopKind.CONTEXT_FULL:
@@ -91,7 +92,7 @@ def verdict(finished: Finished, max_tokens: int | None = None) -> Verdict:
                 Tone.LIMIT,
                 "Context full",
                 "The conversation fills the model’s context.",
-                f"Prompt and answer came to {_count(total, 'token')}. Start a new conversation "
+                f"Prompt and answer came to {counted(total, 'token')}. Start a new conversation "
                 "to go on.",
             )
         case StopKind.TOOL_CALL:
@@ -132,41 +133,10 @@ def channel_name(channel: Channel) -> str:
     return names[channel]
 
 
-def answer_figures(usage: Usage, timing: Timing) -> list[str]:
-    """Return the figures that stand before the reason: speed, first token, tokens."""
-    figures: list[str] = []
-    speed = tokens_per_s(usage, timing)
-    if speed is not None:
-        figures.append(f"{figure(speed)} tok/s")
-    if timing.first_token_s is not None:
-        figures.append(f"{seconds(timing.first_token_s)} to first token")
-    figures.append(_count(usage.output_tokens, "token"))
-    return figures
-
-
 def answer_line(finished: Finished, max_tokens: int | None = None) -> str:
     """Return the line under an answer: figures, then the reason by name."""
-    parts = answer_figures(finished.usage, finished.timing)
+    parts = figures(finished)
     return " · ".join([*parts, verdict(finished, max_tokens).word])
-
-
-def figure(value: float) -> str:
-    """Return a number with as many digits as help: 0.42, 4.2, 42, 1,204."""
-    if value >= 10:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
-
-
-def seconds(duration_s: float) -> str:
-    """Return a duration: ``8 ms``, ``0.38 s``, ``12.4 s``, ``2 min 5 s``."""
-    if duration_s < 0.0995:
-        return f"{duration_s * 1000:.0f} ms"
-    if duration_s < 9.995:
-        return f"{duration_s:.2f} s"
-    if duration_s < 60:
-        return f"{duration_s:.1f} s"
-    minutes, rest = divmod(round(duration_s), 60)
-    return f"{minutes} min {rest} s"
 
 
 INTERRUPTED_SENTENCE = "This answer was interrupted."
@@ -178,16 +148,12 @@ INTERRUPTED_DETAIL = (
 _ENDED = "The model finished its answer by itself."
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def _where(stop: StopInfo, max_tokens: int | None) -> str:
     if stop.token_index is None:
         return ""
     limit = "" if max_tokens is None else f" of at most {max_tokens}"
     return (
-        f"It began after {_count(stop.text_offset, 'character')} of the "
+        f"It began after {counted(stop.text_offset, 'character')} of the "
         f"{channel_name(stop.channel)} and was complete with token "
         f"{stop.token_index + 1:,}{limit}."
     )

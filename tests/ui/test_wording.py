@@ -2,8 +2,9 @@ import pytest
 
 from engine.events import Finished, Timing, Usage
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.verdict import figure, seconds
 from ui import icons
-from ui.wording import Tone, answer_line, figure, position, seconds, verdict
+from ui.wording import Tone, answer_line, position, verdict
 
 USAGE = Usage(prompt_tokens=30, cached_tokens=12, output_tokens=143)
 TIMING = Timing(first_token_s=0.38, decode_s=142 / 41, total_s=4)

@@ -4,11 +4,11 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from engine.verdict import seconds
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.inspector.phases import Phase, held_words, phases
 from ui.viewmodels.inspector.shown_run import ShownRun
 from ui.widgets.labels import label
-from ui.wording import seconds
 
 _ROW_PX, _NAME_PX, _TIME_PX = 38, 92, 84
 

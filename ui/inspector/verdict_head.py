@@ -10,6 +10,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from engine.stopping.record import StopKind
+from engine.verdict import figures
 from ui.panels.answer_view import progress_words
 from ui.theme import Theme
 from ui.viewmodels.inspector.inspector import Inspector
@@ -20,7 +21,7 @@ from ui.viewmodels.runs import RunState
 from ui.visible import quoted
 from ui.widgets.buttons import IconBadge
 from ui.widgets.labels import label
-from ui.wording import INTERRUPTED_DETAIL, INTERRUPTED_SENTENCE, Tone, answer_figures, verdict
+from ui.wording import INTERRUPTED_DETAIL, INTERRUPTED_SENTENCE, Tone, verdict
 
 
 class VerdictHead(QWidget):
@@ -77,7 +78,7 @@ class VerdictHead(QWidget):
             elif shown.trace is None and shown.source is Source.CHAT:
                 steps.append("The tokens of this run were not recorded, or have been forgotten.")
             self._say(said.icon, said.tone, said.sentence, steps)
-            self.figures.setText("  ·  ".join(answer_figures(finished.usage, finished.timing)))
+            self.figures.setText("  ·  ".join(figures(finished)))
             self._offer(shown)
 
     def refresh(self) -> None:

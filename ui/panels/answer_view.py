@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.verdict import figures, seconds
 from ui import icons
 from ui.panels.message_actions import MessageActions
 from ui.panels.raw_text import RawText
@@ -27,7 +28,7 @@ from ui.widgets.flow_text import FlowText
 from ui.widgets.labels import label
 from ui.widgets.markdown_view import MarkdownView
 from ui.widgets.reason_line import ReasonLine
-from ui.wording import Tone, answer_figures, seconds, verdict
+from ui.wording import Tone, verdict
 
 
 class AnswerView(QWidget):
@@ -162,8 +163,8 @@ class AnswerView(QWidget):
             self._reason.show_reason([], "Interrupted", "fault", Tone.FAULT)
         elif run.finished is not None:
             said = verdict(run.finished, run.max_tokens)
-            figures = answer_figures(run.finished.usage, run.finished.timing)
-            self._reason.show_reason(figures, said.word, said.icon, said.tone)
+            words = figures(run.finished)
+            self._reason.show_reason(words, said.word, said.icon, said.tone)
 
     def mark_shown(self, is_shown: bool) -> None:
         """Mark this run as the one that the stop panel shows."""

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.verdict import figures, sentence
+from engine.verdict import figures, seconds, sentence
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.request_text import as_curl, error_message, readable
 from ui.viewmodels.requests import CLIENT_LEFT, Headers, RequestBody, RequestEntry
@@ -24,7 +24,6 @@ from ui.widgets.buttons import IconButton
 from ui.widgets.copy_button import CopyButton
 from ui.widgets.facts import FactTable
 from ui.widgets.labels import ElidedLabel, label
-from ui.wording import seconds
 
 # A text view takes a moment for each long line, and again at every change of its width.
 _SHOWN_CHARS = 60_000

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from engine.events import Finished, tokens_per_s
 from engine.stopping.record import Channel, StopKind
+from engine.verdict import figure, seconds
 from ui.panels.answer_view import progress_words
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.model_state import ModelState
@@ -30,9 +31,7 @@ from ui.wording import (
     INTERRUPTED_SENTENCE,
     Tone,
     channel_name,
-    figure,
     position,
-    seconds,
     verdict,
 )
 

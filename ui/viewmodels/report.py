@@ -2,15 +2,14 @@
 
 from engine.events import Finished, tokens_per_s
 from engine.stopping.record import StopKind
+from engine.verdict import figure, seconds
 from ui.viewmodels.runs import Run, RunState
 from ui.visible import escaped
 from ui.wording import (
     INTERRUPTED_DETAIL,
     INTERRUPTED_SENTENCE,
     channel_name,
-    figure,
     position,
-    seconds,
     verdict,
 )
 

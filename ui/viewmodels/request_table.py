@@ -17,9 +17,8 @@ from PySide6.QtCore import (
     QTimer,
 )
 
-from engine.verdict import sentence
+from engine.verdict import figure, seconds, sentence
 from ui.viewmodels.requests import RequestEntry, RequestLog, stop_words
-from ui.wording import figure, seconds
 
 INTERVAL_MS = 250
 ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)

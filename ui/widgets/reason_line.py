@@ -3,6 +3,8 @@
 Main thread.
 """
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
@@ -36,7 +38,7 @@ class ReasonLine(QAbstractButton):
         self.setMinimumWidth(40)
         theme.changed.connect(self.update)
 
-    def show_reason(self, figures: list[str], word: str, icon: str, tone: Tone) -> None:
+    def show_reason(self, figures: Sequence[str], word: str, icon: str, tone: Tone) -> None:
         """Show figures and a reason."""
         self._figures = " · ".join(figures)
         self._word, self._icon, self._tone = word, icon, tone

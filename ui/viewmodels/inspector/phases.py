@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.events import Finished, TokenTrace
+from engine.verdict import figure, seconds
 from ui.visible import quoted
-from ui.wording import figure, seconds
 
 
 @dataclass(frozen=True, slots=True)

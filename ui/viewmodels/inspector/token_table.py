@@ -10,10 +10,10 @@ from typing import Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from engine.events import TokenTrace
+from engine.verdict import seconds
 from ui.viewmodels.inspector.tape import CHANNEL_NAMES, chip_text, percent
 from ui.viewmodels.inspector.traces import RunTrace
 from ui.visible import visible
-from ui.wording import seconds
 
 Index = QModelIndex | QPersistentModelIndex
 MAX_ROWS = 2_000
