@@ -49,6 +49,8 @@ LEVELS = (
 
 _HINT = "Point at a token, or go through them with the arrow keys, to see what is known of it."
 
+_OPENED = "Saved runs (*.json *.fullstop-run)"
+
 
 class InspectorWindow(QMainWindow):
     """Says why an answer stopped, how near it came otherwise, and what another list would do."""
@@ -243,7 +245,7 @@ class InspectorWindow(QMainWindow):
         self.inspector.traces.level = LEVELS[row][0]
 
     def _choose_file(self) -> None:
-        dialog = QFileDialog(self, "Open a saved run", "", "Saved runs (*.json)")
+        dialog = QFileDialog(self, "Open a saved run", "", _OPENED)
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(lambda path: self.inspector.open_file(Path(path)))
