@@ -117,4 +117,7 @@ class InStep:
             # order of exchanges must be the same everywhere.
             own = inputs.astype(mx.int32) * self._share
             inputs = mx.distributed.all_sum(own, group=self._group)
+            # A process that is handed what earlier layers made of them needs no tokens, but the
+            # others wait for its part in the exchange.
+            mx.async_eval(inputs)  # type: ignore[no-untyped-call]
         return self._model(inputs, cache=cache)
