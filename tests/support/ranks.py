@@ -122,7 +122,7 @@ def cases(
     """Return one question in every dialect, streamed and not."""
     found = []
     stops = [] if stop is None else [stop]
-    limit = max_tokens or 32
+    limit = max_tokens or 16
     turns = [{"role": "user", "content": prompt}]
     bodies: dict[WireDialect, tuple[str, dict[str, Any]]] = {
         WireDialect.MESSAGES: (

@@ -1,0 +1,152 @@
+"""The leading and the following side of one batch: same rows, same cache, whoever drew."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from engine.distributed.batches import FollowingBatch, LeadingBatch, OutOfStep
+from engine.distributed.followers import Followers, RankLost
+from engine.distributed.messages import Close, Insert, Leave, Message, Step, decoded
+from tests.support.scripted import Stage
+
+LIMITS = {"prefill_chunk": 8, "rows": 4}
+
+
+class Recorder:
+    """Followers that note what they are told and are lost when a test says so."""
+
+    def __init__(self) -> None:
+        self.told: list[Message] = []
+        self.is_over = False
+
+    def check(self) -> None:
+        if self.is_over:
+            raise RankLost("rank 1 is lost")
+
+    def announce(self, message: Message) -> None:
+        self.check()
+        self.told.append(message)
+
+    def announce_bytes(self, payload: bytes) -> None:
+        self.announce(decoded(payload))
+
+    def blame(self, error: Exception) -> RankLost:
+        self.is_over = True
+        return RankLost(f"a step failed on rank 0 ({error})")
+
+    def taken(self) -> list[Message]:
+        told, self.told = self.told, []
+        return told
+
+
+class Both:
+    """Two models of one tokenizer: the leader's says letters, the follower's would say digits."""
+
+    def __init__(self, folder: Path, *, cache_bytes: int = 1 << 30) -> None:
+        letters, digits = [*"abcdefgh"], [*"12345678"]
+        self.stage = Stage(folder / "one", {"go": letters, "on": letters}, pieces=letters + digits)
+        other = Stage(folder / "two", {"go": digits, "on": digits}, pieces=letters + digits)
+        self.recorder = Recorder()
+        followers = cast(Followers, self.recorder)
+        self.leading = LeadingBatch(self.stage.model, followers, cache_bytes=cache_bytes, **LIMITS)
+        self.following = FollowingBatch(other.model, **LIMITS)
+
+    def prompt(self, text: str) -> list[int]:
+        return self.stage.ids(f"<|start|>user:{text}<|end|><|go|>")
+
+    def follow(self) -> list[Message]:
+        """Let the follower do all that was announced; return it."""
+        told = self.recorder.taken()
+        for order in told:
+            match order:
+                case Insert():
+                    self.following.follow_insert(order)
+                case Step():
+                    self.following.step()
+                case Leave():
+                    self.following.follow_leave(order)
+        return told
+
+    def answer(self, tokens: list[int], steps: int) -> tuple[list[int], int]:
+        """Decode a row on both; return its tokens and how many the cache spared."""
+        row, cached = self.leading.insert(tokens)
+        drawn: list[int] = []
+        while len(drawn) < steps:
+            drawn += [token for _, token, _ in self.leading.step()[1]]
+        self.leading.leave(row)
+        told = self.follow()
+        assert isinstance(told[0], Insert)
+        assert told[-1] == Leave(row, drawn)
+        return drawn, cached
+
+
+def test_what_a_follower_keeps_stands_under_the_tokens_that_rank_0_drew(tmp_path: Path) -> None:
+    both = Both(tmp_path)
+    first = both.prompt("go")
+    drawn, cached = both.answer(first, 5)
+    assert cached == 0
+    assert drawn == [both.stage.id(letter) for letter in "abcde"]
+    # The next turn goes on after that answer; a follower that had kept its own digits would find
+    # less of it, and say so.
+    _, cached = both.answer([*first, *drawn, *both.prompt("on")], 3)
+    assert cached == len(first) + len(drawn)
+
+
+def test_a_follower_keeps_as_many_prompts_as_rank_0_whatever_they_weigh(tmp_path: Path) -> None:
+    both = Both(tmp_path, cache_bytes=1)
+    first = both.prompt("go")
+    both.answer(first, 3)
+    assert both.leading.cache_use.entries == 0
+    assert both.following.cache_use.entries == 1
+    _, cached = both.answer(first, 3)
+    assert cached == 0
+
+
+def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: Path) -> None:
+    both = Both(tmp_path)
+    one, _ = both.leading.insert(both.prompt("go"))
+    both.leading.step()
+    two, _ = both.leading.insert(both.prompt("on"))
+    for _ in range(4):
+        both.leading.step()
+    both.leading.leave(one)
+    both.leading.step()
+    both.leading.leave(two)
+    told = both.follow()
+    assert [type(order) for order in told].count(Step) == 6
+    assert [order.row for order in told if isinstance(order, Leave)] == [one, two]
+
+
+def test_a_follower_that_is_not_where_rank_0_is_says_so(tmp_path: Path) -> None:
+    both = Both(tmp_path)
+    both.follow()
+    with pytest.raises(
+        OutOfStep, match="row 0 with 0 cached tokens, where rank 0 has row 3 with 2"
+    ):
+        both.following.follow_insert(Insert(both.prompt("go"), 3, 2, 0))
+
+
+def test_a_step_that_fails_is_the_end_for_all(tmp_path: Path) -> None:
+    both = Both(tmp_path)
+
+    def fault(_: int) -> None:
+        raise RuntimeError("no memory")
+
+    both.leading.insert(both.prompt("go"))
+    both.stage.model.fault = fault
+    with pytest.raises(RankLost, match=r"a step failed on rank 0 \(no memory\)"):
+        both.leading.step()
+    both.leading.reset()
+    with pytest.raises(RankLost, match="is lost"):
+        both.leading.insert(both.prompt("go"))
+    both.leading.close()
+    assert Close() not in both.recorder.told
+
+
+def test_a_row_that_cannot_join_is_never_announced(tmp_path: Path) -> None:
+    both = Both(tmp_path)
+    nothing: Any = []
+    with pytest.raises(ValueError, match="empty prompt"):
+        both.leading.insert(nothing)
+    assert both.recorder.told == []
