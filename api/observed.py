@@ -34,7 +34,7 @@ def outer(observer: RequestObserver, config: ServerConfig) -> Middleware:
 
     @web.middleware
     async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
-        observation = request[_OBSERVATION] = Observation()
+        observation = request[_OBSERVATION] = Observation(observer.wanted_trace())
         observe(observation)
         began = _began(request, config)
         began_s = time.monotonic()
@@ -106,6 +106,7 @@ class _Ending:
                 answered=self._observation.answered.body(clean),
                 answer_headers=safe_headers(self._headers, self._secret),
                 ends=tuple(end for end in ends if end is not None),
+                runs=self._observation.runs,
             )
         )
 

@@ -4,15 +4,19 @@ Without an observer nothing here is made and no body is kept. Knows no web frame
 server's loop.
 """
 
+from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from engine.events import Finished
+from engine.events import Event, Finished, TokenTrace, ToolCallDelta
 from engine.generation import Generation
+from engine.request import GenerationRequest, TraceLevel
 
 KEPT_BYTES = 256 * 1024
+_MOST_EVENTS = 20_000
+_RECORDED = (TokenTrace, ToolCallDelta, Finished)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,19 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
+class TracedRun:
+    """A generation with what was recorded of it.
+
+    Attributes:
+        generation: What was asked for, and under which circumstances.
+        events: Its tokens, tool calls and end; of a long one the newest.
+    """
+
+    generation: Generation
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RequestEnded:
     """A request has been answered, or its client has left.
 
@@ -67,6 +84,7 @@ class RequestEnded:
         answered: The response's body.
         answer_headers: Names and values of the response's headers.
         ends: How its generations ended; those that did not in time are left out.
+        runs: Its generations, as far as the observer wanted to know of their tokens.
     """
 
     began: RequestBegan
@@ -78,10 +96,14 @@ class RequestEnded:
     answered: Body
     answer_headers: tuple[tuple[str, str], ...]
     ends: tuple[Finished, ...]
+    runs: tuple[TracedRun, ...] = ()
 
 
 class RequestObserver(Protocol):
     """Whoever wants to know of requests. Called on the server's loop; must return at once."""
+
+    def wanted_trace(self) -> tuple[TraceLevel, int]:
+        """Return how much of each token is wanted, and how many alternatives of it."""
 
     def request_began(self, began: RequestBegan) -> None:
         """A request has arrived."""
@@ -113,15 +135,36 @@ class KeptBytes:
 
 
 class Observation:
-    """The notes taken of one request while it is answered."""
+    """The notes taken of one request while it is answered.
 
-    def __init__(self) -> None:
+    Args:
+        trace: How much of each token is wanted, and how many alternatives of it.
+    """
+
+    def __init__(self, trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0)) -> None:
+        self.trace = trace
+        self._heard: list[tuple[Generation, deque[Event]]] = []
         self.asked = KeptBytes()
         self.answered = KeptBytes()
         self.is_stream = False
         self.is_delivered = False
         self.model = ""
         self.generations: list[Generation] = []
+
+    @property
+    def runs(self) -> tuple[TracedRun, ...]:
+        """What was recorded of the generations."""
+        return tuple(TracedRun(one, tuple(events)) for one, events in self._heard)
+
+    def listen_to(self, generation: Generation, *, hides_traces: bool) -> None:
+        """Record a generation's tokens as they are read."""
+        events: deque[Event] = deque(maxlen=_MOST_EVENTS)
+        self._heard.append((generation, events))
+
+        def hear(batch: list[Event]) -> None:
+            events.extend(event for event in batch if isinstance(event, _RECORDED))
+
+        generation.listen(hear, hides_traces=hides_traces)
 
 
 _current: ContextVar[Observation | None] = ContextVar("observation", default=None)
@@ -132,12 +175,32 @@ def observe(observation: Observation) -> None:
     _current.set(observation)
 
 
-def note_generation(generation: Generation, model: str) -> None:
-    """Note that a generation belongs to the request that is being answered."""
+def traced(request: GenerationRequest) -> GenerationRequest:
+    """Return a request that asks for as much of each token as the observer wants to know."""
     observation = _current.get()
-    if observation is not None:
-        observation.generations.append(generation)
-        observation.model = model
+    if observation is None or request.trace is not TraceLevel.OFF:
+        return request
+    level, count = observation.trace
+    if level is TraceLevel.OFF:
+        return request
+    return replace(request, trace=level, top_logprobs=count if level is TraceLevel.FULL else 0)
+
+
+def note_generation(generation: Generation, model: str, asked: GenerationRequest) -> None:
+    """Note that a generation belongs to the request that is being answered.
+
+    Args:
+        generation: The generation, none of whose events has been read.
+        model: Id of the model that answers.
+        asked: What the client asked for, before ``traced``.
+    """
+    observation = _current.get()
+    if observation is None:
+        return
+    observation.generations.append(generation)
+    observation.model = model
+    if TraceLevel.OFF not in (generation.request.trace, observation.trace[0]):
+        observation.listen_to(generation, hides_traces=asked.trace is TraceLevel.OFF)
 
 
 def note_streamed(data: bytes) -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from api.context import Service
 from api.errors import failure_of
-from api.observing import note_generation
+from api.observing import note_generation, traced
 from engine.events import Event, Finished, PromptProgress
 from engine.generation import Generation, merged
 from engine.request import GenerationRequest
@@ -27,10 +27,11 @@ async def running(
     generations: list[Generation] = []
     try:
         for request in requests:
-            generation = await service.engine.generate(request)
+            generation = await service.engine.generate(traced(request))
             generations.append(generation)
             service.started(generation)
-            note_generation(generation, loaded.id if (loaded := service.engine.model) else "")
+            model = loaded.id if (loaded := service.engine.model) else ""
+            note_generation(generation, model, request)
         yield generations
     finally:
         for generation in generations:

@@ -10,7 +10,9 @@ import dataclasses
 import threading
 from collections.abc import Callable
 
-from api.observing import Body, RequestBegan, RequestEnded
+from api.observing import Body, RequestBegan, RequestEnded, TracedRun
+from engine.request import TraceLevel
+from ui.viewmodels.inspector.traces import RunTrace
 from ui.viewmodels.requests import RequestBody, RequestEntry
 
 
@@ -20,15 +22,28 @@ class RequestFeed:
     Args:
         loop: The window's loop.
         deliver: Receives, on that loop, what has come together since the last time.
+        wanted_trace: Returns how much of each token is wanted; asked on the server's loop.
+        keep_trace: Receives, on the window's loop, a request's id and what its first answer's
+            tokens were.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, deliver: Callable[[list[RequestEntry]], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        deliver: Callable[[list[RequestEntry]], None],
+        wanted_trace: Callable[[], tuple[TraceLevel, int]] = lambda: (TraceLevel.OFF, 0),
+        keep_trace: Callable[[str, RunTrace], None] = lambda _id, _trace: None,
     ) -> None:
         self._loop = loop
         self._deliver = deliver
+        self._wanted_trace = wanted_trace
+        self._keep_trace = keep_trace
         self._lock = threading.Lock()
         self._waiting: list[RequestBegan | RequestEnded] = []
+
+    def wanted_trace(self) -> tuple[TraceLevel, int]:
+        """Return how much of each token is wanted."""
+        return self._wanted_trace()
 
     def request_began(self, began: RequestBegan) -> None:
         """Take note of a request."""
@@ -50,7 +65,21 @@ class RequestFeed:
     def _hand_over(self) -> None:
         with self._lock:
             notes, self._waiting = self._waiting, []
+        for note in notes:
+            if isinstance(note, RequestEnded) and note.runs:
+                self._keep_trace(note.began.request_id, trace_of(note.runs[0]))
         self._deliver([entry_of(note) for note in notes])
+
+
+def trace_of(run: TracedRun) -> RunTrace:
+    """Return what was recorded of a generation as the inspector has it."""
+    generation = run.generation
+    request = generation.request
+    trace = RunTrace(generation.setting, request.stops, request.max_tokens)
+    trace.vocabulary, trace.request = generation.vocabulary, request
+    for event in run.events:
+        trace.take(event)
+    return trace
 
 
 def entry_of(note: RequestBegan | RequestEnded) -> RequestEntry:

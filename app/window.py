@@ -151,7 +151,12 @@ def server_window(
     """Return the window with its server, whose requests come into the window's log."""
     key = KeyStore(paths.config_folder())
     log = RequestLog()
-    feed = RequestFeed(loop, log.take)
+    feed = RequestFeed(
+        loop,
+        log.take,
+        wanted_trace=lambda: window.workspace.traces.wanted,
+        keep_trace=lambda name, trace: window.workspace.traces.keep(name, trace),
+    )
     server = LocalServer(
         engine,
         preferences=lambda: preferences.now.server,
@@ -163,7 +168,12 @@ def server_window(
         # Imported when it is wanted: the web framework is not to hold up the window.
         from app.inspecting.tools import ApiTools
 
-        return ApiTools(engine, lambda: switch.url if (switch := window.workspace.server) else "")
+        workspace = window.workspace
+        return ApiTools(
+            engine,
+            lambda: switch.url if (switch := workspace.server) else "",
+            workspace.traces.get,
+        )
 
     window = MainWindow(
         engine,

@@ -11,7 +11,14 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
 from engine.chat import ToolCall
-from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
+from engine.events import (
+    Event,
+    Finished,
+    TextDelta,
+    ThinkingDelta,
+    TokenTrace,
+    ToolCallDelta,
+)
 from engine.request import GenerationRequest
 from engine.setting import RunSetting
 from engine.vocabulary import Vocabulary
@@ -64,6 +71,8 @@ class Generation:
         self._wake_is_due = False
         self._arrived = asyncio.Event()
         self._accepted: asyncio.Future[None] = loop.create_future()
+        self._listener: Callable[[list[Event]], None] | None = None
+        self._hides_traces = False
 
     # -- reader's side ---------------------------------------------------------------------
 
@@ -79,6 +88,15 @@ class Generation:
         if self.finished is None:
             self._on_cancel(self)
 
+    def listen(self, listener: Callable[[list[Event]], None], *, hides_traces: bool) -> None:
+        """Let somebody else see the events as they are read; to be asked before the first is.
+
+        Args:
+            listener: Called on the reader's loop with each batch; must return at once.
+            hides_traces: Whether the reader is to get no ``TokenTrace``, having asked for none.
+        """
+        self._listener, self._hides_traces = listener, hides_traces
+
     async def accepted(self) -> None:
         """Wait until the engine has taken the request; raises its ``EngineError`` if it refused."""
         await self._accepted
@@ -92,7 +110,12 @@ class Generation:
                 continue
             last = batch[-1]
             self.finished = last if isinstance(last, Finished) else None
-            yield batch
+            if self._listener is not None:
+                self._listener(batch)
+                if self._hides_traces:
+                    batch = merged([event for event in batch if type(event) is not TokenTrace])
+            if batch:
+                yield batch
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield events one by one; ends after ``Finished``."""

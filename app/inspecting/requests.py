@@ -7,6 +7,7 @@ from api.captures.parsing import parse
 from api.captures.requests import stops_of_body
 from engine.chat import ToolCall
 from ui.viewmodels.inspector.shown_run import ShownRun, Source
+from ui.viewmodels.inspector.traces import RunTrace
 from ui.viewmodels.requests import RequestEntry
 from ui.viewmodels.runs import Run, RunState
 
@@ -14,8 +15,13 @@ _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_
            "num_predict")  # fmt: skip
 
 
-def shown_request(entry: RequestEntry) -> ShownRun | None:
-    """Return the first answer to a request as a run; None where no model answered."""
+def shown_request(entry: RequestEntry, trace: RunTrace | None = None) -> ShownRun | None:
+    """Return the first answer to a request as a run; None where no model answered.
+
+    Args:
+        entry: The request.
+        trace: Its tokens, where they were recorded and have not been forgotten.
+    """
     if not entry.ends:
         return None
     body = _json(entry.asked.text)
@@ -32,7 +38,7 @@ def shown_request(entry: RequestEntry) -> ShownRun | None:
         started_at=entry.began_at,
     )
     name = f"{entry.agent or entry.client}, {entry.method} {entry.path}"
-    return ShownRun(run, None, _question(body), Source.REQUEST, name)
+    return ShownRun(run, trace, _question(body), Source.REQUEST, name)
 
 
 def _json(text: str) -> dict[str, Any]:

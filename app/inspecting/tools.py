@@ -24,6 +24,7 @@ from ui.viewmodels.inspector.tools import (
     ProbeTarget,
     WireView,
 )
+from ui.viewmodels.inspector.traces import RunTrace
 from ui.viewmodels.requests import RequestEntry
 
 
@@ -33,11 +34,18 @@ class ApiTools:
     Args:
         engine: Renders prompts.
         url: Returns where the window's server listens; empty while it does not.
+        trace: Returns the tokens of a request's answer by the request's id, if they are kept.
     """
 
-    def __init__(self, engine: Engine, url: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        url: Callable[[], str],
+        trace: Callable[[str], RunTrace | None] = lambda _id: None,
+    ) -> None:
         self._engine = engine
         self._url = url
+        self._trace = trace
 
     @property
     def probe_dialects(self) -> Sequence[str]:
@@ -51,7 +59,7 @@ class ApiTools:
 
     def shown_request(self, entry: RequestEntry) -> ShownRun | None:
         """Return the first answer to a request as a run; None where no model answered."""
-        return shown_request(entry)
+        return shown_request(entry, self._trace(entry.id))
 
     def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
         """Read a captured answer."""

@@ -1,5 +1,6 @@
 import http.client
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from api.config import ServerConfig
 from api.observing import KeptBytes, RequestBegan, RequestEnded
 from api.redaction import HIDDEN, safe_body, safe_headers, safe_path
 from api.thread import ServerThread
+from engine.events import TokenTrace
+from engine.request import TraceLevel
 from engine.service import Engine
 from engine.stopping.record import StopKind
 
@@ -26,6 +29,11 @@ class Notebook:
         self.begun: list[RequestBegan] = []
         self.ended: list[RequestEnded] = []
         self.threads: set[str] = set()
+
+    trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0)
+
+    def wanted_trace(self) -> tuple[TraceLevel, int]:
+        return self.trace
 
     def request_began(self, began: RequestBegan) -> None:
         self.threads.add(threading.current_thread().name)
@@ -44,8 +52,11 @@ class Notebook:
 
 
 @contextmanager
-def watched(engine: Engine, **settings: Any) -> Iterator[tuple[Address, Notebook]]:
+def watched(
+    engine: Engine, trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0), **settings: Any
+) -> Iterator[tuple[Address, Notebook]]:
     notebook = Notebook()
+    notebook.trace = trace
     server = ServerThread(engine, ServerConfig(**settings), notebook)
     address = server.start()
     try:
@@ -95,6 +106,52 @@ def test_the_bytes_of_a_stream_are_told_as_they_went_out(engine: Engine) -> None
     assert told.is_stream
     assert told.answered.text == answer.decode()
     assert len(told.ends) == 1
+
+
+ASKED: dict[str, dict[str, Any]] = {
+    "/v1/messages": {"max_tokens": 60, "stop_sequences": ["4"]},
+    "/v1/chat/completions": {"stop": ["4"], "stream_options": {"include_usage": True}},
+    "/v1/completions": {"prompt": COUNT, "max_tokens": 20, "stop": ["4"]},
+    "/v1/responses": {"input": COUNT, "stop": ["4"]},
+    "/generate": {"text": COUNT, "sampling_params": {"max_new_tokens": 20, "stop": ["4"]}},
+    "/api/chat": {"options": {"stop": ["4"]}},
+    "/api/generate": {"prompt": COUNT, "options": {"stop": ["4"]}},
+}
+
+
+def shape(raw: bytes) -> str:
+    """Return an answer without what differs from one request to the next."""
+    text = re.sub(r'"(content|text|delta|response)": ?"[^"]*"', "", raw.decode())
+    text = re.sub(r"(?:[a-z]+[-_])?[0-9a-f]{16,}|\d+", "#", text)
+    return "\n".join(dict.fromkeys(line for line in text.splitlines() if line))
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize("path", ASKED)
+def test_tokens_are_recorded_and_the_answer_is_what_it_is_without(
+    engine: Engine, path: str, is_stream: bool
+) -> None:
+    body = {"model": "any", "stream": is_stream, **ASKED[path]}
+    if not {"prompt", "input", "text"} & set(body):
+        body["messages"] = [{"role": "user", "content": COUNT}]
+    with watched(engine) as (address, _):
+        _, plain, _ = post(address, path, body)
+    with watched(engine, (TraceLevel.FULL, 3)) as (address, notebook):
+        status, answer, _ = post(address, path, body)
+        told = notebook.last()
+    assert status == 200
+    assert shape(answer) == shape(plain)
+    (run,) = told.runs
+    tokens = [event for event in run.events if isinstance(event, TokenTrace)]
+    assert len(tokens) == told.ends[0].usage.output_tokens
+    assert run.generation.request.stops.strings == ("4",)
+    assert run.events[-1] == told.ends[0]
+
+
+def test_who_wants_no_tokens_is_told_of_none(engine: Engine) -> None:
+    with watched(engine) as (address, notebook):
+        post(address, "/v1/messages", asked())
+        assert notebook.last().runs == ()
 
 
 def test_a_client_that_leaves_is_told_with_the_tokens_it_cost(engine: Engine) -> None:

@@ -1,10 +1,12 @@
 """Captures and probes as the window shows them, on the real engine and server."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import pytest
 from PySide6.QtGui import QGuiApplication
 
@@ -12,11 +14,16 @@ from api.config import ServerConfig
 from api.thread import ServerThread
 from app.inspecting.captures import read_capture
 from app.inspecting.tools import ApiTools
+from app.window import server_window
+from engine.replay import replay
 from engine.service import Engine
+from engine.stopping.rules import StopRules
 from tests.ui.driving import eventually
 from ui.inspector.capture_window import CaptureWindow
 from ui.inspector.probe_window import ProbeWindow
 from ui.theme import Theme
+from ui.viewmodels.preferences import PreferencesState
+from ui.viewmodels.storing import MemoryConversationStore
 
 LEAK = """curl http://x/v1/chat/completions -d '{"stop": ["END"]}'
 {"object": "chat.completion", "model": "m", "choices": [{"index": 0, "message":
@@ -145,3 +152,54 @@ def test_where_nothing_answers_the_window_says_what_to_do(
         window.deleteLater()
 
     run(steps())
+
+
+def test_a_request_of_another_app_is_inspected_with_its_tokens(
+    run: Run, theme: Theme, engine: Engine
+) -> None:
+    async def steps() -> None:
+        preferences = PreferencesState()
+        preferences.change_server(port=_free_port())
+        loop = asyncio.get_running_loop()
+        window = server_window(engine, theme, MemoryConversationStore(), preferences, loop)
+        window.show()
+        switch, desk = window.workspace.server, window.desk
+        assert switch is not None
+        assert desk is not None
+        switch.turn(True)
+        await eventually(lambda: switch.stage == "on")
+        client = anthropic.AsyncAnthropic(api_key="x", base_url=switch.url, max_retries=0)
+        message = await client.messages.create(
+            model="any",
+            max_tokens=60,
+            stop_sequences=["6"],
+            messages=[{"role": "user", "content": "Count from 1 to 10, one number per line"}],
+        )
+        assert message.stop_sequence == "6"
+        await eventually(lambda: any(not one.is_open for one in desk.log))
+        entry = list(desk.log)[-1]
+        assert window.tools is not None
+        shown = window.tools.shown_request(entry)
+        assert shown is not None
+        assert shown.can_be_replayed
+        assert shown.trace is not None
+        assert "".join(token.piece for token in shown.trace.tokens).endswith("6")
+        again = shown.trace.recording()
+        assert again is not None
+        assert replay(again, StopRules(("3",))).text == "1\n2\n"
+        window.workspace.traces.forget_all()
+        forgotten = window.tools.shown_request(entry)
+        assert forgotten is not None
+        assert forgotten.trace is None
+        await client.close()
+        window.quit()
+        await window.finish()
+        window.deleteLater()
+
+    run(steps())
+
+
+def _free_port() -> int:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        return int(place.getsockname()[1])

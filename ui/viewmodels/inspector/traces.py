@@ -148,8 +148,18 @@ class Traces(QObject):
 
     def traced(self, request: GenerationRequest) -> GenerationRequest:
         """Return a request that asks for as much as is recorded now."""
-        count = self.top_logprobs if self.level is TraceLevel.FULL else 0
-        return replace(request, trace=self.level, top_logprobs=count)
+        level, count = self.wanted
+        return replace(request, trace=level, top_logprobs=count)
+
+    @property
+    def wanted(self) -> tuple[TraceLevel, int]:
+        """How much of each token is recorded now, and how many alternatives of it."""
+        return self.level, self.top_logprobs if self.level is TraceLevel.FULL else 0
+
+    def keep(self, run_id: str, trace: RunTrace) -> None:
+        """Keep the trace of a run that has ended elsewhere; the oldest ones make room."""
+        self._traces[run_id] = trace
+        self._prune()
 
     def begin(self, run_id: str, generation: Generation) -> RunTrace | None:
         """Keep the trace of a run that was accepted; the oldest ones make room.
