@@ -9,6 +9,14 @@ from typing import Any
 import anthropic
 import pytest
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QComboBox,
+    QLineEdit,
+    QProgressBar,
+    QScrollArea,
+    QTextEdit,
+)
 
 from api.config import ServerConfig
 from api.thread import ServerThread
@@ -203,3 +211,37 @@ def _free_port() -> int:
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         return int(place.getsockname()[1])
+
+
+def test_every_control_of_the_other_windows_has_a_name(
+    run: Run, theme: Theme, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+
+    async def steps() -> None:
+        loop = asyncio.get_running_loop()
+        store, preferences = MemoryConversationStore(), PreferencesState()
+        window = server_window(engine, theme, store, preferences, loop)
+        window.show()
+        window.show_capture()
+        window.show_probe()
+        window.show_models()
+        others = (window.capture_window, window.probe_window, window.models_window)
+        models = window.models_window
+        assert models is not None
+        await eventually(lambda: bool(models.cards))
+        kinds = (QAbstractButton, QComboBox, QLineEdit, QTextEdit, QProgressBar, QScrollArea)
+        nameless = [
+            f"{type(other).__name__}: {type(control).__name__}"
+            for other in others
+            for kind in kinds
+            for control in (other.findChildren(kind) if other is not None else ())
+            if not (control.accessibleName() or getattr(control, "text", str)())
+            and not control.objectName().startswith("qt_")
+        ]
+        assert nameless == []
+        window.quit()
+        await window.finish()
+        window.deleteLater()
+
+    run(steps())
