@@ -6,7 +6,6 @@ import Qt. Main thread.
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 import sys
@@ -23,8 +22,6 @@ from engine.distributed.world import Meeting, World, launched
 from engine.errors import EngineError
 from engine.scheduler import Limits
 from engine.service import Engine
-
-_log = logging.getLogger(__name__)
 
 
 def world_of_this_process() -> World | None:
@@ -47,8 +44,9 @@ def meet(world: World) -> Meeting:
     """
     from engine.distributed import dividing  # imports MLX
 
-    others = (world.name_of(rank) for rank in range(world.size) if rank != world.rank)
-    _log.info("waiting for %s", ", ".join(others))
+    if world.rank == 0:
+        others = ", ".join(world.name_of(rank) for rank in range(1, world.size))
+        print(f"waiting for {others}", file=sys.stderr, flush=True)
     # MLX waits without letting Python handle anything.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:

@@ -102,7 +102,9 @@ class Followers:
             hello = link.receive()
         except LinkLost:
             hello = Pulse()
-        if not isinstance(hello, Hello) or not hmac.compare_digest(hello.secret, self._secret):
+        if not isinstance(hello, Hello) or not hmac.compare_digest(
+            str(hello.secret).encode(), self._secret.encode()
+        ):
             link.close()  # a stranger's
             return
         if hello.versions != self._versions:

@@ -69,7 +69,7 @@ def follow(meeting: Meeting, on_lost: Callable[[str], object]) -> None:
             link.send(Failed(why))
         raise FollowerFailed(why) from error
     finally:
-        link.close()
+        orders.close()
 
 
 class _Orders:
@@ -77,6 +77,7 @@ class _Orders:
 
     def __init__(self, link: Link, on_lost: Callable[[str], object]) -> None:
         self.has_ended = threading.Event()
+        self._is_closed = threading.Event()
         self._link = link
         self._on_lost = on_lost
         self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -85,6 +86,11 @@ class _Orders:
     def next(self) -> Message:
         """Wait for the next order."""
         return self._queue.get()
+
+    def close(self) -> None:
+        """Read no more, and close the link; that is no loss."""
+        self._is_closed.set()
+        self._link.close()
 
     def _read(self) -> None:
         try:
@@ -98,7 +104,8 @@ class _Orders:
                 if isinstance(message, End):
                     return
         except LinkLost as lost:
-            self._on_lost(str(lost))
+            if not self._is_closed.is_set():
+                self._on_lost(str(lost))
 
 
 def _obey(orders: _Orders, link: Link, group: Any) -> None:

@@ -9,13 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.distributed import dividing
 from engine.distributed.copies import mark_of, portable
 from engine.distributed.dividing import divide
 from engine.distributed.followers import Followers, RankLost
+from engine.distributed.following import FollowerFailed, follow
 from engine.distributed.link import Link, LinkLost
 from engine.distributed.messages import (
     Close,
@@ -32,7 +35,7 @@ from engine.distributed.messages import (
     decoded,
     encoded,
 )
-from engine.distributed.world import BadLaunch, World, launched
+from engine.distributed.world import BadLaunch, Meeting, World, launched
 from engine.errors import EngineClosed, ModelLoadFailed
 from engine.service import Engine
 from engine.stopping.record import StopKind
@@ -255,6 +258,50 @@ def test_letting_them_go_is_no_loss(followers: Followers, lost: list[str]) -> No
     assert lost == []
     with pytest.raises(RankLost, match="have been ended"):
         followers.check()
+
+
+# -- a follower --------------------------------------------------------------------------------
+
+
+def test_a_follower_obeys_and_what_it_cannot_do_it_says_once(
+    demo_model_path: Path, lost: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = Followers(TWO, dividing.versions(), lost.append, silence_s=10)
+    monkeypatch.setattr(dividing, "shared", lambda *_: leader.invitation())
+    said: list[Loaded] = []
+
+    def lead() -> None:
+        leader.gather()
+        mark = mark_of(demo_model_path)
+        for folder, stated in (("/nowhere", ""), (demo_model_path, "x"), (demo_model_path, mark)):
+            leader.announce(Load(str(folder), stated, 8, 2))
+            [(_, reply)] = leader.wait_until_loaded()
+            said.append(reply)
+        leader.announce(Insert([1, 2, 3], 0, 0, 0))
+        for _ in range(3):
+            leader.announce(Step())
+        leader.announce(Leave(0, [7]))
+        leader.announce(Insert([1, 2, 3, 7, 9], 1, 4, 1))  # found under what rank 0 drew
+        leader.announce(Insert([4, 5], 9, 0, 1))
+
+    leading = threading.Thread(target=lead)
+    leading.start()
+    alone = mx.distributed.init()
+    ended: list[str] = []
+    with pytest.raises(FollowerFailed, match="row 2 with 0 cached tokens, where rank 0 has row 9"):
+        follow(Meeting(World(1, TWO.hosts, "ring"), alone), ended.append)
+    leading.join(5)
+    assert "/nowhere does not exist" in said[0].error
+    assert "is another model than on rank 0" in said[1].error
+    assert said[2].error == ""
+    assert said[2].weights_bytes > 3_000_000
+    deadline_s = time.monotonic() + 5
+    while not lost and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert len(lost) == 1
+    assert lost[0].startswith("rank 1 (127.0.0.1) failed: row 2 with 0 cached tokens")
+    assert ended == []
+    leader.end()
 
 
 # -- dividing ----------------------------------------------------------------------------------

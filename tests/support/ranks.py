@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
@@ -71,6 +72,16 @@ class LaunchedServer:
         found = [line for line in self.lines if line.startswith("listening on ")]
         assert found, self.lines
         return found[0].removeprefix("listening on ").strip()
+
+    def wait_for(self, words: str) -> str:
+        """Return the line that holds these words; standard error comes in its own time."""
+        deadline_s = time.monotonic() + 10
+        while time.monotonic() < deadline_s:
+            for line in self.lines:
+                if words in line:
+                    return line
+            time.sleep(0.02)
+        raise AssertionError(f"{words!r} was never said: {self.lines}")
 
     def end(self) -> int:
         """End it as Ctrl-C in a terminal does: all its processes are told."""
