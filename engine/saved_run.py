@@ -27,19 +27,17 @@ Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 
 import dataclasses
 import json
-from typing import Any, TypeVar
 
 from engine.channels import ChannelFormat
 from engine.chat import ToolCall
 from engine.errors import EngineError
+from engine.fields import DamagedFile, Fields
 from engine.replay import RecordedToken, Recording
 from engine.setting import RunSetting
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope, checked_strings
 
 VERSION = 1
-
-_T = TypeVar("_T")
 
 
 class DamagedRun(EngineError):
@@ -93,21 +91,27 @@ def from_json(text: str) -> Recording:
         values = json.loads(text)
     except ValueError as error:
         raise DamagedRun(f"this is no saved run: {error}") from error
-    top = _Fields(values, "")
+    try:
+        return _recording(Fields(values))
+    except DamagedFile as error:
+        raise DamagedRun(str(error)) from error
+
+
+def _recording(top: Fields) -> Recording:
     version = top.take("fullstop_run", int)
     if version != VERSION:
         raise DamagedRun(f"fullstop_run: this version reads {VERSION}, the file has {version}")
     return Recording(
         setting=_setting(top),
         rules=_rules(top.inner("rules")),
-        max_tokens=top.optional("max_tokens", int),
-        tokens=tuple(_token(fields) for fields in top.items("tokens")),
+        max_tokens=top.maybe("max_tokens", int),
+        tokens=tuple(_token(fields) for fields in _all(top, "tokens")),
         residue=top.take("residue", str),
         calls={
-            fields.take("raw", str): tuple(_call(call) for call in fields.items("calls"))
-            for fields in top.items("calls")
+            fields.take("raw", str): tuple(_call(call) for call in _all(fields, "calls"))
+            for fields in _all(top, "calls")
         },
-        stop=_stop(top.inner("stop")),
+        stop=stop_from(top.inner("stop")),
     )
 
 
@@ -120,59 +124,13 @@ def question_of(text: str) -> str:
     return question if isinstance(question, str) else ""
 
 
-class _Fields:
-    """Reads a JSON object's fields and names the place of what is wrong."""
-
-    def __init__(self, values: Any, where: str) -> None:
-        if not isinstance(values, dict):
-            raise DamagedRun(f"{where or 'the file'}: must be an object")
-        self._values = values
-        self._where = f"{where}." if where else ""
-
-    def take(self, name: str, kind: type[_T]) -> _T:
-        value = self.optional(name, kind)
-        if value is None:
-            raise DamagedRun(f"{self._where}{name}: is missing")
-        return value
-
-    def optional(self, name: str, kind: type[_T]) -> _T | None:
-        value = self._values.get(name)
-        if value is None:
-            return None
-        if kind is float and isinstance(value, int):
-            value = float(value)
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise DamagedRun(f"{self._where}{name}: must be {kind.__name__}")
-        return value
-
-    def inner(self, name: str) -> "_Fields":
-        return _Fields(self._values.get(name), f"{self._where}{name}")
-
-    def items(self, name: str) -> "list[_Fields]":
-        values = self.take(name, list)
-        return [_Fields(v, f"{self._where}{name}[{n}]") for n, v in enumerate(values)]
-
-    def ints(self, name: str) -> tuple[int, ...]:
-        values = self.take(name, list)
-        if not all(isinstance(value, int) for value in values):
-            raise DamagedRun(f"{self._where}{name}: must be a list of integers")
-        return tuple(values)
-
-    def choice(self, name: str, kind: type[_T]) -> _T:
-        value = self.take(name, str)
-        try:
-            return kind(value)  # type: ignore[call-arg]
-        except ValueError as error:
-            raise DamagedRun(f"{self._where}{name}: {error}") from error
-
-    def texts(self, name: str) -> dict[str, Any]:
-        return dict(self.take(name, dict))
-
-    def wrong(self, name: str, reason: str) -> DamagedRun:
-        return DamagedRun(f"{self._where}{name}: {reason}")
+def _all(fields: Fields, name: str) -> list[Fields]:
+    """Return the objects of a list that must be there."""
+    fields.take(name, list)
+    return fields.items(name)
 
 
-def _rules(fields: _Fields) -> StopRules:
+def _rules(fields: Fields) -> StopRules:
     return StopRules(
         strings=checked_strings(fields.take("strings", list), "rules.strings"),
         token_ids=fields.ints("token_ids"),
@@ -184,29 +142,29 @@ def _rules(fields: _Fields) -> StopRules:
     )
 
 
-def _scopes(fields: _Fields) -> tuple[tuple[str, StopScope], ...]:
-    found = fields.optional("scopes", list) or []
+def _scopes(fields: Fields) -> tuple[tuple[str, StopScope], ...]:
+    found = fields.maybe("scopes", list) or []
     try:
         return tuple((str(string), StopScope(scope)) for string, scope in found)
     except (ValueError, TypeError) as error:
         raise fields.wrong("scopes", str(error)) from error
 
 
-def _setting(top: _Fields) -> RunSetting:
+def _setting(top: Fields) -> RunSetting:
     fields = top.inner("setting")
     channels = fields.inner("channels")
     try:
-        ids = {int(token_id): str(tag) for token_id, tag in channels.texts("ids").items()}
-        harmony = {str(name): int(i) for name, i in channels.texts("harmony").items()}
+        ids = {int(token_id): str(tag) for token_id, tag in channels.take("ids", dict).items()}
+        harmony = {str(name): int(i) for name, i in channels.take("harmony", dict).items()}
     except (ValueError, TypeError) as error:
         raise channels.wrong("ids", str(error)) from error
     return RunSetting(
-        model=top.optional("model", str) or "",
+        model=top.maybe("model", str) or "",
         channels=ChannelFormat(
-            think_start=channels.optional("think_start", str),
-            think_end=channels.optional("think_end", str),
-            tool_start=channels.optional("tool_start", str),
-            tool_end=channels.optional("tool_end", str),
+            think_start=channels.maybe("think_start", str),
+            think_end=channels.maybe("think_end", str),
+            tool_start=channels.maybe("tool_start", str),
+            tool_end=channels.maybe("tool_end", str),
             ids=ids,
             harmony=harmony,
         ),
@@ -218,7 +176,7 @@ def _setting(top: _Fields) -> RunSetting:
     )
 
 
-def _token(fields: _Fields) -> RecordedToken:
+def _token(fields: Fields) -> RecordedToken:
     try:
         raw = bytes.fromhex(fields.take("hex", str))
     except ValueError as error:
@@ -227,16 +185,17 @@ def _token(fields: _Fields) -> RecordedToken:
         token_id=fields.take("id", int),
         raw=raw,
         piece=fields.take("piece", str),
-        special=fields.optional("special", str),
-        time_s=fields.optional("time_s", float) or 0.0,
+        special=fields.maybe("special", str),
+        time_s=fields.maybe("time_s", float) or 0.0,
     )
 
 
-def _call(fields: _Fields) -> ToolCall:
+def _call(fields: Fields) -> ToolCall:
     return ToolCall(fields.take("id", str), fields.take("name", str), fields.take("arguments", str))
 
 
-def _stop(fields: _Fields) -> StopInfo:
+def stop_from(fields: Fields) -> StopInfo:
+    """Return the record of an end as ``dataclasses.asdict`` wrote it; raises ``DamagedFile``."""
     kind = fields.choice("kind", StopKind)
     value: str | int | None = None
     if kind is StopKind.STOP_STRING:
@@ -246,12 +205,12 @@ def _stop(fields: _Fields) -> StopInfo:
     return StopInfo(
         kind=kind,
         value=value,
-        token_id=fields.optional("token_id", int),
-        token_text=fields.optional("token_text", str),
+        token_id=fields.maybe("token_id", int),
+        token_text=fields.maybe("token_text", str),
         channel=fields.choice("channel", Channel),
-        text_offset=fields.take("text_offset", int),
-        token_index=fields.optional("token_index", int),
-        rule_index=fields.optional("rule_index", int),
-        held=fields.optional("held", str) or "",
-        dropped=fields.optional("dropped", str) or "",
+        text_offset=fields.maybe("text_offset", int) or 0,
+        token_index=fields.maybe("token_index", int),
+        rule_index=fields.maybe("rule_index", int),
+        held=fields.maybe("held", str) or "",
+        dropped=fields.maybe("dropped", str) or "",
     )

@@ -145,7 +145,7 @@ def saved() -> dict[str, object]:
     [
         ({"fullstop_run": 2}, "fullstop_run: this version reads 1"),
         ({"tokens": [{"id": "x"}]}, r"tokens\[0\]\.hex: is missing"),
-        ({"tokens": 7}, "tokens: must be list"),
+        ({"tokens": 7}, "tokens: must be a list"),
         ({"stop": {"kind": "odd"}}, "stop.kind"),
         ({"rules": None}, "rules: must be an object"),
     ],

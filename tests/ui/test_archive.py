@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from engine.fields import DamagedFile
 from tests.support.said import conversation
 from ui.viewmodels.archive import (
     conversation_markdown,
@@ -13,7 +14,6 @@ from ui.viewmodels.archive import (
 )
 from ui.viewmodels.conversation_list import ConversationList
 from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
-from ui.viewmodels.fields import DamagedFile
 from ui.viewmodels.library import Library
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.preset_list import PresetList

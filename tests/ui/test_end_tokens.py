@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
 
+from engine.fields import Fields
 from tests.support.said import FINISHED
 from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
 from ui.main_window import MainWindow
 from ui.theme import Theme
 from ui.viewmodels.codec import settings_from, settings_values
 from ui.viewmodels.conversations import ConversationSettings
-from ui.viewmodels.fields import Fields
 
 
 def rows(window: MainWindow) -> list[str]:

@@ -8,13 +8,13 @@ from PySide6.QtCore import QModelIndex, QPoint, Qt
 from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
+from engine.fields import Fields
 from engine.stopping.rules import StopRules, StopScope
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.panels.stop_table import StopTable
 from ui.theme import Theme
 from ui.viewmodels.codec import stops_from, stops_values
 from ui.viewmodels.conversations import StopEntry, rules_of
-from ui.viewmodels.fields import Fields
 from ui.viewmodels.stop_cells import Column
 from ui.viewmodels.stop_list import EMPTY_MESSAGE, StopListModel
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from engine.fields import DamagedFile, Fields
 from ui.viewmodels import codec
 from ui.viewmodels.conversations import UNTITLED, Conversation
-from ui.viewmodels.fields import DamagedFile, Fields
 from ui.viewmodels.messages import ChatMessage, Role, copied
 from ui.viewmodels.runs import Run, RunState
 from ui.wording import answer_line

@@ -9,10 +9,10 @@ from typing import Any
 from engine.chat import ToolCall
 from engine.errors import InvalidRequest
 from engine.events import Finished, Timing, Usage
-from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.fields import Fields
+from engine.saved_run import stop_from
 from engine.stopping.rules import StopScope, checked_strings
 from ui.viewmodels.conversations import ConversationSettings, StopEntry
-from ui.viewmodels.fields import Fields
 from ui.viewmodels.runs import Run, RunState
 
 
@@ -133,7 +133,7 @@ def run_from(fields: Fields, text: str) -> Run:
 def _finished(fields: Fields) -> Finished:
     usage, timing = fields.inner("usage"), fields.inner("timing")
     return Finished(
-        stop=_stop(fields.inner("stop")),
+        stop=stop_from(fields.inner("stop")),
         usage=Usage(
             **{f.name: usage.maybe(f.name, int) or 0 for f in dataclasses.fields(Usage)},
         ),
@@ -147,25 +147,4 @@ def _finished(fields: Fields) -> Finished:
         error=fields.maybe("error", str),
         unfinished_tool_call=fields.maybe("unfinished_tool_call", str) or "",
         residue=fields.maybe("residue", str) or "",
-    )
-
-
-def _stop(fields: Fields) -> StopInfo:
-    kind = fields.choice("kind", StopKind)
-    value: str | int | None = None
-    if kind is StopKind.STOP_STRING:
-        value = fields.take("value", str)
-    elif kind is StopKind.STOP_TOKEN:
-        value = fields.take("value", int)
-    return StopInfo(
-        kind=kind,
-        value=value,
-        token_id=fields.maybe("token_id", int),
-        token_text=fields.maybe("token_text", str),
-        channel=fields.choice("channel", Channel),
-        text_offset=fields.maybe("text_offset", int) or 0,
-        token_index=fields.maybe("token_index", int),
-        rule_index=fields.maybe("rule_index", int),
-        held=fields.maybe("held", str) or "",
-        dropped=fields.maybe("dropped", str) or "",
     )

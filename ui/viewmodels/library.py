@@ -9,6 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.fields import DamagedFile
 from ui.viewmodels.archive import (
     conversation_markdown,
     conversations_from_json,
@@ -16,7 +17,6 @@ from ui.viewmodels.archive import (
 )
 from ui.viewmodels.conversation_list import ConversationList
 from ui.viewmodels.conversations import Conversation
-from ui.viewmodels.fields import DamagedFile
 from ui.viewmodels.storing import ConversationStore
 from ui.viewmodels.tasks import Tasks
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from ui.viewmodels.fields import DamagedFile
+from engine.fields import DamagedFile
 from ui.viewmodels.presets import Preset, presets_from_json, presets_json
 from ui.viewmodels.storing import ConversationStore
 

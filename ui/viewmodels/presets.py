@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from engine.fields import DamagedFile, Fields
 from ui.viewmodels import codec
 from ui.viewmodels.conversations import ConversationSettings, StopEntry
-from ui.viewmodels.fields import DamagedFile, Fields
 
 VERSION = 1
 

@@ -2,11 +2,13 @@
 
 from typing import Any, TypeVar
 
+from engine.errors import EngineError
+
 _T = TypeVar("_T")
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-class DamagedFile(ValueError):
+class DamagedFile(EngineError, ValueError):
     """A file is not what it should be; the message names the field and what is expected."""
 
 
@@ -65,6 +67,13 @@ class Fields:
         """Return the objects of a list within; a missing list is empty."""
         values = self.maybe(name, list) or []
         return [Fields(value, f"{self._where}{name}[{n}]") for n, value in enumerate(values)]
+
+    def ints(self, name: str) -> tuple[int, ...]:
+        """Return a list of whole numbers that must be there."""
+        values = self.take(name, list)
+        if not all(type(value) is int for value in values):
+            raise self.wrong(name, "must be a list of whole numbers")
+        return tuple(values)
 
     def wrong(self, name: str, reason: str) -> DamagedFile:
         """Return an error about a field."""
