@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.fields import DamagedFile, Fields
 from ui.viewmodels import codec
 from ui.viewmodels.conversations import Conversation, preview_of
-from ui.viewmodels.fields import DamagedFile, Fields
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.presets import Preset, presets_from_json, presets_json
 from ui.viewmodels.runs import Run, RunState
