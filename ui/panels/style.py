@@ -4,7 +4,7 @@ from PySide6.QtGui import QFont
 
 from ui.theme import Theme, fixed_font
 from ui.widgets.highlighting import DARK_CODE, LIGHT_CODE
-from ui.widgets.markdown_writer import MarkdownStyle
+from ui.widgets.markdown_style import MarkdownStyle
 
 
 def markdown_style(theme: Theme, font: QFont, is_muted: bool = False) -> MarkdownStyle:

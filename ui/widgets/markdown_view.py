@@ -25,14 +25,9 @@ from PySide6.QtWidgets import QToolButton, QWidget
 from ui.markdown import closed_tokens, parse, prepared
 from ui.widgets.flow_text import FlowText
 from ui.widgets.highlighting import Runs
-from ui.widgets.markdown_writer import (
-    CODE_FOOT_PX,
-    CODE_HEAD_PX,
-    SOURCE_PROPERTY,
-    Decoration,
-    MarkdownStyle,
-    MarkdownWriter,
-)
+from ui.widgets.inline_writer import SOURCE_PROPERTY
+from ui.widgets.markdown_style import Decoration, MarkdownStyle
+from ui.widgets.markdown_writer import CODE_FOOT_PX, CODE_HEAD_PX, MarkdownWriter
 
 _PICTURE = "\ufffc"
 # Rendering the tail may take this share of the time, so that a huge open block stays smooth.

@@ -5,10 +5,9 @@ Main thread. List marks are text, so that a copy keeps them; line breaks stay li
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from markdown_it.token import Token
-from PySide6.QtCore import Qt, QUrl
+from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -16,23 +15,18 @@ from PySide6.QtGui import (
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
-    QTextDocument,
-    QTextFormat,
     QTextFrameFormat,
-    QTextImageFormat,
     QTextLength,
     QTextOption,
     QTextTable,
     QTextTableFormat,
 )
 
-from ui.markdown import formula_source, is_ragged
-from ui.widgets.formulas import formula
-from ui.widgets.highlighting import CodeColors, Runs, highlighted_lines
+from ui.markdown import is_ragged
+from ui.widgets.highlighting import Runs, highlighted_lines
+from ui.widgets.inline_writer import InlineWriter
+from ui.widgets.markdown_style import Decoration, MarkdownStyle
 
-LINE_SEPARATOR = "\u2028"
-# What a picture in the text stands for: a copy of the text has that instead.
-SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
 CODE_HEAD_PX = 30
 CODE_FOOT_PX = 10
 _CODE_PAD_PX = 14
@@ -42,32 +36,6 @@ _ALIGNMENTS = {
     "text-align:right": Qt.AlignmentFlag.AlignRight,
 }
 _HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
-
-
-@dataclass(frozen=True, slots=True)
-class MarkdownStyle:
-    """Fonts and colours of rendered Markdown."""
-
-    font: QFont
-    fixed: QFont
-    text: str
-    muted: str
-    link: str
-    code_background: str
-    line: str
-    code: CodeColors
-
-
-@dataclass(frozen=True, slots=True)
-class Decoration:
-    """Something painted beneath the text from one document position to another."""
-
-    kind: Literal["code", "quote", "rule"]
-    start: int
-    end: int
-    left_px: float = 0.0
-    label: str = ""
-    text: str = ""
 
 
 @dataclass
@@ -97,6 +65,7 @@ class MarkdownWriter:
         self.decorations: list[Decoration] = []
         self._cursor = cursor
         self._style = style
+        self._inline = InlineWriter(cursor, style)
         self._is_first = is_first
         self.has_empty_block = has_empty_block
         self._place = _Place()
@@ -132,7 +101,7 @@ class MarkdownWriter:
             case "math_block" | "math_block_label":
                 self._begin_block(top_px=12)
                 self._take_mark()
-                self._formula(token, self._plain(), is_display=True)
+                self._inline.write_formula(token, self._inline.plain(), is_display=True)
             case "hr":
                 self._begin_block(top_px=12)
                 here = self._cursor.position()
@@ -165,7 +134,7 @@ class MarkdownWriter:
         is_close = bool(self._place.mark) and not self._place.is_apart
         self._begin_block(top_px=4 if is_close else 9)
         self._take_mark()
-        self._inline(inline, self._plain())
+        self._inline.write(inline, self._inline.plain())
 
     def _line(self, source: str, number: int) -> str:
         if self._lines_of is not source:
@@ -175,13 +144,13 @@ class MarkdownWriter:
     def _heading(self, token: Token, inline: Token) -> None:
         self._begin_block(top_px=16)
         self._take_mark()
-        form = self._plain()
+        form = self._inline.plain()
         font = QFont(self._style.font)
         font.setPointSizeF(font.pointSizeF() * _HEADING_SCALES.get(token.tag, 1.0))
         font.setWeight(QFont.Weight.DemiBold)
         form.setFont(font)
         if inline.content:
-            self._inline(inline, form)
+            self._inline.write(inline, form)
         else:
             self._cursor.insertText(token.markup, form)
 
@@ -294,10 +263,10 @@ class MarkdownWriter:
             block.setAlignment(alignment)
             cursor.setBlockFormat(block)
         outer, self._cursor = self._cursor, cursor
-        form = self._plain()
+        form = self._inline.plain()
         if cell.type == "th_open":
             form.setFontWeight(QFont.Weight.DemiBold)
-        self._inline(inline, form)
+        self._inline.write(inline, form)
         self._cursor = outer
 
     def _begin_block(self, top_px: float) -> None:
@@ -319,7 +288,7 @@ class MarkdownWriter:
             self.has_empty_block = False
         else:
             self._cursor.insertBlock(form, QTextCharFormat())
-        self._cursor.setBlockCharFormat(self._plain())
+        self._cursor.setBlockCharFormat(self._inline.plain())
         self._is_first = False
         self._note_quote(self._cursor.position())
 
@@ -339,98 +308,10 @@ class MarkdownWriter:
 
     def _take_mark(self) -> None:
         if self._place.mark:
-            form = self._plain()
+            form = self._inline.plain()
             form.setForeground(QBrush(QColor(self._style.muted)))
             self._cursor.insertText(f"{self._place.mark}\t", form)
             self._place.mark = ""
-
-    # -- text ------------------------------------------------------------------------------
-
-    def _plain(self) -> QTextCharFormat:
-        form = QTextCharFormat()
-        form.setFont(self._style.font)
-        form.setForeground(QBrush(QColor(self._style.text)))
-        return form
-
-    def _inline(self, token: Token, form: QTextCharFormat) -> None:
-        stack = [form]
-        link_began = 0
-        for child in token.children or []:
-            now = QTextCharFormat(stack[-1])
-            match child.type:
-                case "text" | "text_special":
-                    self._cursor.insertText(child.content, now)
-                case "softbreak" | "hardbreak":
-                    self._cursor.insertText(LINE_SEPARATOR, now)
-                case "code_inline":
-                    self._inline_code(child.content, now)
-                case "strong_open":
-                    now.setFontWeight(QFont.Weight.Bold)
-                    stack.append(now)
-                case "em_open":
-                    now.setFontItalic(True)
-                    stack.append(now)
-                case "s_open":
-                    now.setFontStrikeOut(True)
-                    stack.append(now)
-                case "link_open":
-                    stack.append(self._linked(now, str(child.attrGet("href") or "")))
-                    link_began = self._cursor.position()
-                case "link_close":
-                    if self._cursor.position() == link_began:  # a link without text
-                        self._cursor.insertText(now.anchorHref(), now)
-                    stack.pop()
-                case "strong_close" | "em_close" | "s_close":
-                    stack.pop()
-                case "image":
-                    self._image(child, now)
-                case "math_inline" | "math_inline_double":
-                    self._formula(child, now, is_display=child.type == "math_inline_double")
-                case _:
-                    self._cursor.insertText(child.content, now)
-
-    def _inline_code(self, code: str, form: QTextCharFormat) -> None:
-        font = QFont(self._style.fixed)
-        font.setPointSizeF(form.font().pointSizeF() * 0.94)
-        form.setFont(font)
-        form.setBackground(QBrush(QColor(self._style.code_background)))
-        self._cursor.insertText(code, form)
-
-    def _linked(self, form: QTextCharFormat, target: str) -> QTextCharFormat:
-        form.setAnchor(True)
-        form.setAnchorHref(target)
-        form.setToolTip(target)
-        form.setForeground(QBrush(QColor(self._style.link)))
-        form.setFontUnderline(True)
-        return form
-
-    def _image(self, token: Token, form: QTextCharFormat) -> None:
-        """Show an image as its source and a link: nothing is fetched unasked."""
-        target = str(token.attrGet("src") or "")
-        title = token.attrGet("title")
-        end = f' "{title}")' if title else ")"
-        self._cursor.insertText(f"![{token.content}]({target}{end}", self._linked(form, target))
-
-    def _formula(self, token: Token, form: QTextCharFormat, *, is_display: bool) -> None:
-        """Show a formula as a picture that is copied as its source, or as that source."""
-        source = formula_source(token)
-        style = self._style
-        points = style.font.pointSizeF() * (1.12 if is_display else 1.0)
-        drawn = formula(token.content.strip(), points, style.text, is_display=is_display)
-        if drawn is None:
-            self._cursor.insertText(source.replace("\n", LINE_SEPARATOR), form)
-            return
-        name = f"formula:{style.text}:{is_display}:{source}"
-        document = self._cursor.document()
-        document.addResource(QTextDocument.ResourceType.ImageResource, QUrl(name), drawn.image)
-        picture = QTextImageFormat()
-        picture.setName(name)
-        picture.setWidth(drawn.width_px)
-        picture.setHeight(drawn.height_px)
-        picture.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
-        picture.setProperty(SOURCE_PROPERTY, source)
-        picture.setToolTip(source)
-        self._cursor.insertImage(picture)
 
 
 def _index(tokens: list[Token], kind: str) -> int:
