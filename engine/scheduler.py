@@ -82,7 +82,7 @@ class Scheduler:
             try:
                 number, cached = backend.join(row.prompt, row.generation.request)
             except Exception as error:
-                _log.exception("a request could not join the batch")
+                _note("a request could not join the batch", error)
                 self._finish(row, StopKind.ERROR, cause_of(error))
                 continue
             self.rows[number] = row
@@ -167,9 +167,7 @@ class Scheduler:
 
     def _fail_batch(self, backend: Backend, error: Exception) -> None:
         """End the rows of a batch that failed; what waits behind them goes on."""
-        # An error in words needs no traceback.
-        cause = None if isinstance(error, EngineError) else error
-        _log.error("a step of the batch failed: %s", error, exc_info=cause)
+        _note("a step of the batch failed", error)
         for row in self.rows.values():
             self._finish(row, StopKind.ERROR, cause_of(error))
         self.rows.clear()
@@ -190,6 +188,12 @@ def refusal(error: Exception) -> EngineError:
         return error
     _log.exception("a request could not be prepared", exc_info=error)
     return EngineError(f"the request could not be prepared: {cause_of(error)}")
+
+
+def _note(what: str, error: Exception) -> None:
+    # An error in words needs no traceback.
+    cause = None if isinstance(error, EngineError) else error
+    _log.error("%s: %s", what, error, exc_info=cause)
 
 
 def cause_of(error: BaseException) -> str:
