@@ -6,9 +6,7 @@ of a long prompt) the inbox is served, so that a cancel waits at most one step.
 
 import contextlib
 import logging
-import os
 import queue
-import sys
 import threading
 import time
 from collections import deque
@@ -17,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
-from engine.allocator import share_one_arena
 from engine.backend import Backend, Loader, PromptCacheUse
 from engine.commands import (
     Cancel,
@@ -39,6 +36,7 @@ from engine.loading import LoadCancelled, LoadProgress
 from engine.outbox import Outbox, settle
 from engine.scheduler import Limits, Scheduler, cause_of, refusal
 from engine.stopping.record import StopKind
+from engine.tuning import share_one_arena, work_in_long_turns
 
 _log = logging.getLogger(__name__)
 # What needs the model, and so ends its rest.
@@ -110,7 +108,7 @@ class EngineThread:
 
     def _run(self) -> None:
         cause: str | None = None
-        _work_in_long_turns()
+        work_in_long_turns()
         try:
             while self._serve():
                 backend = self._backend
@@ -333,18 +331,6 @@ class EngineThread:
                 and command.reply
             ):
                 command.reply.send(why)
-
-
-def _work_in_long_turns() -> None:
-    """Ask Linux not to interrupt this thread whenever one of MLX's has something to do.
-
-    MLX's threads, which inherit it, are woken for each of some hundred operations a token. Where
-    they share a core with this thread each wake-up would be two changes of turn, a third of the
-    time in all. Windows and servers, whose threads are left as they are, come first nonetheless.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # forbidden: slower, and nothing else
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _pieces(backend: Backend, tokens: Sequence[int]) -> tuple[tuple[int, str], ...]:
