@@ -22,6 +22,7 @@ from engine.whole_file import write_whole
 
 # What mlx-lm reads of a repository. No code: none that comes with a model is ever run.
 _WANTED = ("*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model", "*.tiktoken")
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # A file system that is full to the last byte harms more than this program.
 _SPARE_BYTES = 256 << 20
@@ -172,7 +173,10 @@ def _listing(repository: str, endpoint: str | None) -> tuple[str, list[HubFile]]
             f"{repository} has no weights that MLX can read{there}; mlx-community has many "
             "models as *.safetensors"
         )
-    return str(info.sha), files
+    commit = str(info.sha)
+    if not _COMMIT.fullmatch(commit):
+        raise DownloadFailed(f"the hub states no commit of {repository}; try again later")
+    return commit, files
 
 
 def _check_disk(repository: str, cache: Path, commit: str, files: list[HubFile]) -> None:

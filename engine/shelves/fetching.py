@@ -6,11 +6,14 @@ Blocks; any thread.
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 _BEGUN = ".fullstop.incomplete"
+# It becomes a file's name, so it must not lead elsewhere.
+_DIGEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def begun_bytes(repository_folder: Path) -> int:
@@ -50,7 +53,7 @@ def fetch_file(
         return pointer
     url = huggingface_hub.hf_hub_url(repository, name, revision=commit, endpoint=endpoint)
     stated = huggingface_hub.get_hf_file_metadata(url, endpoint=endpoint)
-    if not stated.etag or "/" in stated.etag:
+    if not stated.etag or not _DIGEST.fullmatch(stated.etag):
         raise OSError(f"the hub states no digest of {name}")
     blob = repository_folder / "blobs" / stated.etag
     if not blob.exists():

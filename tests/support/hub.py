@@ -28,6 +28,9 @@ class Hub:
         breaks: How often they do.
         wrong: File name to content that is sent in place of what is stated.
         piece_s: Seconds between 64 KiB of a transfer.
+        status: Another status for every answer.
+        commit: What ``main`` is at.
+        tag: Another tag for every file than its digest.
         requests: Method, path and Range header of what was asked.
     """
 
@@ -39,6 +42,8 @@ class Hub:
     wrong: dict[str, bytes] = field(default_factory=dict)
     piece_s: float = 0.0
     status: int = 200
+    commit: str = COMMIT
+    tag: str = ""
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
 
     def add_folder(self, repository: str, folder: Path) -> None:
@@ -109,7 +114,12 @@ class _Handler(BaseHTTPRequestHandler):
                 digest = hashlib.sha256(content).hexdigest()
                 one["lfs"] = {"sha256": digest, "size": len(content), "pointerSize": 130}
             siblings.append(one)
-        body = {"id": repository, "modelId": repository, "sha": COMMIT, "siblings": siblings}
+        body = {
+            "id": repository,
+            "modelId": repository,
+            "sha": self.held.commit,
+            "siblings": siblings,
+        }
         body |= {"private": False, "gated": False, "tags": [], "downloads": 0, "likes": 0}
         self._send(200, {"Content-Type": "application/json"}, json.dumps(body).encode())
 
@@ -128,7 +138,11 @@ class _Handler(BaseHTTPRequestHandler):
         begin = 0
         if wanted := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or ""):
             begin = int(wanted[1])
-        headers = {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
+        headers = {
+            "ETag": f'"{self.held.tag or tag}"',
+            "X-Repo-Commit": COMMIT,
+            "Accept-Ranges": "bytes",
+        }
         if begin:
             headers["Content-Range"] = f"bytes {begin}-{len(content) - 1}/{len(content)}"
         self._send(206 if begin else 200, headers, content[begin:], name, has_body=has_body)

@@ -168,6 +168,22 @@ def test_a_hub_that_cannot_be_reached_is_told_as_such(site: Hub, tmp_path: Path)
         fetch(site, tmp_path)
 
 
+@pytest.mark.parametrize("commit", ["../../../elsewhere", "", "main"])
+def test_a_commit_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, commit: str) -> None:
+    site.commit = commit
+    with pytest.raises(DownloadFailed, match="states no commit"):
+        fetch(site, tmp_path / "cache")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("tag", ["..", "../../x", "a/b"])
+def test_a_digest_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, tag: str) -> None:
+    site.tag = tag
+    with pytest.raises(DownloadFailed, match="states no digest"):
+        fetch(site, tmp_path / "cache")
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
 def test_a_disk_without_room_is_told_before_anything_comes(
     site: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
