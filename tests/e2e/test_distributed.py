@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from api.captures.values import WireDialect
-from tests.e2e.conftest import COUNT, ROWS, without_display
+from engine.service import Engine
+from tests.e2e.conftest import COUNT, ROWS, ServeProcess, without_display
+from tests.support.asking import ask, run
 from tests.support.layered_model import write_layered_model
 from tests.support.ranks import (
     Case,
@@ -152,15 +154,10 @@ def running(address: str) -> int:
         return count
 
 
-def start_two(serve: Callable[..., Any], folder: Path, *words: str) -> tuple[Any, Any]:
-    zero, one = rank_settings(folder, 2)
-    return serve("--port", "0", *words, **zero), serve("--port", "0", *words, **one)
-
-
 def test_a_lost_process_ends_requests_with_an_error_and_the_server_with_a_message(
     serve: Callable[..., Any], tmp_path: Path
 ) -> None:
-    leader, follower = start_two(serve, tmp_path)
+    leader, follower = (serve("--port", "0", **rank) for rank in rank_settings(tmp_path, 2))
     address = leader.wait_until_ready().removeprefix("http://")
     endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
     connection = http.client.HTTPConnection(address, timeout=20)
@@ -180,31 +177,53 @@ def test_a_lost_process_ends_requests_with_an_error_and_the_server_with_a_messag
     assert last == ["fullstop: rank 1 (127.0.0.1) is lost: its process has ended\n"]
 
 
-def test_a_follower_without_rank_0_ends_with_a_message(
-    serve: Callable[..., Any], tmp_path: Path
+@pytest.fixture(scope="module")
+def layered(
+    tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path
+) -> Iterator[tuple[Path, ServeProcess, ServeProcess]]:
+    """Two processes that share a model by layers: its folder, rank 0 and rank 1."""
+    folder = tmp_path_factory.mktemp("layered")
+    write_layered_model(folder / "model", demo_model_path)
+    words = ("--port", "0", "--verbose", "--model", str(folder / "model"))
+    leader, follower = (ServeProcess(*words, **rank) for rank in rank_settings(folder, 2))
+    yield folder / "model", leader, follower
+    for process in (leader, follower):
+        if process.process.poll() is None:
+            process.end(signal.SIGKILL)
+
+
+def test_a_model_whose_heads_cannot_be_shared_is_divided_by_layers(
+    layered: tuple[Path, ServeProcess, ServeProcess],
 ) -> None:
-    leader, follower = start_two(serve, tmp_path)
-    leader.wait_until_ready()
+    folder, leader, _ = layered
+    prompts = [f"Count to {n}" for n in range(6)]
+    asked = [chat(prompt, prompt, temperature=0) for prompt in prompts]
+
+    async def alone() -> list[str]:
+        engine = Engine()
+        await engine.load(folder)
+        found = [await ask(engine, one, max_tokens=12, thinking=False) for one in prompts]
+        await engine.aclose()
+        return [one.text for one in found]
+
+    together = answers(leader.wait_until_ready(), asked, at_once=6)
+    assert [together[prompt].text for prompt in prompts] == run(alone())
+    assert {said.output_tokens for said in together.values()} == {12}
+    whole = (folder / "model.safetensors").stat().st_size
+    [line] = [line for line in leader.errors if "of the weights" in line]
+    assert int(line.split(" holds ")[1].split()[0]) < 0.6 * whole
+
+
+def test_a_follower_without_rank_0_ends_with_a_message(
+    layered: tuple[Path, ServeProcess, ServeProcess],
+) -> None:
+    _, leader, follower = layered
+    deadline_s = time.perf_counter() + 30
+    while not any("of the weights" in line for line in leader.errors):
+        assert time.perf_counter() < deadline_s
+        time.sleep(0.05)
     leader.end(signal.SIGKILL)
     assert follower.process.wait(timeout=10) == 1
     follower.end()
     said = [line for line in follower.errors if line.startswith("fullstop: ")]
     assert said == ["fullstop: rank 1 ends: rank 0 (127.0.0.1) is lost: its process has ended\n"]
-
-
-def test_a_model_whose_heads_cannot_be_shared_is_divided_by_layers(
-    serve: Callable[..., Any], tmp_path: Path, demo_model_path: Path
-) -> None:
-    folder = tmp_path / "layered"
-    write_layered_model(folder, demo_model_path)
-    one = serve("--port", "0", "--model", str(folder))
-    leader, follower = start_two(serve, tmp_path, "--model", str(folder), "--verbose")
-    asked = [chat(f"count to {n}", f"Count to {n}", temperature=0) for n in range(6)]
-    alone = answers(one.wait_until_ready(), asked, at_once=6)
-    assert {said.output_tokens for said in alone.values()} == {12}
-    assert answers(leader.wait_until_ready(), asked, at_once=6) == alone
-    assert leader.end() == 0
-    assert follower.process.wait(timeout=10) == 0
-    whole = (folder / "model.safetensors").stat().st_size
-    [line] = [line for line in leader.errors if "of the weights" in line]
-    assert int(line.split(" holds ")[1].split()[0]) < 0.6 * whole
