@@ -1,5 +1,6 @@
-"""An answer's tool calls and its raw text."""
+"""An answer's progress, its tool calls and its raw text."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -7,9 +8,10 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QButtonGroup, QToolButton
 
 from engine.chat import ToolCall
+from engine.events import PromptProgress
 from engine.stopping.record import StopInfo, StopKind
 from tests.support.said import FINISHED, finished_run
-from ui.panels.answer_view import AnswerView
+from ui.panels.answer_view import AnswerView, progress_words
 from ui.panels.tool_cards import pretty
 from ui.theme import Theme
 from ui.viewmodels.runs import Run
@@ -70,3 +72,14 @@ def test_the_raw_text_ends_with_the_models_end_token(theme: Theme, qapp: QApplic
     view = shown(theme, finished_run("a", thinking="hm", finished=ended))
     view.raw.click()
     assert view.raw_view.toPlainText() == "hm\na<|im_end|>"
+
+
+def test_reading_a_prompt_tells_how_far_and_how_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [10.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    run = Run()
+    run.apply(PromptProgress(100, 1100, 100))
+    assert progress_words(run) == "Reading the prompt: 100 of 1,100 tokens"
+    now[0] = 12.0
+    run.apply(PromptProgress(600, 1100, 100))
+    assert progress_words(run) == "Reading the prompt: 600 of 1,100 tokens, 250 tok/s"

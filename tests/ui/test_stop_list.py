@@ -159,6 +159,14 @@ def test_a_stop_at_the_end_of_another_does_not_shadow_it() -> None:
     assert cell(of("D", "END"), 1, Column.REMARK) is None
 
 
+def test_a_stop_that_counts_elsewhere_shadows_nothing() -> None:
+    entries = [StopEntry("b"), StopEntry("abc", scope=StopScope.ALL)]
+    model = StopListModel(entries)
+    assert cell(model, 1, Column.REMARK) is None
+    model.set_scope(0, StopScope.ALL)
+    assert "Can never match" in cell(model, 1, Column.REMARK)
+
+
 def test_tokens_of_a_sequence_appear_when_a_model_is_there(
     run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.verdict import figures, seconds
+from engine.verdict import figure, figures, seconds
 from ui import icons
 from ui.panels.message_actions import MessageActions
 from ui.panels.raw_text import RawText
@@ -285,7 +285,9 @@ def progress_words(run: Run) -> str:
     if run.state is RunState.QUEUED:
         return "Waiting for the model…"
     if run.state is RunState.PREFILL:
-        return f"Reading the prompt: {run.prompt_processed:,} of {run.prompt_total:,} tokens"
+        words = f"Reading the prompt: {run.prompt_processed:,} of {run.prompt_total:,} tokens"
+        rate = run.prompt_tokens_per_s
+        return words if rate is None else f"{words}, {figure(rate)} tok/s"
     return "Answering…"
 
 

@@ -83,12 +83,22 @@ class Run:
     is_cancelling: bool = False
     started_at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _prefill_began: tuple[float, int] | None = field(default=None, repr=False)
     _thinking_began_s: float | None = field(default=None, repr=False)
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more will come."""
         return self.state in (RunState.FINISHED, RunState.REFUSED, RunState.INTERRUPTED)
+
+    @property
+    def prompt_tokens_per_s(self) -> float | None:
+        """How fast the prompt is read; None until some of it was."""
+        if self._prefill_began is None:
+            return None
+        began_s, before = self._prefill_began
+        took_s, read = time.monotonic() - began_s, self.prompt_processed - before
+        return read / took_s if read > 0 and took_s > 0 else None
 
     @property
     def can_be_continued(self) -> bool:
@@ -104,6 +114,8 @@ class Run:
         match event:
             case PromptProgress():
                 self.state = RunState.PREFILL
+                if self._prefill_began is None:
+                    self._prefill_began = (time.monotonic(), event.processed)
                 self.prompt_processed = event.processed
                 self.prompt_total = event.total
                 self.prompt_cached = event.cached

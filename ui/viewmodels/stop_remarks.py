@@ -67,10 +67,12 @@ def _twins(entries: Sequence[StopEntry], row: int) -> list[Remark]:
 
 
 def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
-    """A stop inside another, not at its very end, always completes first."""
-    sequence = entries[row].sequence
+    """A stop inside another, not at its very end, always completes first where both count."""
+    sequence, channels = entries[row].sequence, entries[row].scope.channels
     for number, other in enumerate(entries, 1):
-        if other.is_enabled and other.sequence and other.sequence in sequence[:-1]:
+        if not other.is_enabled or not channels <= other.scope.channels:
+            continue
+        if other.sequence and other.sequence in sequence[:-1]:
             name = quoted(other.sequence, 20)
             words = f"Can never match: {name} in row {number} is complete first."
             return [Remark(words, "Remove it")]
