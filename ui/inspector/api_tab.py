@@ -5,7 +5,6 @@ Asks for them only while somebody looks.
 
 from PySide6.QtGui import QGuiApplication, QShowEvent
 from PySide6.QtWidgets import (
-    QComboBox,
     QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
@@ -13,11 +12,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.theme import fixed_font
+from ui.theme import Theme, fixed_font
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.shown_run import ShownRun
 from ui.viewmodels.inspector.tools import InspectorTools, WireView
 from ui.viewmodels.tasks import Tasks
+from ui.widgets.choice import Choice
 from ui.widgets.labels import label
 
 _API_PX = 210
@@ -33,20 +33,18 @@ PARTS = (
 class ApiTab(QWidget):
     """Which API, which part of the exchange, and its text."""
 
-    def __init__(self, inspector: Inspector, tools: InspectorTools) -> None:
+    def __init__(self, theme: Theme, inspector: Inspector, tools: InspectorTools) -> None:
         super().__init__()
         self._inspector = inspector
         self._tools = tools
         self._tasks = Tasks()
         self._views: list[WireView] = []
         self._rendered: ShownRun | None = None
-        self.api = QComboBox()
-        self.api.setAccessibleName("API")
-        self.part = QComboBox()
-        self.part.setAccessibleName("Part of the exchange")
+        self.api = Choice(theme, "API")
+        self.part = Choice(theme, "Part of the exchange")
         self.part.addItems([words for words, _ in PARTS])
         for choice in (self.api, self.part):
-            choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+            choice.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
         self.api.setMinimumWidth(_API_PX)
         self.copy = QPushButton("Copy")
         self.copy.setAccessibleName("Copy the shown text")

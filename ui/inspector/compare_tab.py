@@ -3,12 +3,13 @@
 from html import escape
 
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QComboBox, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QTextBrowser, QVBoxLayout, QWidget
 
 from ui.theme import Theme
 from ui.viewmodels.inspector.comparing import Comparison, compare
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.shown_run import ShownRun
+from ui.widgets.choice import Choice
 from ui.widgets.labels import label
 
 
@@ -20,8 +21,7 @@ class CompareTab(QWidget):
         self._theme = theme
         self._inspector = inspector
         self._others: list[ShownRun] = []
-        self.choice = QComboBox()
-        self.choice.setAccessibleName("Run to compare with")
+        self.choice = Choice(theme, "Run to compare with")
         self.sentence = label("", "title", 1.0, is_wrapped=True)
         self.page = QTextBrowser()
         self.page.setProperty("kind", "page")

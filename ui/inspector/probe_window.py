@@ -6,7 +6,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
-    QComboBox,
     QFileDialog,
     QFormLayout,
     QHBoxLayout,
@@ -22,6 +21,7 @@ from engine.whole_file import write_whole
 from ui.theme import Theme
 from ui.viewmodels.inspector.probing import Probing
 from ui.viewmodels.inspector.tools import InspectorTools, ProbeRow, ProbeTarget
+from ui.widgets.choice import Choice
 from ui.widgets.labels import label
 
 _WORDS = {"held": "Held", "failed": "Failed", "unjudged": "Unclear", "skipped": "Skipped"}
@@ -39,10 +39,8 @@ class ProbeWindow(QWidget):
         self._theme = theme
         self.probing = Probing(tools, self)
         self.url = QLineEdit("http://127.0.0.1:8642")
-        self.dialect = QComboBox()
-        self.dialect.addItem("Whatever answers", "")
-        for name in tools.probe_dialects:
-            self.dialect.addItem(name, name)
+        dialects = [(name, name) for name in tools.probe_dialects]
+        self.dialect = Choice(theme, "API", [("", "Whatever answers"), *dialects])
         self.model = QLineEdit()
         self.model.setPlaceholderText("The first that the server lists")
         self.key = QLineEdit()

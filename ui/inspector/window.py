@@ -10,7 +10,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QShowEvent
 from PySide6.QtWidgets import (
-    QComboBox,
     QFileDialog,
     QFrame,
     QHBoxLayout,
@@ -39,6 +38,7 @@ from ui.viewmodels.inspector.shown_run import ShownRun, Source
 from ui.viewmodels.inspector.tape import alternatives, token_words
 from ui.viewmodels.inspector.tools import InspectorTools
 from ui.viewmodels.report import markdown_report
+from ui.widgets.choice import Choice
 from ui.widgets.labels import ElidedLabel, label
 
 LEVELS = (
@@ -80,13 +80,12 @@ class InspectorWindow(QMainWindow):
         self.timing = TimingTab(theme)
         self.compare = CompareTab(theme, inspector)
         self.what_if = WhatIfTab(theme, inspector)
-        self.api = None if tools is None else ApiTab(inspector, tools)
+        self.api = None if tools is None else ApiTab(theme, inspector, tools)
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.setAccessibleName("Parts of the inspector")
         self.source = label("", "muted", 0.95)
-        self.level = QComboBox()
-        self.level.setAccessibleName("How much of the next answers is recorded")
+        self.level = Choice(theme, "How much of the next answers is recorded")
         self.open = QPushButton("Open…")
         self.open.setAccessibleName("Open a saved run")
         self.save = QPushButton("Save run…")

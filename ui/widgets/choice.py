@@ -16,7 +16,7 @@ _EDGE = 9
 class Choice(QComboBox):
     """One of several values, each with its words."""
 
-    def __init__(self, theme: Theme, says: str, choices: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, theme: Theme, says: str, choices: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()
         self._theme = theme
         self.setAccessibleName(says)
