@@ -1,4 +1,4 @@
-"""What can be done with a message: small buttons under it, and the switch of its versions.
+"""What can be done with a message: small buttons beside it, and the switch of its versions.
 
 Main thread. Buttons of a question stay invisible until it is pointed at or focused; they can be
 reached with the keyboard and by screen readers at all times.

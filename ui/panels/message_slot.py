@@ -15,6 +15,8 @@ from ui.viewmodels.messages import ChatMessage
 
 _UNBOUND_PX = 16777215
 _CHARS_A_LINE = 88
+# What is around the text: a bubble's edge; the line below an answer.
+_QUESTION_PX, _ANSWER_PX = 22, 54
 _MARKED_MS = 1600
 
 
@@ -88,4 +90,5 @@ class MessageSlot(QWidget):
 def estimated_height(message: ChatMessage, line_px: int) -> int:
     """Return about how high a message will be, in pixels, before it has been laid out."""
     lines = sum(max(1, ceil(len(line) / _CHARS_A_LINE)) for line in message.said.split("\n"))
-    return round(lines * line_px * 1.2) + 54
+    around_px = _QUESTION_PX if message.run is None else _ANSWER_PX
+    return round(lines * line_px * 1.2) + around_px

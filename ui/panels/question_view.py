@@ -23,20 +23,15 @@ class QuestionView(QWidget):
     def __init__(self, theme: Theme, message: ChatMessage) -> None:
         super().__init__()
         self.message = message
-        self.bubble = PlainBubble(message.text, f"You: {message.text}")
         self.editor: QuestionEditor | None = None
         self.action_row = MessageActions(theme, self, is_quiet=True)
         self.edit = self.action_row.add("pencil", "Edit this question (Ctrl+E)")
         self._copy = self.action_row.add("copy", "Copy this question")
-        row = QHBoxLayout()
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addStretch(1)
-        row.addWidget(self.action_row)
+        self.bubble = PlainBubble(message.text, f"You: {message.text}", self.action_row)
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(3)
         self._layout.addWidget(self.bubble)
-        self._layout.addLayout(row)
         self.edit.clicked.connect(self.begin_editing)
         self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(message.text))
 
@@ -54,7 +49,6 @@ class QuestionView(QWidget):
             self.editor.left.connect(self.end_editing)
             self._layout.insertWidget(0, self.editor)
         self.bubble.hide()
-        self.action_row.hide()
         self.editor.input.setFocus()
 
     def end_editing(self) -> None:
@@ -64,7 +58,6 @@ class QuestionView(QWidget):
             self.editor.deleteLater()
             self.editor = None
         self.bubble.show()
-        self.action_row.show()
         self.edit.setFocus()
 
     def _submit(self, text: str) -> None:

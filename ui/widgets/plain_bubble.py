@@ -2,20 +2,29 @@
 
 from math import ceil
 
-from PySide6.QtCore import QSize
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from ui.widgets.flow_text import FlowText
 
 _PAD_X, _PAD_Y = 15, 10
+_GAP_PX = 8
+_LEAST_PX = 100
 
 
 class PlainBubble(QWidget):
-    """Text in a rounded card at the right, as wide as it needs and at most four fifths."""
+    """Text in a rounded card at the right, as wide as it needs and at most four fifths.
 
-    def __init__(self, text: str, says: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    Args:
+        text: The text.
+        says: What a screen reader calls it.
+        beside: What stands at the left of the card, at its foot.
+    """
+
+    def __init__(self, text: str, says: str, beside: QWidget) -> None:
+        super().__init__()
+        self._beside = beside
         self._text = FlowText()
         self._text.setPlainText(text)
         self._text.setAccessibleName(says)
@@ -26,7 +35,9 @@ class PlainBubble(QWidget):
         inner.addWidget(self._text)
         outer = QHBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
+        outer.setSpacing(_GAP_PX)
         outer.addStretch(1)
+        outer.addWidget(beside, 0, Qt.AlignmentFlag.AlignBottom)
         outer.addWidget(self._card)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -35,7 +46,8 @@ class PlainBubble(QWidget):
         metrics = self._text.fontMetrics()
         lines = self._text.toPlainText().split("\n")
         wanted = max(metrics.horizontalAdvance(line.replace("\t", " " * 10)) for line in lines)
-        most = int(self.width() * 0.8) - 2 * _PAD_X
+        room = self.width() - self._beside.sizeHint().width() - _GAP_PX
+        most = max(_LEAST_PX, min(int(self.width() * 0.8), room)) - 2 * _PAD_X
         self._text.setFixedWidth(min(ceil(wanted) + 2, most))
 
     def minimumSizeHint(self) -> QSize:
