@@ -3,13 +3,11 @@
 Used by the commands that answer in the terminal. Main thread, on its event loop.
 """
 
-import asyncio
-import contextlib
 import dataclasses
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
+from app.interrupts import Interrupts
 from engine.events import Finished, TextDelta, ThinkingDelta
 from engine.generation import Answer
 from engine.recorder import Recorder
@@ -42,6 +40,7 @@ async def answer(
     engine: Engine,
     request: GenerationRequest,
     sink: AnswerSink,
+    interrupts: Interrupts,
     keep: Callable[[Recording], None] | None = None,
 ) -> Answer:
     """Generate an answer, show it as it comes, and return the whole of it.
@@ -53,6 +52,7 @@ async def answer(
         engine: What answers.
         request: What is asked.
         sink: Where the answer is shown.
+        interrupts: Where Ctrl-C comes from; open.
         keep: Receives the recording of the run, which is then traced.
 
     Raises:
@@ -60,12 +60,21 @@ async def answer(
     """
     if keep is not None:
         request = dataclasses.replace(request, trace=TraceLevel.STOPS)
-    generation = await engine.generate(request)
+    is_interrupted = False
+
+    def note() -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+
+    with interrupts.calling(note):
+        generation = await engine.generate(request)
+    if is_interrupted:
+        generation.cancel()
     recorder = Recorder(generation)
     text: list[str] = []
     thinking: list[str] = []
     finished: Finished | None = None
-    with _on_interrupt(generation.cancel):
+    with interrupts.calling(generation.cancel):
         try:
             async for event in generation.events():
                 recorder.take(event)
@@ -84,16 +93,3 @@ async def answer(
     if keep is not None:
         keep(recorder.recording())
     return Answer("".join(text), "".join(thinking), (), finished)
-
-
-@contextlib.contextmanager
-def _on_interrupt(act: Callable[[], None]) -> Iterator[None]:
-    """Call ``act`` at Ctrl-C while the context is open, in place of what was done before."""
-    loop = asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGINT)
-    loop.add_signal_handler(signal.SIGINT, act)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, before)

@@ -1,16 +1,17 @@
 """A conversation in the terminal, for where there is no display: the same engine, the same reasons.
 
-Knows no window. Main thread; its event loop runs while an answer is generated, the terminal's own
-line editing while the person types.
+Knows no window. Main thread, on one event loop for the whole conversation.
 """
 
 import asyncio
-import contextlib
+
+from prompt_toolkit import PromptSession
 
 from app import exits
 from app.answering import answer
 from app.chat_session import ChatSession
-from app.composition import load, new_engine
+from app.composition import load, open_engine
+from app.interrupts import Interrupts
 from app.options import ChatOptions
 from app.terminal import Printer
 from engine.errors import EngineError
@@ -20,39 +21,43 @@ from engine.verdict import figures, sentence
 _PROMPT = "you> "
 
 
+class _Interrupted(Exception):
+    """Ctrl-C was typed as a key. Not ``KeyboardInterrupt``: asyncio lets no task keep that one."""
+
+
 def run(options: ChatOptions) -> int:
     """Chat until the person leaves; return the exit code.
 
     Raises:
         CommandError: The model cannot be loaded.
     """
-    with contextlib.suppress(ImportError):  # some builds of Python have no line editing
-        import readline  # noqa: F401
+    return asyncio.run(_chat(options))
+
+
+async def _chat(options: ChatOptions) -> int:
     printer = Printer()
-    engine = new_engine()
-    with asyncio.Runner() as runner:
+    async with open_engine() as engine:
+        printer.status(f"loading {options.model.name} …")
         try:
-            printer.status(f"loading {options.model.name} …")
-            runner.run(load(engine, options.model))
-            printer.status("")
-            printer.remark(f"{options.model.name} is ready. /help lists commands, Ctrl-D ends.")
-            _converse(runner, engine, ChatSession(options.answer), printer)
+            await load(engine, options.model)
         finally:
-            runner.run(engine.aclose())
+            printer.status("")
+        printer.remark(f"{options.model.name} is ready. /help lists commands, Ctrl-D ends.")
+        with Interrupts() as interrupts:
+            await _converse(engine, ChatSession(options.answer), printer, interrupts)
     return exits.OK
 
 
-def _converse(
-    runner: asyncio.Runner, engine: Engine, session: ChatSession, printer: Printer
+async def _converse(
+    engine: Engine, session: ChatSession, printer: Printer, interrupts: Interrupts
 ) -> None:
+    prompt: PromptSession[str] = PromptSession(interrupt_exception=_Interrupted)
     while not session.has_ended:
         try:
-            line = input(_PROMPT)
+            line = await _read(prompt, interrupts)
         except EOFError:
-            print()
             return
-        except KeyboardInterrupt:
-            print()
+        if line is None:
             printer.remark("Ctrl-D or /quit leaves")
             continue
         question = session.question(line)
@@ -61,13 +66,28 @@ def _converse(
                 printer.remark(told)
             continue
         try:
-            given = runner.run(answer(engine, session.request(question), printer))
+            given = await answer(engine, session.request(question), printer, interrupts)
         except EngineError as error:
             printer.remark(f"not answered: {error}")
-            continue
-        except KeyboardInterrupt:  # before the engine had accepted the question
-            printer.remark("cancelled")
             continue
         session.record(question, given)
         printer.end_line()
         printer.remark(f"[{' · '.join((sentence(given.finished), *figures(given.finished)))}]")
+
+
+async def _read(prompt: PromptSession[str], interrupts: Interrupts) -> str | None:
+    """Return the line that the person types; None after Ctrl-C.
+
+    Raises:
+        EOFError: The person typed Ctrl-D, or the terminal is gone.
+    """
+    # While a line is edited Ctrl-C is a key; just before and after that it is a signal.
+    reading = asyncio.ensure_future(prompt.prompt_async(_PROMPT, handle_sigint=False))
+    with interrupts.calling(reading.cancel):
+        await asyncio.wait([reading])
+    if reading.cancelled():
+        return None
+    try:
+        return reading.result()
+    except _Interrupted:
+        return None

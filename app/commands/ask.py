@@ -16,6 +16,7 @@ from app import exits
 from app.answering import AnswerSink, Discard, answer
 from app.composition import load, open_engine
 from app.exits import CommandError
+from app.interrupts import Interrupts
 from app.options import AskOptions
 from app.terminal import Printer
 from engine.chat import Message
@@ -75,7 +76,9 @@ async def _ask(options: AskOptions, prompt: str) -> int:
             printer.status("")
         request = options.answer.request((Message("user", prompt),))
         try:
-            given = await answer(engine, request, sink, _keeper(options.saved_run, prompt))
+            keep = _keeper(options.saved_run, prompt)
+            with Interrupts() as interrupts:
+                given = await answer(engine, request, sink, interrupts, keep)
         except InvalidRequest as error:
             raise CommandError(str(error), exits.USAGE) from error
         except EngineError as error:
