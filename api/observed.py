@@ -89,9 +89,9 @@ class _Ending:
         self._looks = 0
 
     def tell(self) -> None:
-        ends = [one.finished for one in self._observation.generations]
+        runs = self._observation.runs
         self._looks += 1
-        if None in ends and self._looks <= _MOST_LOOKS:
+        if any(run.finished is None for run in runs) and self._looks <= _MOST_LOOKS:
             asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self.tell)
             return
         clean = functools.partial(safe_body, secret=self._secret)
@@ -105,8 +105,7 @@ class _Ending:
                 asked=self._observation.asked.body(clean),
                 answered=self._observation.answered.body(clean),
                 answer_headers=safe_headers(self._headers, self._secret),
-                ends=tuple(end for end in ends if end is not None),
-                runs=self._observation.runs,
+                runs=tuple(run for run in runs if run.finished is not None),
             )
         )
 

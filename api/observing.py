@@ -1,22 +1,22 @@
 """What an observer is told of requests, and the notes that are taken of one while it is answered.
 
-Without an observer nothing here is made and no body is kept. Knows no web framework; runs on the
-server's loop.
+An observer gets the request that the engine ran and the events that came, beside the first part of
+each body: nobody has to parse those bytes to learn what happened. Without an observer nothing here
+is made and no body is kept. Knows no web framework; runs on the server's loop.
 """
 
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from engine.events import Event, Finished, TokenTrace, ToolCallDelta
+from engine.events import Event, Finished, TextDelta, ThinkingDelta, TokenTrace, ToolCallDelta
 from engine.generation import Generation
 from engine.request import GenerationRequest, TraceLevel
 
 KEPT_BYTES = 256 * 1024
-_MOST_EVENTS = 20_000
-_RECORDED = (TokenTrace, ToolCallDelta, Finished)
+MOST_TOKENS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +57,43 @@ class Body:
     is_whole: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class TracedRun:
-    """A generation with what was recorded of it.
+@dataclass(eq=False, slots=True)
+class ObservedRun:
+    """A generation with all that came of it.
 
     Attributes:
-        generation: What was asked for, and under which circumstances.
-        events: Its tokens, tool calls and end; of a long one the newest.
+        generation: The request that ran, and under which circumstances. Its texts are what the
+            model was given: no secret is taken out of them.
+        texts: The answer, piece by piece.
+        thoughts: The reasoning, piece by piece.
+        calls: The tool calls.
+        tokens: The newest tokens, as far as the observer wanted to know of them.
+        finished: Why it ended; None until that is known.
     """
 
     generation: Generation
-    events: tuple[Event, ...]
+    texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    calls: list[ToolCallDelta] = field(default_factory=list)
+    tokens: deque[TokenTrace] = field(default_factory=lambda: deque(maxlen=MOST_TOKENS))
+    finished: Finished | None = None
+
+    def hear(self, batch: list[Event]) -> None:
+        """Note what the generation's reader is being given."""
+        for event in batch:
+            match event:
+                case TokenTrace():
+                    self.tokens.append(event)
+                case TextDelta():
+                    self.texts.append(event.text)
+                case ThinkingDelta():
+                    self.thoughts.append(event.text)
+                case ToolCallDelta():
+                    self.calls.append(event)
+                case Finished():
+                    self.finished = event
+                case _:
+                    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +109,7 @@ class RequestEnded:
         asked: The request's body.
         answered: The response's body.
         answer_headers: Names and values of the response's headers.
-        ends: How its generations ended; those that did not in time are left out.
-        runs: Its generations, as far as the observer wanted to know of their tokens.
+        runs: The generations that answered it; those that did not end in time are left out.
     """
 
     began: RequestBegan
@@ -95,8 +120,12 @@ class RequestEnded:
     asked: Body
     answered: Body
     answer_headers: tuple[tuple[str, str], ...]
-    ends: tuple[Finished, ...]
-    runs: tuple[TracedRun, ...] = ()
+    runs: tuple[ObservedRun, ...] = ()
+
+    @property
+    def ends(self) -> tuple[Finished, ...]:
+        """How its generations ended."""
+        return tuple(run.finished for run in self.runs if run.finished is not None)
 
 
 class RequestObserver(Protocol):
@@ -143,28 +172,20 @@ class Observation:
 
     def __init__(self, trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0)) -> None:
         self.trace = trace
-        self._heard: list[tuple[Generation, deque[Event]]] = []
         self.asked = KeptBytes()
         self.answered = KeptBytes()
         self.is_stream = False
         self.is_delivered = False
         self.model = ""
-        self.generations: list[Generation] = []
-
-    @property
-    def runs(self) -> tuple[TracedRun, ...]:
-        """What was recorded of the generations."""
-        return tuple(TracedRun(one, tuple(events)) for one, events in self._heard)
+        self.runs: list[ObservedRun] = []
 
     def listen_to(self, generation: Generation, *, hides_traces: bool) -> None:
-        """Record a generation's tokens as they are read."""
-        events: deque[Event] = deque(maxlen=_MOST_EVENTS)
-        self._heard.append((generation, events))
-
-        def hear(batch: list[Event]) -> None:
-            events.extend(event for event in batch if isinstance(event, _RECORDED))
-
-        generation.listen(hear, hides_traces=hides_traces)
+        """Note what comes of a generation as it is read."""
+        run = ObservedRun(generation)
+        if self.trace[0] is TraceLevel.OFF:
+            run.tokens = deque(maxlen=0)  # the client may have asked for tokens; the observer not
+        self.runs.append(run)
+        generation.listen(run.hear, hides_traces=hides_traces)
 
 
 _current: ContextVar[Observation | None] = ContextVar("observation", default=None)
@@ -197,10 +218,9 @@ def note_generation(generation: Generation, model: str, asked: GenerationRequest
     observation = _current.get()
     if observation is None:
         return
-    observation.generations.append(generation)
     observation.model = model
-    if TraceLevel.OFF not in (generation.request.trace, observation.trace[0]):
-        observation.listen_to(generation, hides_traces=asked.trace is TraceLevel.OFF)
+    is_ours = generation.request.trace is not asked.trace  # ``traced`` asked, the client did not
+    observation.listen_to(generation, hides_traces=is_ours)
 
 
 def note_streamed(data: bytes) -> None:

@@ -1,7 +1,7 @@
 """Brings what the server observed into the window's log: many requests, one wake-up.
 
-Told on the server's loop, delivers on the window's loop; the one place where the API's records
-become the window's.
+Told on the server's loop, where the API's records become the window's; delivers on the window's
+loop, which only has to take them.
 """
 
 import asyncio
@@ -10,10 +10,13 @@ import dataclasses
 import threading
 from collections.abc import Callable
 
-from api.observing import Body, RequestBegan, RequestEnded, TracedRun
+from api.observing import Body, ObservedRun, RequestBegan, RequestEnded
+from engine.events import Finished
 from engine.request import TraceLevel
 from ui.viewmodels.inspector.traces import RunTrace
-from ui.viewmodels.requests import RequestBody, RequestEntry
+from ui.viewmodels.requests import RequestAnswer, RequestBody, RequestEntry
+
+_Note = tuple[RequestEntry, RunTrace | None]
 
 
 class RequestFeed:
@@ -39,7 +42,7 @@ class RequestFeed:
         self._wanted_trace = wanted_trace
         self._keep_trace = keep_trace
         self._lock = threading.Lock()
-        self._waiting: list[RequestBegan | RequestEnded] = []
+        self._waiting: list[_Note] = []
 
     def wanted_trace(self) -> tuple[TraceLevel, int]:
         """Return how much of each token is wanted."""
@@ -47,13 +50,14 @@ class RequestFeed:
 
     def request_began(self, began: RequestBegan) -> None:
         """Take note of a request."""
-        self._put(began)
+        self._put((entry_of(began), None))
 
     def request_ended(self, ended: RequestEnded) -> None:
         """Take note of its end."""
-        self._put(ended)
+        trace = trace_of(ended.runs[0]) if ended.runs else None
+        self._put((entry_of(ended), trace))
 
-    def _put(self, note: RequestBegan | RequestEnded) -> None:
+    def _put(self, note: _Note) -> None:
         with self._lock:
             self._waiting.append(note)
             wake_is_due = len(self._waiting) == 1
@@ -65,20 +69,26 @@ class RequestFeed:
     def _hand_over(self) -> None:
         with self._lock:
             notes, self._waiting = self._waiting, []
-        for note in notes:
-            if isinstance(note, RequestEnded) and note.runs:
-                self._keep_trace(note.began.request_id, trace_of(note.runs[0]))
-        self._deliver([entry_of(note) for note in notes])
+        for entry, trace in notes:
+            if trace is not None:
+                self._keep_trace(entry.id, trace)
+        self._deliver([entry for entry, _ in notes])
 
 
-def trace_of(run: TracedRun) -> RunTrace:
-    """Return what was recorded of a generation as the inspector has it."""
+def trace_of(run: ObservedRun) -> RunTrace | None:
+    """Return a generation's tokens as the inspector has them; None where none were recorded."""
+    if not run.tokens:
+        return None
     generation = run.generation
     request = generation.request
     trace = RunTrace(generation.setting, request.stops, request.max_tokens)
     trace.vocabulary, trace.request = generation.vocabulary, request
-    for event in run.events:
-        trace.take(event)
+    # The run has ended, so that nobody else adds to these tokens: they need not be copied.
+    trace.tokens = run.tokens
+    for call in run.calls:
+        trace.take(call)
+    if run.finished is not None:
+        trace.take(run.finished)
     return trace
 
 
@@ -109,7 +119,17 @@ def _ended(entry: RequestEntry, ended: RequestEnded) -> RequestEntry:
         asked=_body(ended.asked),
         answered=_body(ended.answered),
         answer_headers=ended.answer_headers,
-        ends=ended.ends,
+        answers=tuple(_answer(run, run.finished) for run in ended.runs if run.finished),
+    )
+
+
+def _answer(run: ObservedRun, finished: Finished) -> RequestAnswer:
+    return RequestAnswer(
+        request=run.generation.request,
+        finished=finished,
+        text="".join(run.texts),
+        thinking="".join(run.thoughts),
+        tool_calls=tuple(delta.call for delta in run.calls),
     )
 
 

@@ -169,11 +169,7 @@ def server_window(
         from app.inspecting.tools import ApiTools
 
         workspace = window.workspace
-        return ApiTools(
-            engine,
-            lambda: switch.url if (switch := workspace.server) else "",
-            workspace.traces.get,
-        )
+        return ApiTools(engine, lambda: switch.url if (switch := workspace.server) else "")
 
     window = MainWindow(
         engine,

@@ -167,10 +167,8 @@ class MainWindow(QMainWindow):
         return self._tools
 
     def _inspect_request(self, entry: RequestEntry) -> None:
-        shown = None if self.tools is None else self.tools.shown_request(entry)
-        if shown is not None:
-            self.show_inspector()
-            self.inspector.show(shown)
+        self.show_inspector()
+        self.inspector.show_request(entry)
 
     def show_capture(self) -> None:
         """Show the window for captured answers."""

@@ -10,7 +10,6 @@ from api.probe.as_text import as_text, summary
 from api.probe.running import probe
 from api.probe.values import CheckResult, ProbeFailed, ProbeOptions, Progress
 from app.inspecting.captures import read_capture
-from app.inspecting.requests import shown_request
 from app.inspecting.wire_views import NAMES, wire_views
 from app.options import DEFAULT_HOST, DEFAULT_PORT
 from engine.service import Engine
@@ -24,8 +23,6 @@ from ui.viewmodels.inspector.tools import (
     ProbeTarget,
     WireView,
 )
-from ui.viewmodels.inspector.traces import RunTrace
-from ui.viewmodels.requests import RequestEntry
 
 
 class ApiTools:
@@ -34,18 +31,11 @@ class ApiTools:
     Args:
         engine: Renders prompts.
         url: Returns where the window's server listens; empty while it does not.
-        trace: Returns the tokens of a request's answer by the request's id, if they are kept.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        url: Callable[[], str],
-        trace: Callable[[str], RunTrace | None] = lambda _id: None,
-    ) -> None:
+    def __init__(self, engine: Engine, url: Callable[[], str]) -> None:
         self._engine = engine
         self._url = url
-        self._trace = trace
 
     @property
     def probe_dialects(self) -> Sequence[str]:
@@ -56,10 +46,6 @@ class ApiTools:
         """Return what each API would send for a run."""
         base_url = self._url() or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
         return await wire_views(self._engine, shown, base_url)
-
-    def shown_request(self, entry: RequestEntry) -> ShownRun | None:
-        """Return the first answer to a request as a run; None where no model answered."""
-        return shown_request(entry, self._trace(entry.id))
 
     def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
         """Read a captured answer."""

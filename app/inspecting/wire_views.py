@@ -72,8 +72,8 @@ async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[Wir
 
 def request_of(shown: ShownRun) -> GenerationRequest:
     """Return what a run was asked, as far as that is known."""
-    if shown.trace is not None and shown.trace.request is not None:
-        return shown.trace.request
+    if shown.request is not None:
+        return shown.request
     return GenerationRequest(
         messages=(Message("user", shown.question or "…"),),
         stops=StopRules(shown.run.stops),

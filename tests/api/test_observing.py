@@ -16,7 +16,6 @@ from api.config import ServerConfig
 from api.observing import KeptBytes, RequestBegan, RequestEnded
 from api.redaction import HIDDEN, safe_body, safe_headers, safe_path
 from api.thread import ServerThread
-from engine.events import TokenTrace
 from engine.request import TraceLevel
 from engine.service import Engine
 from engine.stopping.record import StopKind
@@ -172,16 +171,28 @@ def test_tokens_are_recorded_and_the_answer_is_what_it_is_without(
     assert told.ends[0].stop == usual.ends[0].stop
     assert told.ends[0].stop.value == "4"
     (run,) = told.runs
-    tokens = [event for event in run.events if isinstance(event, TokenTrace)]
-    assert len(tokens) == told.ends[0].usage.output_tokens
+    assert len(run.tokens) == told.ends[0].usage.output_tokens
     assert run.generation.request.stops.strings == ("4",)
-    assert run.events[-1] == told.ends[0]
+    assert run.finished == told.ends[0]
+    assert "".join(run.texts) == "1 2 3 "
 
 
-def test_who_wants_no_tokens_is_told_of_none(engine: Engine) -> None:
+def test_who_wants_no_tokens_is_told_the_request_and_the_answer_alone(engine: Engine) -> None:
     with watched(engine) as (address, notebook):
         post(address, "/v1/messages", asked())
-        assert notebook.last().runs == ()
+        (run,) = notebook.last().runs
+    assert list(run.tokens) == []
+    assert run.generation.request.stops.strings == ("4",)
+    assert "".join(run.texts) == "1\n2\n3\n"
+
+
+def test_tokens_that_only_the_client_asked_for_are_not_recorded(slow: Engine) -> None:
+    body = {"text": RAW, "return_logprob": True, "sampling_params": {"max_new_tokens": 5}}
+    with watched(slow) as (address, notebook):
+        _, answer, _ = post(address, "/generate", body)
+        (run,) = notebook.last().runs
+    assert len(json.loads(answer)["meta_info"]["output_token_logprobs"]) == 5
+    assert list(run.tokens) == []
 
 
 def test_a_client_that_leaves_is_told_with_the_tokens_it_cost(engine: Engine) -> None:

@@ -1,14 +1,19 @@
 import asyncio
 import threading
 
-from api.observing import Body, RequestBegan, RequestEnded
+from api.observing import Body, ObservedRun, RequestBegan, RequestEnded
 from app.request_feed import RequestFeed, entry_of
-from engine.events import Finished, Timing, Usage
+from engine.chat import Message, ToolCall
+from engine.events import Finished, TextDelta, ThinkingDelta, Timing, ToolCallDelta, Usage
+from engine.generation import Generation
+from engine.request import GenerationRequest
 from engine.stopping.record import StopInfo, StopKind
-from ui.viewmodels.requests import RequestBody, RequestEntry
+from ui.viewmodels.requests import RequestAnswer, RequestBody, RequestEntry
 
 HEADERS = (("User-Agent", "curl/8"), ("Accept", "*/*"))
 END = Finished(StopInfo(StopKind.EOS), Usage(5, 2, 3), Timing())
+ASKED = GenerationRequest((Message("user", "go"),), max_tokens=7)
+CALL = ToolCall("call_1", "look", "{}")
 
 
 def began(request_id: str = "req_1") -> RequestBegan:
@@ -25,8 +30,17 @@ def ended(note: RequestBegan) -> RequestEnded:
         asked=Body("{}", 2),
         answered=Body("data", 9, is_whole=False),
         answer_headers=(("X", "y"),),
-        ends=(END,),
+        runs=(observed(),),
     )
+
+
+def observed() -> ObservedRun:
+    loop = asyncio.new_event_loop()
+    run = ObservedRun(Generation(ASKED, loop, lambda _: None))
+    loop.close()
+    run.hear([ThinkingDelta("hm"), TextDelta("a"), TextDelta("b")])
+    run.hear([ToolCallDelta(0, CALL, "{}"), END])
+    return run
 
 
 def test_everything_observed_arrives_in_the_windows_record() -> None:
@@ -46,7 +60,7 @@ def test_everything_observed_arrives_in_the_windows_record() -> None:
         asked=RequestBody("{}", 2),
         answered=RequestBody("data", 9, is_whole=False),
         answer_headers=(("X", "y"),),
-        ends=(END,),
+        answers=(RequestAnswer(ASKED, END, "ab", "hm", (CALL,)),),
     )
     assert entry_of(began()).is_open
 

@@ -8,14 +8,22 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.events import Finished, Timing, Usage
+from engine.request import GenerationRequest
 from engine.stopping.record import StopInfo, StopKind
 from ui.viewmodels.request_table import INTERVAL_MS, Column, RequestTable, cell
 from ui.viewmodels.request_text import as_curl, as_jsonl, error_message, readable
-from ui.viewmodels.requests import RequestBody, RequestEntry, RequestLog, stop_words
+from ui.viewmodels.requests import (
+    RequestAnswer,
+    RequestBody,
+    RequestEntry,
+    RequestLog,
+    stop_words,
+)
 
 STOP = StopInfo(StopKind.STOP_STRING, "END\n", rule_index=0)
 TIMING = Timing(first_token_s=0.125, decode_s=0.5, total_s=0.75)
 END = Finished(STOP, Usage(1_200, 1_000, 6), TIMING)
+ANSWER = RequestAnswer(GenerationRequest(), END)
 
 
 def began(number: int, **more: Any) -> RequestEntry:
@@ -37,7 +45,7 @@ def ended(entry: RequestEntry, **more: Any) -> RequestEntry:
         "took_s": 1.5,
         "is_stream": True,
         "model": "demo-model",
-        "ends": (END,),
+        "answers": (ANSWER,),
     }
     return replace(entry, **values | more)
 
@@ -78,15 +86,15 @@ def test_a_request_that_is_being_answered_says_so() -> None:
 @pytest.mark.parametrize("kind", StopKind)
 def test_every_way_to_stop_has_words(kind: StopKind) -> None:
     end = replace(END, stop=StopInfo(kind, 7 if kind is StopKind.STOP_TOKEN else None))
-    assert stop_words(ended(began(1), ends=(end,)))
+    assert stop_words(ended(began(1), answers=(replace(ANSWER, finished=end),)))
 
 
 def test_several_answers_are_counted_and_a_client_that_left_is_named() -> None:
-    assert stop_words(ended(began(1), ends=(END, END, END))) == 'stop "END\\n" +2'
-    assert stop_words(ended(began(1), status=499, ends=())) == "client left"
-    assert stop_words(ended(began(1), status=404, ends=())) == "refused"
-    assert stop_words(ended(began(1), status=503, ends=())) == "failed"
-    assert stop_words(ended(began(1), ends=())) == ""
+    assert stop_words(ended(began(1), answers=(ANSWER, ANSWER, ANSWER))) == 'stop "END\\n" +2'
+    assert stop_words(ended(began(1), status=499, answers=())) == "client left"
+    assert stop_words(ended(began(1), status=404, answers=())) == "refused"
+    assert stop_words(ended(began(1), status=503, answers=())) == "failed"
+    assert stop_words(ended(began(1), answers=())) == ""
 
 
 @pytest.mark.parametrize(
@@ -101,7 +109,7 @@ def test_several_answers_are_counted_and_a_client_that_left_is_named() -> None:
 )
 def test_what_was_wrong_is_read_from_the_answer(body: str, message: str) -> None:
     answered = RequestBody(body, len(body))
-    assert error_message(ended(began(1), status=400, ends=(), answered=answered)) == message
+    assert error_message(ended(began(1), status=400, answers=(), answered=answered)) == message
     assert error_message(ended(began(1), answered=answered)) == ""
 
 
@@ -211,7 +219,7 @@ def test_rows_leave_and_come_without_losing_the_selected_one(qtbot: QtBot) -> No
 def test_filters_leave_what_they_match(how: dict[str, Any], shown: list[str], qtbot: QtBot) -> None:
     log = RequestLog()
     one = ended(began(1))
-    two = ended(began(2, agent="curl/8", dialect="", path="/no"), status=404, ends=())
+    two = ended(began(2, agent="curl/8", dialect="", path="/no"), status=404, answers=())
     three = began(3, agent="OpenAI/Python 3", dialect="Chat Completions")
     log.take([began(1), began(2), began(3), one, two, three])
     table = RequestTable(log)

@@ -47,7 +47,7 @@ class PromptTab(QWidget):
         shown = self._inspector.shown
         if shown is None:
             self.note.setText("No run is shown.")
-        elif shown.trace is None or shown.trace.request is None:
+        elif shown.request is None:
             self.note.setText("The prompt of this run was not kept; runs of this session have it.")
         elif self._inspector.prompt is None:
             self.note.setText("Reading the prompt …")

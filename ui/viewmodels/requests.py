@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.chat import ToolCall
 from engine.events import Finished, tokens_per_s
+from engine.request import GenerationRequest
 from engine.stopping.record import StopKind
 from ui.visible import quoted
 
@@ -28,6 +30,32 @@ class RequestBody:
     text: str = ""
     size_bytes: int = 0
     is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAnswer:
+    """One answer to a request: what the engine was asked, and what came.
+
+    Attributes:
+        request: The request that ran.
+        finished: Why the answer ended.
+        text: Its text, whole.
+        thinking: The reasoning before it.
+        tool_calls: Calls that the model made.
+    """
+
+    request: GenerationRequest
+    finished: Finished
+    text: str = ""
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Roughly what keeping it costs."""
+        prompt = self.request.prompt
+        asked = sum(len(message.content) for message in self.request.messages)
+        return 200 + asked + len(prompt or ()) + len(self.text) + len(self.thinking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +78,7 @@ class RequestEntry:
         asked: The request's body.
         answered: The response's body.
         answer_headers: Of the response.
-        ends: How its generations ended.
+        answers: What the engine answered; several where a request asks for several choices.
     """
 
     id: str
@@ -68,7 +96,12 @@ class RequestEntry:
     asked: RequestBody = field(default_factory=RequestBody)
     answered: RequestBody = field(default_factory=RequestBody)
     answer_headers: Headers = ()
-    ends: tuple[Finished, ...] = ()
+    answers: tuple[RequestAnswer, ...] = ()
+
+    @property
+    def ends(self) -> tuple[Finished, ...]:
+        """How its answers ended."""
+        return tuple(answer.finished for answer in self.answers)
 
     @property
     def is_open(self) -> bool:
@@ -83,7 +116,8 @@ class RequestEntry:
     @property
     def size_bytes(self) -> int:
         """Roughly what keeping it costs."""
-        return 600 + len(self.asked.text) + len(self.answered.text)
+        bodies = 600 + len(self.asked.text) + len(self.answered.text)
+        return bodies + sum(answer.size_bytes for answer in self.answers)
 
     @property
     def output_tokens(self) -> int:

@@ -186,8 +186,8 @@ def test_a_request_of_another_app_is_inspected_with_its_tokens(
         assert message.stop_sequence == "6"
         await eventually(lambda: any(not one.is_open for one in desk.log))
         entry = list(desk.log)[-1]
-        assert window.tools is not None
-        shown = window.tools.shown_request(entry)
+        window.inspector.show_request(entry)
+        shown = window.inspector.shown
         assert shown is not None
         assert shown.can_be_replayed
         assert shown.trace is not None
@@ -196,9 +196,10 @@ def test_a_request_of_another_app_is_inspected_with_its_tokens(
         assert again is not None
         assert replay(again, StopRules(("3",))).text == "1\n2\n"
         window.workspace.traces.forget_all()
-        forgotten = window.tools.shown_request(entry)
+        forgotten = window.inspector.shown
         assert forgotten is not None
-        assert forgotten.trace is None
+        assert forgotten.trace is None, "what is shown is forgotten too"
+        assert forgotten.run.text == "1\n2\n3\n4\n5\n"
         await client.close()
         window.quit()
         await window.finish()

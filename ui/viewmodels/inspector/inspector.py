@@ -4,19 +4,27 @@ Main thread. Tells its views at most ten times a second that a running answer ha
 """
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.errors import EngineError
+from engine.request import GenerationRequest
 from engine.saved_run import DamagedRun, from_json, question_of, to_json
 from engine.service import Engine
 from engine.whole_file import write_whole
 from ui.viewmodels.chat import ChatSession
-from ui.viewmodels.inspector.shown_run import ShownRun, Source, shown_recording
+from ui.viewmodels.inspector.shown_run import (
+    ShownRun,
+    Source,
+    shown_recording,
+    shown_request,
+)
 from ui.viewmodels.inspector.what_if import WhatIf
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.open_conversation import OpenConversation
+from ui.viewmodels.requests import RequestEntry
 from ui.viewmodels.runs import Run
 from ui.viewmodels.tasks import Tasks
 from ui.viewmodels.workspace import Workspace
@@ -93,6 +101,12 @@ class Inspector(QObject):
         """Go back to the run that the window shows."""
         self._show_chat(self.workspace.current.shown_run)
 
+    def show_request(self, entry: RequestEntry) -> None:
+        """Show what another app was answered, if a model answered it."""
+        shown = shown_request(entry, self.traces.get(entry.id))
+        if shown is not None:
+            self.show(shown)
+
     def open_file(self, path: Path) -> None:
         """Show a saved run; a file that is none is said."""
         self._tasks.start(self._open(path), "open a saved run")
@@ -136,9 +150,9 @@ class Inspector(QObject):
 
     def read_prompt(self) -> None:
         """Ask the engine for the prompt's tokens, if they are not known yet."""
-        trace = None if self.shown is None else self.shown.trace
-        if self.prompt is None and trace is not None and trace.request is not None:
-            self._tasks.start(self._read_prompt(self.shown), "read a prompt")
+        shown = self.shown
+        if self.prompt is None and shown is not None and shown.request is not None:
+            self._tasks.start(self._read_prompt(shown, shown.request), "read a prompt")
 
     async def finish(self) -> None:
         """Wait for what is under way."""
@@ -182,8 +196,13 @@ class Inspector(QObject):
         self.show(ShownRun(run, self.traces.get(run.id), question))
 
     def _show_again(self) -> None:
-        if self.shown is not None and self.shown.source is Source.CHAT:
-            self._show_chat(self.shown.run)
+        shown = self.shown
+        if shown is None:
+            return
+        if shown.source is Source.CHAT:
+            self._show_chat(shown.run)
+        elif shown.source is Source.REQUEST:
+            self.show(replace(shown, trace=None))
 
     async def _open(self, path: Path) -> None:
         try:
@@ -205,12 +224,9 @@ class Inspector(QObject):
         except OSError as error:
             self.problem_met.emit(f"{path.name} could not be written: {error.strerror}.")
 
-    async def _read_prompt(self, shown: ShownRun | None) -> None:
-        assert shown is not None
-        assert shown.trace is not None
-        assert shown.trace.request is not None
+    async def _read_prompt(self, shown: ShownRun, request: GenerationRequest) -> None:
         try:
-            pieces = await self._engine.prompt_pieces(shown.trace.request)
+            pieces = await self._engine.prompt_pieces(request)
         except EngineError as error:
             pieces, problem = None, str(error)
         else:

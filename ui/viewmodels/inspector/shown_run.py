@@ -5,7 +5,9 @@ from enum import StrEnum
 
 from engine.events import Finished, Timing, Usage
 from engine.replay import Recording, replay
+from engine.request import GenerationRequest
 from ui.viewmodels.inspector.traces import RunTrace, trace_of
+from ui.viewmodels.requests import RequestEntry
 from ui.viewmodels.runs import Run, RunState
 
 
@@ -27,6 +29,7 @@ class ShownRun:
         question: The last thing that the user said.
         source: Where it comes from.
         name: What it is called where it can be chosen; a file's name, say.
+        asked: The request that ran, where it is known even without a trace.
     """
 
     run: Run
@@ -34,11 +37,53 @@ class ShownRun:
     question: str = ""
     source: Source = Source.CHAT
     name: str = ""
+    asked: GenerationRequest | None = None
+
+    @property
+    def request(self) -> GenerationRequest | None:
+        """The request that ran; None for saved runs and for those of an earlier session."""
+        if self.asked is not None or self.trace is None:
+            return self.asked
+        return self.trace.request
 
     @property
     def can_be_replayed(self) -> bool:
         """Whether other stop lists can be tried on it."""
         return self.trace is not None and self.trace.can_be_replayed
+
+
+def shown_request(entry: RequestEntry, trace: RunTrace | None = None) -> ShownRun | None:
+    """Return the first answer to a request of another app; None where no model answered.
+
+    Args:
+        entry: The request.
+        trace: The answer's tokens, where they were recorded and have not been forgotten.
+    """
+    if not entry.answers:
+        return None
+    answer = entry.answers[0]
+    request = answer.request
+    run = Run(
+        stops=request.stops.strings,
+        max_tokens=request.max_tokens,
+        model_id=entry.model,
+        state=RunState.FINISHED,
+        text=answer.text,
+        thinking=answer.thinking,
+        tool_calls=list(answer.tool_calls),
+        finished=answer.finished,
+        started_at=entry.began_at,
+    )
+    name = f"{entry.agent or entry.client}, {entry.method} {entry.path}"
+    return ShownRun(run, trace, _question(request), Source.REQUEST, name, request)
+
+
+def _question(request: GenerationRequest) -> str:
+    """Return the last thing that the user said, or the raw prompt as far as it is text."""
+    if request.prompt is not None:
+        return request.prompt if isinstance(request.prompt, str) else ""
+    said = (message.content for message in reversed(request.messages) if message.role == "user")
+    return next(said, "")
 
 
 def shown_recording(recording: Recording, name: str, question: str = "") -> ShownRun:

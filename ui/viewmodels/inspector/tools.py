@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ui.viewmodels.inspector.shown_run import ShownRun
-from ui.viewmodels.requests import RequestEntry
 
 Severity = Literal["error", "warning", "note"]
 Outcome = Literal["held", "failed", "unjudged", "skipped"]
@@ -149,9 +148,6 @@ class InspectorTools(Protocol):
         Raises:
             ValueError: The run cannot be rendered; the message says why.
         """
-
-    def shown_request(self, entry: RequestEntry) -> ShownRun | None:
-        """Return the first answer to a request as a run; None where no model answered."""
 
     def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
         """Read a captured answer; never raises."""

@@ -1,0 +1,192 @@
+"""Requests of other apps in the inspector: the request that ran and the events that came."""
+
+import asyncio
+import json
+import socket
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.window import server_window
+from engine.request import TraceLevel
+from engine.service import Engine
+from tests.support.scripted import Stage
+from tests.ui.driving import eventually
+from ui.inspector.window import InspectorWindow
+from ui.main_window import MainWindow
+from ui.theme import Theme
+from ui.viewmodels.preferences import PreferencesState
+from ui.viewmodels.storing import MemoryConversationStore
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+LONG = "word " * 400
+TOKENS = 4_000
+SCRIPT = ["one ", "two "] * (TOKENS // 2)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    pieces = sorted({*SCRIPT, LONG})
+    return Stage(tmp_path, {"go": SCRIPT}, context=16_384, pieces=pieces)
+
+
+@asynccontextmanager
+async def served(stage: Stage, theme: Theme) -> AsyncIterator[tuple[MainWindow, str]]:
+    """Yield a window whose server is on, and the server's address."""
+    engine = Engine(loader=stage.load)
+    await engine.load(stage.folder)
+    preferences = PreferencesState()
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        preferences.change_server(port=int(place.getsockname()[1]))
+    store, loop = MemoryConversationStore(), asyncio.get_running_loop()
+    window = server_window(engine, theme, store, preferences, loop)
+    window.show()
+    switch = window.workspace.server
+    assert switch is not None
+    switch.turn(True)
+    await eventually(lambda: switch.stage == "on")
+    yield window, switch.url
+    window.quit()
+    await window.finish()
+    window.deleteLater()
+    await engine.aclose()
+
+
+async def post(url: str, body: dict[str, Any]) -> bytes:
+    def send() -> bytes:
+        data = json.dumps(body).encode()
+        asked = urllib.request.Request(url, data, {"content-type": "application/json"})
+        with urllib.request.urlopen(asked, timeout=120) as answer:
+            return bytes(answer.read())
+
+    return await asyncio.to_thread(send)
+
+
+async def inspected(window: MainWindow) -> InspectorWindow:
+    """Open the newest request in the inspector, as a click on its button does."""
+    desk = window.desk
+    assert desk is not None
+    await eventually(lambda: bool(len(desk.log)) and not list(desk.log)[-1].is_open)
+    window._inspect_request(list(desk.log)[-1])
+    assert window.inspector_window is not None
+    return window.inspector_window
+
+
+def chat(*, stop: list[str], **more: Any) -> dict[str, Any]:
+    messages = [{"role": "system", "content": LONG * 150}, {"role": "user", "content": "go"}]
+    return {"model": "m", "messages": messages, "stop": stop, "temperature": 0, **more}
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_a_large_request_with_a_long_answer_is_shown_whole(
+    run: Run, theme: Theme, stage: Stage, is_stream: bool
+) -> None:
+    body = chat(stop=["END", "\n\n"], max_tokens=TOKENS, stream=is_stream)
+    assert len(json.dumps(body)) > 290_000
+
+    async def steps() -> None:
+        async with served(stage, theme) as (window, url):
+            await post(f"{url}/v1/chat/completions", body)
+            inspector = await inspected(window)
+            entry = list(window.desk.log)[-1]  # type: ignore[union-attr]
+            assert not entry.asked.is_whole, "the body alone would not tell the stop list"
+            shown = window.inspector.shown
+            assert shown is not None
+            assert shown.trace is not None
+            assert shown.run.text == "".join(SCRIPT)
+            assert len(shown.trace.tokens) == TOKENS
+            assert (shown.run.stops, shown.run.max_tokens) == (("END", "\n\n"), TOKENS)
+            assert shown.question == "go"
+            note = inspector.tokens.note.text()
+            assert note == "the newest 2,000 of 4,000 tokens"
+            inspector.tabs.setCurrentWidget(inspector.matcher)
+            page = inspector.matcher.page.toPlainText()
+            assert "END" in page
+            assert "⏎⏎" in page
+            inspector.tabs.setCurrentWidget(inspector.prompt)
+            await eventually(lambda: "tokens" in inspector.prompt.note.text())
+            assert "word word" in inspector.prompt.page.toPlainText()
+
+    run(steps())
+
+
+def test_without_recorded_tokens_the_request_and_the_answer_are_shown_all_the_same(
+    run: Run, theme: Theme, stage: Stage
+) -> None:
+    async def steps() -> None:
+        async with served(stage, theme) as (window, url):
+            window.workspace.traces.level = TraceLevel.OFF
+            await post(f"{url}/v1/chat/completions", chat(stop=["END"], max_tokens=TOKENS))
+            inspector = await inspected(window)
+            shown = window.inspector.shown
+            assert shown is not None
+            assert shown.trace is None
+            assert shown.run.text == "".join(SCRIPT)
+            inspector.tabs.setCurrentWidget(inspector.matcher)
+            assert inspector.matcher.note.text() == (
+                'Its tokens were not recorded. The stop list was: "END".'
+            )
+            inspector.tabs.setCurrentWidget(inspector.prompt)
+            await eventually(lambda: "tokens" in inspector.prompt.note.text())
+            assert inspector.api is not None
+            inspector.tabs.setCurrentWidget(inspector.api)
+            await eventually(lambda: inspector.api._views != [])
+            [chat_view] = [v for v in inspector.api._views if v.path == "/v1/chat/completions"]
+            assert json.loads(chat_view.request)["stop"] == ["END"]
+            assert chat_view.whole.count("one two") == TOKENS // 2
+
+    run(steps())
+
+
+def test_a_client_that_leaves_is_shown_with_what_came_until_then(
+    run: Run, theme: Theme, tmp_path: Path
+) -> None:
+    counted = [f"{number} " for number in range(1, 2_000)]
+    stage = Stage(tmp_path, {"go": counted}, step_s=0.01)
+    body = {"model": "m", "messages": [{"role": "user", "content": "go"}], "stream": True}
+
+    async def steps() -> None:
+        async with served(stage, theme) as (window, url):
+            place = url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(place[0], int(place[1]))
+            sent = json.dumps({**body, "stop": ["1999"]}).encode()
+            head = (
+                "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(sent)}\r\n\r\n"
+            )
+            writer.write(head.encode() + sent)
+            await reader.readuntil(b"3 ")
+            writer.close()
+            await writer.wait_closed()
+            await inspected(window)
+            shown = window.inspector.shown
+            assert shown is not None
+            assert shown.run.finished is not None
+            assert shown.run.finished.stop.kind == "cancelled"
+            assert shown.run.text.startswith("1 2 3 ")
+            assert shown.run.stops == ("1999",)
+            assert shown.trace is not None
+            assert len(shown.trace.tokens) == shown.run.finished.usage.output_tokens
+
+    run(steps())
+
+
+def test_a_raw_prompt_is_the_question_that_is_shown(run: Run, theme: Theme, stage: Stage) -> None:
+    async def steps() -> None:
+        async with served(stage, theme) as (window, url):
+            asked = {"model": "m", "prompt": "user:go<|go|>", "max_tokens": 3, "stop": ["END"]}
+            await post(f"{url}/v1/completions", asked)
+            await inspected(window)
+            shown = window.inspector.shown
+            assert shown is not None
+            assert shown.question == "user:go<|go|>"
+            assert shown.run.text == "one two one "
+            assert shown.run.stops == ("END",)
+
+    run(steps())
