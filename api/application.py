@@ -6,7 +6,6 @@ Runs on the server's loop. Logs hold no bodies, no keys and no query strings.
 import asyncio
 import functools
 import logging
-import math
 import re
 import time
 
@@ -20,6 +19,7 @@ from api.connection import Connection
 from api.context import DELIVERED, REQUEST_ID, SERVICE, Service, new_id
 from api.documents import OPENAPI, Document
 from api.errors import ApiError, ErrorKind, from_engine
+from api.failures import failure_response
 from api.guard import check_host, check_origin, cors_headers, is_allowed, preflight_headers
 from api.json_text import json_text
 from api.observed import outer, with_body
@@ -105,10 +105,7 @@ async def _enveloped(request: web.Request, handler: Handler) -> web.StreamRespon
     except Exception:
         _log.exception("request %s failed", request[REQUEST_ID])
         error = ApiError(ErrorKind.INTERNAL, "internal error; the server's log has the cause")
-    status, body = dialect.render_error(error, request[REQUEST_ID])
-    response = web.json_response(body, status=status, dumps=json_text)
-    if error.retry_after_s is not None:
-        response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    response = failure_response(dialect, error, request[REQUEST_ID])
     if allowed_methods is not None:
         response.headers["Allow"] = allowed_methods
     return response
@@ -172,7 +169,7 @@ async def _read_body(request: web.Request, timeout_s: float) -> None:
     except TimeoutError:
         request.protocol.close()
         raise ApiError(
-            ErrorKind.INVALID_REQUEST, f"the body did not arrive within {timeout_s:g} seconds"
+            ErrorKind.TIMEOUT, f"the body did not arrive within {timeout_s:g} seconds"
         ) from None
 
 

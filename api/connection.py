@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from api.errors import ApiError, ErrorKind
-from api.json_text import json_text
+from api.failures import failure_response
 from api.routes import dialect_of
 
 # Beyond this multiple of the limit a connection is not even told why it is closed.
@@ -100,10 +100,8 @@ class Connection(web.RequestHandler):
         path, headers = _gist(self._head)
         kind = ErrorKind.INVALID_REQUEST if plain.status < 500 else ErrorKind.INTERNAL
         # What is wrong is said in general: the details quote the bytes that came.
-        _, body = dialect_of(path, headers).render_error(
-            ApiError(kind, _complaint(exc) if plain.status < 500 else "internal error"), ""
-        )
-        response = web.json_response(body, status=plain.status, dumps=json_text)
+        error = ApiError(kind, _complaint(exc) if plain.status < 500 else "internal error")
+        response = failure_response(dialect_of(path, headers), error, "", status=plain.status)
         response.force_close()
         return response
 

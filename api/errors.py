@@ -11,7 +11,14 @@ from typing import Protocol, assert_never
 
 from pydantic import BaseModel
 
-from engine.errors import EngineClosed, EngineError, InvalidRequest, NoModel, QueueFull
+from engine.errors import (
+    EngineClosed,
+    EngineError,
+    InvalidRequest,
+    NoModel,
+    PromptTooLong,
+    QueueFull,
+)
 from engine.events import Finished
 from engine.stopping.record import StopKind
 
@@ -26,6 +33,7 @@ class ErrorKind(StrEnum):
     PERMISSION = "permission"
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
+    TIMEOUT = "timeout"
     TOO_LARGE = "too_large"
     RATE_LIMITED = "rate_limited"
     NO_MODEL = "no_model"
@@ -62,6 +70,31 @@ class ApiError(Exception):
         self.code = code
         self.details = details
         self.retry_after_s = retry_after_s
+
+
+class ContextOverflow(ApiError):
+    """A prompt that does not fit into the model's context.
+
+    Clients recognise it by each vendor's own words, which each dialect's envelope uses, and then
+    shorten the conversation instead of trying again.
+
+    Attributes:
+        prompt_tokens: Tokens of the whole prompt.
+        most_tokens: Tokens of the longest prompt that would do, in the words of the vendors: the
+            context's length, or one less where the prompt is exactly as long as the context.
+    """
+
+    def __init__(self, field: FieldPath, prompt_tokens: int, context_length: int) -> None:
+        super().__init__(
+            ErrorKind.INVALID_REQUEST,
+            f"the prompt has {prompt_tokens} tokens, "
+            f"the model's context holds {context_length} including the answer",
+            field=field,
+            code="context_length_exceeded",
+        )
+        self.prompt_tokens = prompt_tokens
+        # An answer has at least one token, so that a prompt may not fill the context.
+        self.most_tokens = min(context_length, prompt_tokens - 1)
 
 
 class RenderError(Protocol):
@@ -108,6 +141,9 @@ def unsupported(field: FieldPath, what: str) -> ApiError:
 def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
     """Return an engine's refusal with its field under the name that the client used."""
     match error:
+        case PromptTooLong():
+            field = field_path(_renamed(error.field, names))
+            return ContextOverflow(field, error.prompt_tokens, error.context_length)
         case InvalidRequest():
             return invalid(field_path(_renamed(error.field, names)), error.reason)
         case QueueFull():
@@ -156,6 +192,8 @@ def status_of(kind: ErrorKind) -> int:
             return 404
         case ErrorKind.METHOD_NOT_ALLOWED:
             return 405
+        case ErrorKind.TIMEOUT:
+            return 408
         case ErrorKind.TOO_LARGE:
             return 413
         case ErrorKind.RATE_LIMITED:
@@ -166,6 +204,11 @@ def status_of(kind: ErrorKind) -> int:
             return 500
         case _:
             assert_never(kind)
+
+
+def is_permanent(status: int) -> bool:
+    """Whether a request that got this status will get it again, however often it is sent."""
+    return 400 <= status < 500 and status not in (408, 409, 429)
 
 
 def _renamed(field: str, names: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ _HOST = re.compile(
     r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s\[\]:/?#@\\,]+))(?::(?P<port>\d{0,5}))?"
 )
 _MAX_PORT = 65535
-_EXPOSED = "request-id, x-request-id, retry-after"
+_EXPOSED = "request-id, x-request-id, retry-after, x-should-retry"
 
 
 def check_host(host_header: str | None, config: ServerConfig, local_host: str | None) -> None:

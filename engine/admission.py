@@ -2,7 +2,7 @@
 
 from engine.answer import AnswerBuilder, AnswerLimits
 from engine.backend import Backend
-from engine.errors import InvalidRequest
+from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
 from engine.harmony import open_splitter
 from engine.request import GenerationRequest
@@ -29,11 +29,8 @@ def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
     prompt = backend.render(request)
     context = backend.info.context_length
     if len(prompt.tokens) >= context:
-        raise InvalidRequest(
-            "messages" if request.prompt is None else "prompt",
-            f"the prompt has {len(prompt.tokens)} tokens, "
-            f"the model's context holds {context} including the answer",
-        )
+        field = "messages" if request.prompt is None else "prompt"
+        raise PromptTooLong(field, len(prompt.tokens), context)
     channels = backend.answer_format(request, prompt)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary

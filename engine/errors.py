@@ -19,6 +19,24 @@ class InvalidRequest(EngineError):
         self.reason = reason
 
 
+class PromptTooLong(InvalidRequest):
+    """A prompt that leaves no room in the model's context for an answer.
+
+    Attributes:
+        prompt_tokens: Tokens of the whole prompt.
+        context_length: Tokens that the context holds, the answer's included.
+    """
+
+    def __init__(self, field: str, prompt_tokens: int, context_length: int) -> None:
+        super().__init__(
+            field,
+            f"the prompt has {prompt_tokens} tokens, "
+            f"the model's context holds {context_length} including the answer",
+        )
+        self.prompt_tokens = prompt_tokens
+        self.context_length = context_length
+
+
 class NoModel(EngineError):
     """A generation was asked for and no model is loaded."""
 

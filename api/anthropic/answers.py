@@ -22,6 +22,7 @@ class MessageError(AnswerModel):
         "authentication_error",
         "permission_error",
         "not_found_error",
+        "timeout_error",
         "request_too_large",
         "rate_limit_error",
         "api_error",

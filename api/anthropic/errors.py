@@ -3,20 +3,24 @@
 from typing import assert_never
 
 from api.anthropic.answers import MessageErrorAnswer
-from api.errors import ApiError, Dialect, ErrorKind
+from api.errors import ApiError, ContextOverflow, Dialect, ErrorKind
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, object]]:
     """Return the status and the body of an error answer, which is also the ``error`` event."""
     status, type_ = _status_and_type(error.kind)
-    path = ".".join(str(part) for part in error.field)
-    inner: dict[str, object] = {
-        "type": type_,
-        "message": f"{path}: {error.message}" if path else error.message,
-    }
+    inner: dict[str, object] = {"type": type_, "message": _message(error)}
     if error.details is not None:
         inner["details"] = dict(error.details)
     return status, {"type": "error", "error": inner, "request_id": request_id}
+
+
+def _message(error: ApiError) -> str:
+    if isinstance(error, ContextOverflow):
+        # Clients look for these very words: https://docs.claude.com/en/api/errors
+        return f"prompt is too long: {error.prompt_tokens} tokens > {error.most_tokens} maximum"
+    path = ".".join(str(part) for part in error.field)
+    return f"{path}: {error.message}" if path else error.message
 
 
 def _status_and_type(kind: ErrorKind) -> tuple[int, str]:
@@ -31,6 +35,8 @@ def _status_and_type(kind: ErrorKind) -> tuple[int, str]:
             return 404, "not_found_error"
         case ErrorKind.METHOD_NOT_ALLOWED:
             return 405, "invalid_request_error"
+        case ErrorKind.TIMEOUT:
+            return 408, "timeout_error"
         case ErrorKind.TOO_LARGE:
             return 413, "request_too_large"
         case ErrorKind.RATE_LIMITED:

@@ -1,13 +1,21 @@
 """Failures in the words of Ollama's error envelope. Pure; any thread."""
 
-from api.errors import ApiError, Dialect, path_text, status_of
+from api.errors import ApiError, ContextOverflow, Dialect, path_text, status_of
 from api.ollama.wire import OllamaErrorAnswer
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, object]]:
     """Return the status and the body of an error answer: one text, as clients expect."""
+    return status_of(error.kind), {"error": _message(error)}
+
+
+def _message(error: ApiError) -> str:
+    if isinstance(error, ContextOverflow):
+        # Clients look for these very words.
+        excess = error.prompt_tokens - error.most_tokens
+        return f"prompt too long; exceeded max context length by {excess} tokens"
     field = path_text(error.field)
-    return status_of(error.kind), {"error": f"{field}: {error.message}" if field else error.message}
+    return f"{field}: {error.message}" if field else error.message
 
 
 OLLAMA = Dialect(

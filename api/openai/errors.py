@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from api.errors import ApiError, Dialect, ErrorKind, path_text, status_of
+from api.errors import ApiError, ContextOverflow, Dialect, ErrorKind, path_text, status_of
 from api.openai.answers import ErrorAnswer
 
 
@@ -11,12 +11,25 @@ def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, obje
     type_, code = _type_and_code(error.kind)
     param = path_text(error.field) or None
     inner: dict[str, object] = {
-        "message": f"{param}: {error.message}" if param else error.message,
+        "message": message_of(error),
         "type": type_,
         "param": param,
         "code": error.code or code,
     }
     return status_of(error.kind), {"error": inner}
+
+
+def message_of(error: ApiError) -> str:
+    """Return what an error answer says of a failure."""
+    if isinstance(error, ContextOverflow):
+        # Clients look for these very words, and for the code beside them.
+        return (
+            f"This model's maximum context length is {error.most_tokens} tokens. However, your "
+            f"messages resulted in {error.prompt_tokens} tokens. Please reduce the length of the "
+            "messages."
+        )
+    param = path_text(error.field)
+    return f"{param}: {error.message}" if param else error.message
 
 
 def _type_and_code(kind: ErrorKind) -> tuple[str, str | None]:
@@ -31,6 +44,8 @@ def _type_and_code(kind: ErrorKind) -> tuple[str, str | None]:
             return "invalid_request_error", "not_found"
         case ErrorKind.METHOD_NOT_ALLOWED:
             return "invalid_request_error", "method_not_allowed"
+        case ErrorKind.TIMEOUT:
+            return "invalid_request_error", "request_timeout"
         case ErrorKind.TOO_LARGE:
             return "invalid_request_error", "request_too_large"
         case ErrorKind.RATE_LIMITED:

@@ -1,6 +1,6 @@
 """Failures in the words of SGLang's error envelope. Pure; any thread."""
 
-from api.errors import ApiError, Dialect, path_text, status_of
+from api.errors import ApiError, ContextOverflow, Dialect, path_text, status_of
 from api.sglang.wire import SglangErrorAnswer
 
 
@@ -9,12 +9,23 @@ def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, obje
     status = status_of(error.kind)
     field = path_text(error.field) or None
     inner: dict[str, object] = {
-        "message": f"{field}: {error.message}" if field else error.message,
+        "message": _message(error),
         "type": error.kind.value,
         "param": field,
         "code": status,
     }
     return status, {"error": inner}
+
+
+def _message(error: ApiError) -> str:
+    if isinstance(error, ContextOverflow):
+        # Clients look for these very words.
+        return (
+            f"The input ({error.prompt_tokens} tokens) is longer than the model's context length "
+            f"({error.most_tokens} tokens)."
+        )
+    field = path_text(error.field)
+    return f"{field}: {error.message}" if field else error.message
 
 
 GENERATE = Dialect(

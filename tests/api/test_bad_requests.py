@@ -203,16 +203,6 @@ def test_a_body_beyond_the_limit_is_refused(
     assert reply.json["error"]["type"] == type_
 
 
-def test_a_prompt_beyond_the_context_is_refused(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
-    site = serve(staged(context=64, step_s=0).engine)
-    reply = site.send("POST", MESSAGES, ASK | {"messages": [{"role": "user", "content": "x" * 99}]})
-
-    assert reply.status == 400
-    assert "messages: the prompt has" in check_envelope(reply, MESSAGES)
-
-
 def test_another_models_name_is_refused_by_the_strict_alone(serve: Callable[..., Any]) -> None:
     strict = serve(strict=True)
 

@@ -16,6 +16,7 @@ from engine.errors import EngineClosed, InvalidRequest, ModelLoadFailed, NoModel
         (ErrorKind.PERMISSION, 403, "permission_error"),
         (ErrorKind.NOT_FOUND, 404, "not_found_error"),
         (ErrorKind.METHOD_NOT_ALLOWED, 405, "invalid_request_error"),
+        (ErrorKind.TIMEOUT, 408, "timeout_error"),
         (ErrorKind.TOO_LARGE, 413, "request_too_large"),
         (ErrorKind.RATE_LIMITED, 429, "rate_limit_error"),
         (ErrorKind.INTERNAL, 500, "api_error"),

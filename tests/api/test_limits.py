@@ -70,7 +70,7 @@ def test_a_body_that_does_not_come_in_time_is_an_error(serve: Callable[..., Any]
         connection.sendall(HEAD + b'Content-Length: 100\r\n\r\n{"model"')
         head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
 
-    assert b" 400 " in head
+    assert b" 408 " in head
     assert json.loads(body)["error"]["message"] == "the body did not arrive within 0.2 seconds"
 
 
