@@ -118,7 +118,7 @@ async def _until_closed(
         window.closed.connect(closed.set)
         application.installEventFilter(QuitFilter(window.quit, window))
         with (
-            signals.delivered(loop, window.quit),
+            signals.delivered(loop, lambda: window.quit(asks=False)),
             in_tray(window, preferences),
             shown_on_demand(window, instance),
         ):

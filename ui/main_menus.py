@@ -41,6 +41,10 @@ class MainMenus:
         self._fill_view(bar.addMenu("&View"))
         self._fill_help(bar.addMenu("&Help"))
 
+    def export_all(self) -> None:
+        """Ask for a file and write all conversations to it."""
+        self._conversation_menu.export_all()
+
     def _fill_file(self, menu: QMenu) -> None:
         window = self._window
         _add(menu, "&New Conversation", window.workspace.new_conversation, _KEYS.New)

@@ -38,6 +38,7 @@ from ui.panels.server_window import ServerWindow
 from ui.panels.shortcuts import ShortcutsDialog
 from ui.panels.sidebar import Sidebar
 from ui.panels.stop_panel import WIDTH_PX, StopPanel
+from ui.panels.unsaved_box import UnsavedBox
 from ui.theme import Theme
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.tools import InspectorTools
@@ -89,6 +90,7 @@ class MainWindow(QMainWindow):
         self.theme = theme
         self.goes_on_when_closed: Callable[[], bool] = lambda: False
         self._is_quitting = False
+        self._may_lose = False
         self.preferences = preferences or PreferencesState(Preferences(theme=theme.mode))
         self.workspace = Workspace(engine, server, store, self)
         self.shelf: ModelShelf | None = None
@@ -122,9 +124,14 @@ class MainWindow(QMainWindow):
         if self.desk is not None:
             self.desk.start()
 
-    def quit(self) -> None:
-        """Close the window for good, whatever closing it does otherwise."""
+    def quit(self, *, asks: bool = True) -> None:
+        """Close the window for good, whatever closing it does otherwise.
+
+        Args:
+            asks: Whether a person is asked first where something would be lost.
+        """
         self._is_quitting = True
+        self._may_lose = self._may_lose or not asks
         self.close()
 
     def come_forward(self) -> None:
@@ -239,6 +246,11 @@ class MainWindow(QMainWindow):
             event.ignore()
             self.hide()
             return
+        if self.workspace.store.has_unsaved and not self._may_lose:
+            event.ignore()
+            self._is_quitting = False
+            self._ask_about_unsaved()
+            return
         others = (
             self.server_window,
             self.models_window,
@@ -252,6 +264,15 @@ class MainWindow(QMainWindow):
         self.workspace.cancel_all()
         super().closeEvent(event)
         self.closed.emit()
+
+    def _ask_about_unsaved(self) -> None:
+        if self.findChild(UnsavedBox) is not None:
+            return
+        self.come_forward()
+        box = UnsavedBox(self)
+        box.export_wanted.connect(self._menus.export_all)
+        box.close_wanted.connect(lambda: self.quit(asks=False))
+        box.open()
 
     # -- building --------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ Knows no conversations. Store thread.
 """
 
 import contextlib
+import logging
 import sqlite3
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from app.store import schema
 from ui.viewmodels.storing import StoreProblem
 
+_log = logging.getLogger(__name__)
 # SQLite keeps the newest writes and its shared memory in files beside the database.
 _COMPANIONS = ("", "-wal", "-shm")
 
@@ -58,10 +60,16 @@ def set_aside(path: Path) -> Path:
 
 
 def _check_sqlite() -> None:
-    """Raise ``sqlite3.Error`` where SQLite lacks what we use, lest a sound file look damaged."""
+    """Raise ``NotSupportedError`` if SQLite lacks what we use; a sound file would look damaged."""
     with contextlib.closing(sqlite3.connect(":memory:")) as empty:
-        empty.execute("CREATE TABLE strict_table (x TEXT) STRICT")
-        empty.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize='trigram')")
+        try:
+            empty.execute("CREATE TABLE strict_table (x TEXT) STRICT")
+            empty.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize='trigram')")
+        except sqlite3.Error as error:
+            raise sqlite3.NotSupportedError(
+                f"SQLite {sqlite3.sqlite_version} lacks strict tables or the trigram search, "
+                "which came with 3.37"
+            ) from error
 
 
 def _connected(path: Path) -> sqlite3.Connection:
@@ -80,7 +88,8 @@ def _connected(path: Path) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         connection.close()
         if _means_damage(error):
-            raise UnusableDatabase(f"The file {path.name} is damaged ({error}).") from error
+            _log.error("%s is damaged", path, exc_info=error)
+            raise UnusableDatabase(f"The file {path.name} is damaged.") from error
         raise
     except BaseException:
         connection.close()
@@ -104,8 +113,8 @@ def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
 def _check_health(connection: sqlite3.Connection, path: Path) -> None:
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
-        first_line = str(verdict).splitlines()[-1]
-        raise UnusableDatabase(f"The file {path.name} is damaged ({first_line}).")
+        _log.error("%s: %s", path, verdict)
+        raise UnusableDatabase(f"The file {path.name} is damaged.")
 
 
 def _means_damage(error: sqlite3.DatabaseError) -> bool:

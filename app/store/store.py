@@ -1,7 +1,8 @@
 """The store of the window: an SQLite file behind one thread, which the main thread never waits for.
 
 Fits ``ui.viewmodels.storing.ConversationStore``. Its methods are called on the main thread; all
-that touches the file runs, in order, on the store's own thread.
+that touches the file runs, in order, on the store's own thread. A change that cannot be written
+stays pending and is tried again, with those after it, until the file takes it.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from app.store import opening, rows, searching, writing
+from app.store.causes import store_cause
+from app.store.pending import PendingWrites, Write
 from ui.viewmodels.conversations import Conversation
 from ui.viewmodels.finding import MOST_HITS, Hit
 from ui.viewmodels.messages import ChatMessage
@@ -21,6 +24,9 @@ from ui.viewmodels.storing import StoreProblem
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+# How long to wait for another program's lock: patiently at first, and not again and again.
+_PATIENT_MS, _IMPATIENT_MS = 5_000, 250
+_TRIED_AGAIN_AFTER_S = 2.0
 
 
 class StoreUnavailable(Exception):
@@ -40,11 +46,15 @@ class SqliteConversationStore:
         self._thread = ThreadPoolExecutor(1, "fullstop-store")
         self._connection: sqlite3.Connection | None = None
         self._problem: StoreProblem | None = None
-        self._tell: Callable[[StoreProblem], None] | None = None
+        self._tell: Callable[[StoreProblem | None], None] | None = None
         self._conversations: list[Conversation] = []
         self._presets: list[Preset] = []
         self._saved: dict[str, tuple[Any, ...]] = {}
-        self._is_failing = False
+        self._pending = PendingWrites()
+        self._is_write_due = False
+        # Why writing fails; empty while it works. Changed by ``_note_outcome`` alone.
+        self._failing_because = ""
+        self._again: asyncio.TimerHandle | None = None
 
     # -- life ------------------------------------------------------------------------------
 
@@ -58,17 +68,24 @@ class SqliteConversationStore:
             await asyncio.wrap_future(self._thread.submit(self._open))
         except (sqlite3.Error, OSError) as error:
             self._thread.shutdown(wait=False)
+            _log.error("%s cannot be opened", self._path, exc_info=error)
             raise StoreUnavailable(
                 StoreProblem(
                     "Conversations are not being saved.",
-                    f"{self._path} can not be used: {error}. What you write now is kept until "
-                    "you close the window.",
+                    f"{self._path} cannot be used: {store_cause(error)}. What you write now is "
+                    "kept until you close the window.",
                     self._path.parent,
                 )
             ) from error
 
     async def close(self) -> None:
         """Write what is still to be written and close the file."""
+        self._tell = None
+        await self.settled()
+        if self._again is not None:
+            self._again.cancel()
+        if count := len(self._pending):
+            _log.error("%d changes could not be saved before the end", count)
         await asyncio.wrap_future(self._thread.submit(self._close))
         await asyncio.to_thread(self._thread.shutdown)
 
@@ -79,9 +96,20 @@ class SqliteConversationStore:
         """What went wrong when the file was opened."""
         return self._problem
 
-    def on_problem(self, tell: Callable[[StoreProblem], None]) -> None:
-        """Call ``tell`` on the main thread when something can not be kept."""
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there are changes that the file does not take."""
+        return bool(self._failing_because) and len(self._pending) > 0
+
+    def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
+        """Call ``tell`` on the main thread when something cannot be kept, and with None when all
+        of it is kept after all.
+        """
         self._tell = tell
+
+    def is_kept(self, conversation: Conversation) -> bool:
+        """Return whether all that was saved of a conversation is in the file."""
+        return not self._pending.concern(conversation.id)
 
     def load_all(self) -> list[Conversation]:
         """Return all conversations as they were when the file was opened."""
@@ -96,7 +124,7 @@ class SqliteConversationStore:
         if conversation.is_loaded:
             return
         identity = conversation.id
-        found = self._do(lambda database: writing.messages(database, identity), "read")
+        found = self._read(lambda database: writing.messages(database, identity))
         try:
             messages = await asyncio.wrap_future(found)
         except sqlite3.Error:
@@ -108,27 +136,28 @@ class SqliteConversationStore:
         row = rows.conversation_row(conversation)
         if self._saved.get(conversation.id) != row:
             self._saved[conversation.id] = row
-            self._do(lambda database: writing.save_conversation(database, row), "saved")
+            self._put(
+                ("conversation", conversation.id),
+                conversation.id,
+                lambda database: writing.save_conversation(database, row),
+            )
 
     def save_messages(self, conversation: Conversation, messages: Sequence[ChatMessage]) -> None:
         """Keep messages as they are now."""
-        if messages:
-            written = [rows.message_row(conversation, message) for message in messages]
-            self._do(lambda database: writing.save_messages(database, written), "saved")
+        for message in messages:
+            self._save_message(conversation, rows.message_row(conversation, message))
 
     def delete(self, conversation: Conversation) -> None:
         """Hide a conversation; it is gone from the file at the next start."""
-        identity = conversation.id
-        self._do(lambda database: writing.mark_deleted(database, identity, True), "deleted")
+        self._mark_deleted(conversation.id, True)
 
     def restore(self, conversation: Conversation) -> None:
         """Bring back what was deleted."""
-        identity = conversation.id
-        self._do(lambda database: writing.mark_deleted(database, identity, False), "restored")
+        self._mark_deleted(conversation.id, False)
 
     async def search(self, query: str, limit: int = MOST_HITS) -> list[Hit]:
         """Return where the words of a query were said, best first."""
-        found = self._do(lambda database: searching.search(database, query, limit), "searched")
+        found = self._read(lambda database: searching.search(database, query, limit))
         try:
             return await asyncio.wrap_future(found)
         except sqlite3.Error:
@@ -137,15 +166,90 @@ class SqliteConversationStore:
     def save_preset(self, preset: Preset) -> None:
         """Keep a preset; one of the same name is replaced."""
         row = rows.preset_row(preset)
-        self._do(lambda database: writing.save_preset(database, row), "saved")
+        self._put(("preset", preset.name), "", lambda db: writing.save_preset(db, row))
 
     def delete_preset(self, name: str) -> None:
         """Forget a preset."""
-        self._do(lambda database: writing.delete_preset(database, name), "deleted")
+        self._put(("preset", name), "", lambda db: writing.delete_preset(db, name))
 
     async def settled(self) -> None:
         """Wait until all that was saved before is in the file, or its failure has been told."""
-        await asyncio.wrap_future(self._thread.submit(lambda: None))
+        await asyncio.wrap_future(self._begin_writing())
+
+    # -- writing, the main thread's side ---------------------------------------------------
+
+    def _save_message(self, conversation: Conversation, row: rows.MessageRow) -> None:
+        key = ("message", row.id)
+        self._put(key, conversation.id, lambda database: writing.save_message(database, row))
+
+    def _mark_deleted(self, identity: str, is_deleted: bool) -> None:
+        self._put(
+            ("deletion", identity),
+            identity,
+            lambda database: writing.mark_deleted(database, identity, is_deleted),
+        )
+
+    def _put(
+        self, key: tuple[str, str], identity: str, work: Callable[[sqlite3.Connection], None]
+    ) -> None:
+        """Note a change, and have it written with all that is still pending."""
+        self._pending.put(Write(key, identity, work))
+        if not self._is_write_due:
+            self._begin_writing()
+
+    def _begin_writing(self) -> Future[None]:
+        self._is_write_due = True
+        patience_ms = _IMPATIENT_MS if self._failing_because else _PATIENT_MS
+        return self._thread.submit(self._write, patience_ms)
+
+    def _note_outcome(self, failure: sqlite3.Error | None, unusable: int) -> None:
+        """Tell the window when saving begins to fail, fails otherwise, or works again."""
+        self._is_write_due = False
+        cause = "" if failure is None else store_cause(failure)
+        before, self._failing_because = self._failing_because, cause
+        if cause != before:
+            # Once, and not every two seconds.
+            _log.error("saving: %s", cause or "works again", exc_info=failure)
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        if cause:
+            loop = self._loop
+            self._again = loop.call_later(_TRIED_AGAIN_AFTER_S, self._begin_writing)
+        elif len(self._pending):
+            self._begin_writing()  # put while the last look was under way
+        if self._tell is None:
+            return
+        if cause and cause != before:
+            self._tell(
+                StoreProblem(
+                    "Your conversations are not being saved.",
+                    f"{self._path.name}: {cause}. Everything is kept in memory, and saving is "
+                    "tried again until it works. Export what matters before you quit.",
+                    self._path.parent,
+                )
+            )
+        elif before and not cause:
+            self._tell(None)
+        if unusable:
+            self._tell(
+                StoreProblem(
+                    "A change could not be saved.",
+                    f"{self._path.name} does not take it as it is; everything else is saved. "
+                    "Export the conversation to keep it. The log names the cause.",
+                    self._path.parent,
+                )
+            )
+
+    def _tell_unreadable(self, cause: str) -> None:
+        if self._tell is not None:
+            self._tell(
+                StoreProblem(
+                    "Your conversations could not be read.",
+                    f"{self._path.name}: {cause}. Nothing in the file was changed.",
+                    self._path.parent,
+                )
+            )
 
     # -- the store's thread ----------------------------------------------------------------
 
@@ -165,38 +269,32 @@ class SqliteConversationStore:
             self._connection.close()
             self._connection = None
 
-    def _do(self, work: Callable[[sqlite3.Connection], _T], verb: str) -> Future[_T]:
-        """Let the store's thread work; a failure is told to the window and logged."""
+    def _write(self, patience_ms: int) -> None:
+        """Write what is pending, and tell the main thread how that went."""
+        if self._connection is None:
+            return
+        failure, unusable = None, 0
+        try:
+            self._connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
+            unusable = self._pending.carry_out(self._connection)
+        except sqlite3.Error as error:
+            failure = error
+        self._loop.call_soon_threadsafe(self._note_outcome, failure, unusable)
+
+    def _read(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
+        """Let the store's thread read; a failure is told to the window and logged."""
 
         def run() -> _T:
             if self._connection is None:
                 raise sqlite3.ProgrammingError("the store is closed")
             try:
-                result = work(self._connection)
+                return work(self._connection)
             except sqlite3.Error as error:
-                _log.error("conversations could not be %s", verb, exc_info=error)
-                self._loop.call_soon_threadsafe(self._fail, str(error), verb)
+                _log.error("conversations could not be read", exc_info=error)
+                self._loop.call_soon_threadsafe(self._tell_unreadable, store_cause(error))
                 raise
-            self._is_failing = False
-            return result
 
         return self._thread.submit(run)
-
-    def _fail(self, cause: str, verb: str) -> None:
-        """Tell the window, once until it works again (main thread)."""
-        if self._tell is None or self._is_failing:
-            return
-        self._is_failing = True
-        self._saved.clear()
-        done = "A conversation" if verb != "searched" else "The conversations"
-        self._tell(
-            StoreProblem(
-                f"{done} could not be {verb}.",
-                f"{self._path.name}: {cause}. Make room on the disk or export what matters; "
-                "saving is tried again with the next change.",
-                self._path.parent,
-            )
-        )
 
 
 async def open_store(path: Path) -> SqliteConversationStore:

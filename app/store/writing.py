@@ -1,9 +1,12 @@
-"""What is done to the database, each a transaction of its own. Store thread."""
+"""What is done to the database: SQL that reads it, and changes for a ``transaction``.
+
+Store thread.
+"""
 
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from app.store import rows
@@ -50,10 +53,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # A full disk may fail the commit itself, or make SQLite roll back on its own.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def recover(connection: sqlite3.Connection) -> None:
@@ -87,35 +92,30 @@ def messages(connection: sqlite3.Connection, conversation_id: str) -> list[ChatM
 
 def save_conversation(connection: sqlite3.Connection, row: tuple[Any, ...]) -> None:
     """Write a conversation's own row."""
-    with transaction(connection):
-        connection.execute(_SAVE_CONVERSATION, row)
+    connection.execute(_SAVE_CONVERSATION, row)
 
 
-def save_messages(connection: sqlite3.Connection, written: Sequence[rows.MessageRow]) -> None:
-    """Write messages; an answer that goes on replaces its shorter self."""
-    with transaction(connection):
-        connection.executemany(_SAVE_MESSAGE, (row.values() for row in written))
+def save_message(connection: sqlite3.Connection, row: rows.MessageRow) -> None:
+    """Write a message; an answer that goes on replaces its shorter self."""
+    connection.execute(_SAVE_MESSAGE, row.values())
 
 
 def mark_deleted(connection: sqlite3.Connection, conversation_id: str, is_deleted: bool) -> None:
     """Hide a conversation until the program ends, or show it again."""
-    with transaction(connection):
-        connection.execute(
-            "UPDATE conversations SET deleted_at = ? WHERE id = ?",
-            (time.time() if is_deleted else None, conversation_id),
-        )
+    connection.execute(
+        "UPDATE conversations SET deleted_at = ? WHERE id = ?",
+        (time.time() if is_deleted else None, conversation_id),
+    )
 
 
 def save_preset(connection: sqlite3.Connection, row: tuple[str, str]) -> None:
     """Write a preset."""
-    with transaction(connection):
-        connection.execute("INSERT OR REPLACE INTO presets(name, content) VALUES (?, ?)", row)
+    connection.execute("INSERT OR REPLACE INTO presets(name, content) VALUES (?, ?)", row)
 
 
 def delete_preset(connection: sqlite3.Connection, name: str) -> None:
     """Remove a preset."""
-    with transaction(connection):
-        connection.execute("DELETE FROM presets WHERE name = ?", (name,))
+    connection.execute("DELETE FROM presets WHERE name = ?", (name,))
 
 
 def presets(connection: sqlite3.Connection) -> list[Preset]:

@@ -1,5 +1,6 @@
 """The window on a real store and the real engine, over several starts of the program."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
@@ -23,6 +25,7 @@ from tests.support.shown import Use, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.main_window import MainWindow
 from ui.panels.answer_view import AnswerView
+from ui.panels.unsaved_box import UnsavedBox
 from ui.theme import Theme
 from ui.viewmodels.conversations import Conversation, StopEntry
 from ui.viewmodels.messages import ChatMessage
@@ -393,3 +396,72 @@ def test_an_interrupted_answer_says_so_and_can_be_continued(
 
     run(cut_off())
     use(steps)
+
+
+def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
+    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    async def steps() -> None:
+        store = await open_store(tmp_path / "conversations.db")
+        try:
+            async with shown(MainWindow(engine, theme, store=store)) as window:
+                gone: list[bool] = []
+                window.closed.connect(lambda: gone.append(True))
+                # SQLite's own limit raises what a full disk raises.
+                pragma = store._read(lambda database: database.execute("PRAGMA max_page_count=1"))
+                await asyncio.wrap_future(pragma)
+                window.chat.composer.set_text("x" * 50_000)
+                window.workspace.keep_draft()
+                await eventually(lambda: store.has_unsaved)
+                assert window.chat.problem.isVisible()
+                assert "the disk is full" in window.chat.problem.detail.text()
+                window.quit()
+                (box,) = window.findChildren(UnsavedBox)
+                assert (window.isVisible(), gone) == (True, [])
+                QTest.keyClick(box, Qt.Key.Key_Escape)
+                assert window.isVisible()
+
+                await asyncio.sleep(0)
+                window.close()
+                (box,) = [b for b in window.findChildren(UnsavedBox) if b.isVisible()]
+                box.export.click()
+                (dialog,) = window.findChildren(QFileDialog)
+                dialog.fileSelected.emit(str(tmp_path / "rescued.json"))
+                dialog.close()
+                await eventually((tmp_path / "rescued.json").exists)
+
+                window.close()
+                (box,) = [b for b in window.findChildren(UnsavedBox) if b.isVisible()]
+                box.leave.click()
+                assert (window.isVisible(), gone) == (False, [True])
+        finally:
+            await store.close()
+
+    run(steps())
+
+
+def test_closing_asks_nothing_once_everything_could_be_saved_after_all(
+    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    async def steps() -> None:
+        store = await open_store(tmp_path / "conversations.db")
+
+        async def limit(pages: int) -> None:
+            text = f"PRAGMA max_page_count={pages}"
+            await asyncio.wrap_future(store._read(lambda database: database.execute(text)))
+
+        try:
+            async with shown(MainWindow(engine, theme, store=store)) as window:
+                await limit(1)
+                window.chat.composer.set_text("x" * 50_000)
+                window.workspace.keep_draft()
+                await eventually(lambda: store.has_unsaved)
+                await limit(1 << 20)
+                await eventually(lambda: not store.has_unsaved)
+                assert not window.chat.problem.isVisible()
+                window.close()
+                assert not window.isVisible()
+        finally:
+            await store.close()
+
+    run(steps())

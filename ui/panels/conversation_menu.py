@@ -41,7 +41,7 @@ class ConversationMenu(QObject):
         self._export_one = self._add(
             menu, "&Export This Conversation…", self._export_current, "Ctrl+Shift+E"
         )
-        self._export_every = self._add(menu, "Export &All Conversations…", self._export_all)
+        self._export_every = self._add(menu, "Export &All Conversations…", self.export_all)
 
     def fill_edit(self, menu: QMenu) -> None:
         """Add search, and the undoing of a deletion."""
@@ -129,7 +129,8 @@ class ConversationMenu(QObject):
     def _export_current(self) -> None:
         self.export(self._workspace.current.conversation)
 
-    def _export_all(self) -> None:
+    def export_all(self) -> None:
+        """Ask for a file and write all conversations to it."""
         dialog = self._file_dialog("Export all conversations", [_JSON])
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.selectFile("conversations.json")

@@ -36,8 +36,17 @@ class ConversationStore(Protocol):
     def problem(self) -> StoreProblem | None:
         """What went wrong when the store was opened."""
 
-    def on_problem(self, tell: Callable[[StoreProblem], None]) -> None:
-        """Call ``tell`` on the main thread when something can not be kept."""
+    def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
+        """Call ``tell`` on the main thread when something cannot be kept, and with None when all
+        of it is kept after all.
+        """
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether something would be lost if the program ended now."""
+
+    def is_kept(self, conversation: Conversation) -> bool:
+        """Return whether all that was saved of a conversation can be loaded again."""
 
     def load_all(self) -> list[Conversation]:
         """Return all conversations, as they were when the store was opened."""
@@ -90,8 +99,18 @@ class MemoryConversationStore:
         """Why there is nothing better."""
         return self._problem
 
-    def on_problem(self, tell: Callable[[StoreProblem], None]) -> None:
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether anything was written although a file was to keep it."""
+        written = any(not conversation.is_unused for conversation in self._kept.values())
+        return self._problem is not None and written
+
+    def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
         """Never happens in memory."""
+
+    def is_kept(self, conversation: Conversation) -> bool:
+        """Memory keeps no second copy, so nothing can be loaded again."""
+        return False
 
     def load_all(self) -> list[Conversation]:
         """Return all conversations."""

@@ -12,7 +12,6 @@ from ui.viewmodels.conversations import Conversation, ConversationSettings, Stop
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.presets import Preset
 from ui.viewmodels.runs import Run, RunState
-from ui.viewmodels.storing import StoreProblem
 
 
 def kept(use: Use, *conversations: Conversation) -> None:
@@ -155,58 +154,6 @@ def test_half_a_character_does_not_keep_the_rest_from_being_saved(use: Use) -> N
     kept(use, written)
     (found,) = read(use)
     assert found.messages[0].text == "b\ufffdc"
-
-
-def test_a_failure_to_save_is_told_once_and_saving_is_tried_again(use: Use) -> None:
-    async def steps(store: SqliteConversationStore) -> None:
-        told: list[StoreProblem] = []
-        store.on_problem(told.append)
-        assert store._connection is not None
-        first = conversation()
-        await asyncio.wrap_future(
-            store._do(lambda database: database.execute("PRAGMA query_only = 1"), "set")
-        )
-        store.save(first)
-        store.save_messages(first, list(first.tree))
-        await store.settled()
-        await asyncio.sleep(0.01)
-        assert len(told) == 1
-        assert "readonly" in told[0].detail
-        store._do(lambda database: database.execute("PRAGMA query_only = 0"), "set")
-        store.save(first)
-        store.save_messages(first, list(first.tree))
-
-    use(steps)
-    assert len(read(use)) == 1
-
-
-def test_a_full_disk_is_told_and_what_was_written_meanwhile_is_saved_once_there_is_room(
-    use: Use,
-) -> None:
-    def limit(store: SqliteConversationStore, pages: int) -> None:
-        # SQLite's own limit raises what a disk without room raises.
-        store._do(lambda database: database.execute(f"PRAGMA max_page_count = {pages}"), "limited")
-
-    async def steps(store: SqliteConversationStore) -> None:
-        told: list[StoreProblem] = []
-        store.on_problem(told.append)
-        long = conversation()
-        long.messages[0].text = "x" * 1_000_000
-        limit(store, 1)
-        store.save(long)
-        store.save_messages(long, list(long.tree))
-        await store.settled()
-        await asyncio.sleep(0.01)
-        assert [(one.sentence, "full" in one.detail) for one in told] == [
-            ("A conversation could not be saved.", True)
-        ]
-        limit(store, 1 << 20)
-        store.save(long)
-        store.save_messages(long, list(long.tree))
-
-    use(steps)
-    (found,) = read(use)
-    assert len(found.messages[0].text) == 1_000_000
 
 
 def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,105 @@
+"""The changes that are not in the file yet, kept in their order until they are.
+
+A change that fails because of its surroundings (the disk is full, the file is locked or read-only)
+stays, with all that came after it. Put from the main thread, written on the store's thread.
+"""
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from app.store.writing import transaction
+
+_log = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+# What is wrong with a change itself: it would fail as well with an empty disk.
+_FAULTS = (sqlite3.IntegrityError, sqlite3.DataError, OverflowError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Write:
+    """One change.
+
+    Attributes:
+        key: What it changes; a newer change of the same thing takes its place.
+        conversation_id: The conversation it belongs to; empty for none.
+        work: Carries it out, within a transaction.
+    """
+
+    key: Key
+    conversation_id: str
+    work: Callable[[sqlite3.Connection], None]
+
+
+class PendingWrites:
+    """Changes in the order in which their things were first changed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._writes: dict[Key, Write] = {}
+
+    def __len__(self) -> int:
+        """Return the number of changes that are not in the file yet."""
+        with self._lock:
+            return len(self._writes)
+
+    def put(self, write: Write) -> None:
+        """Add a change. One of the same thing that still waits is replaced where it stands, so
+        that a question stays before its answer and a conversation before both.
+        """
+        with self._lock:
+            self._writes[write.key] = write
+
+    def concern(self, conversation_id: str) -> bool:
+        """Return whether a change of a conversation is not in the file yet."""
+        with self._lock:
+            waiting = self._writes.values()
+            return any(write.conversation_id == conversation_id for write in waiting)
+
+    def carry_out(self, connection: sqlite3.Connection) -> int:
+        """Write everything, also what is put meanwhile; returns how many changes were unusable.
+
+        Store thread.
+
+        Raises:
+            sqlite3.Error: The file cannot be written now; what is not in it stays pending.
+        """
+        unusable = 0
+        while batch := self._waiting():
+            try:
+                self._write(connection, batch)
+            except _FAULTS:
+                # One change is at fault: the others are not to suffer from it.
+                unusable += self._write_one_by_one(connection, batch)
+        return unusable
+
+    def _waiting(self) -> list[Write]:
+        with self._lock:
+            return list(self._writes.values())
+
+    def _write(self, connection: sqlite3.Connection, batch: Iterable[Write]) -> None:
+        with transaction(connection):
+            for write in batch:
+                write.work(connection)
+        self._remove(batch)
+
+    def _write_one_by_one(self, connection: sqlite3.Connection, batch: Iterable[Write]) -> int:
+        unusable = 0
+        for write in batch:
+            try:
+                self._write(connection, [write])
+            except _FAULTS as error:
+                _log.error("a change of %s cannot be saved", write.key[0], exc_info=error)
+                self._remove([write])
+                unusable += 1
+        return unusable
+
+    def _remove(self, written: Iterable[Write]) -> None:
+        """Forget changes, but not those that a newer one has replaced meanwhile."""
+        with self._lock:
+            for write in written:
+                if self._writes.get(write.key) is write:
+                    del self._writes[write.key]

@@ -1,0 +1,264 @@
+"""A disk that is full, a file that is locked or read-only: nothing is lost, and in order."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.store import store as store_module
+from app.store.store import SqliteConversationStore
+from tests.app.store.conftest import Use
+from tests.support.said import conversation, finished_run
+from ui.viewmodels.conversations import Conversation, ConversationSettings
+from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.presets import Preset
+from ui.viewmodels.runs import Run, RunState
+from ui.viewmodels.storing import StoreProblem
+
+FULL, READ_ONLY, LOCKED = "full", "read-only", "locked"
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a lock, and until saving is tried again, as short as a test wants it."""
+    monkeypatch.setattr(store_module, "_PATIENT_MS", 50)
+    monkeypatch.setattr(store_module, "_IMPATIENT_MS", 10)
+    monkeypatch.setattr(store_module, "_TRIED_AGAIN_AFTER_S", 0.05)
+
+
+class Trouble:
+    """Makes the file of a store unwritable in one of three ways, and writable again."""
+
+    def __init__(self, store: SqliteConversationStore, path: Path, kind: str) -> None:
+        self.told: list[StoreProblem | None] = []
+        store.on_problem(self.told.append)
+        self._store, self._kind = store, kind
+        self._other = sqlite3.connect(path, isolation_level=None)
+
+    async def begin(self) -> None:
+        # SQLite's own limits raise what a disk without room, or one without permission, raises.
+        await self._change("max_page_count = 1", "query_only = 1", "BEGIN IMMEDIATE")
+
+    async def end(self) -> None:
+        await self._change("max_page_count = 1000000", "query_only = 0", "ROLLBACK")
+        await self.until(lambda: not self._store.has_unsaved)
+        self._other.close()
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not is_so():  # noqa: ASYNC110 - what is awaited has no signal
+                await asyncio.sleep(0.01)
+
+    async def _change(self, full: str, read_only: str, locked: str) -> None:
+        if self._kind == LOCKED:
+            self._other.execute(locked)
+        else:
+            pragma = full if self._kind == FULL else read_only
+            work = self._store._read(lambda database: database.execute(f"PRAGMA {pragma}"))
+            await asyncio.wrap_future(work)
+
+
+def stored(path: Path) -> list[tuple[str, str | None, str]]:
+    """Return what another program reads in the file: id, parent and text of each message."""
+    with closing(sqlite3.connect(path)) as reader:
+        return reader.execute("SELECT id, parent_id, text FROM messages ORDER BY number").fetchall()
+
+
+@pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])
+def test_a_question_that_could_not_be_written_reaches_the_file_with_its_answer(
+    use: Use, path: Path, kind: str
+) -> None:
+    asked = Conversation("Counting", [ChatMessage("user", "x" * 100_000)])
+    answer = ChatMessage("assistant", run=Run(state=RunState.STREAMING, text="1"))
+
+    async def steps(store: SqliteConversationStore) -> None:
+        trouble = Trouble(store, path, kind)
+        await trouble.begin()
+        store.save(asked)
+        store.save_messages(asked, asked.messages)
+        await store.settled()
+        assert stored(path) == []
+        asked.add(answer)
+        store.save_messages(asked, [answer])
+        await store.settled()
+        assert store.has_unsaved
+        assert not store.is_kept(asked)
+        # Nothing more is saved: the store itself tries again.
+        await trouble.end()
+        assert store.is_kept(asked)
+        assert stored(path) == [
+            (asked.messages[0].id, None, "x" * 100_000),
+            (answer.id, asked.messages[0].id, "1"),
+        ]
+
+    use(steps)
+
+
+@pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])
+def test_everything_done_meanwhile_is_in_the_file_afterwards_as_it_was_last(
+    use: Use, path: Path, kind: str
+) -> None:
+    gone, back, renamed = conversation("gone"), conversation("back"), conversation("kept")
+    new = conversation("new")
+
+    async def before(store: SqliteConversationStore) -> None:
+        for one in (gone, back, renamed):
+            store.save(one)
+            store.save_messages(one, one.messages)
+        store.save_preset(Preset("Old", ConversationSettings()))
+
+    async def meanwhile(store: SqliteConversationStore) -> None:
+        trouble = Trouble(store, path, kind)
+        await trouble.begin()
+        renamed.title = "First title"
+        store.save(renamed)
+        await store.settled()
+        renamed.title = "Last title"
+        store.save(renamed)
+        store.delete(gone)
+        store.delete(back)
+        store.restore(back)
+        store.save(new)
+        store.save_messages(new, new.messages)
+        new.messages[1].run = finished_run("the end of the answer")
+        store.save_messages(new, [new.messages[1]])
+        store.delete_preset("Old")
+        store.save_preset(Preset("New", ConversationSettings()))
+        await store.settled()
+        await trouble.end()
+
+    async def after(store: SqliteConversationStore) -> None:
+        found = store.load_all()
+        for one in found:
+            await store.fill(one)
+        assert {one.title for one in found} == {"Counting", "Last title"}
+        assert {one.messages[0].text for one in found} == {"back", "kept", "new"}
+        last = next(one for one in found if one.id == new.id)
+        assert [m.said for m in last.messages] == ["new", "the end of the answer"]
+        assert [preset.name for preset in store.load_presets()] == ["New"]
+
+    use(before)
+    use(meanwhile)
+    use(after)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        (FULL, "the disk is full"),
+        (READ_ONLY, "the file is read-only"),
+        (LOCKED, "another program has locked the file"),
+    ],
+)
+def test_a_failure_is_told_once_in_plain_words_and_its_end_is_told(
+    use: Use, path: Path, kind: str, cause: str
+) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        trouble = Trouble(store, path, kind)
+        await trouble.begin()
+        for _ in range(3):
+            one = conversation("x" * 100_000)
+            store.save(one)
+            store.save_messages(one, one.messages)
+            await store.settled()
+        (problem,) = trouble.told
+        assert problem is not None
+        assert problem.sentence == "Your conversations are not being saved."
+        assert problem.detail.startswith(f"conversations.db: {cause}. ")
+        await trouble.end()
+        assert trouble.told[1:] == [None]
+
+    use(steps)
+
+
+def test_what_is_still_pending_is_written_when_the_store_is_closed(use: Use, path: Path) -> None:
+    one = conversation()
+
+    async def steps(store: SqliteConversationStore) -> None:
+        trouble = Trouble(store, path, LOCKED)
+        await trouble.begin()
+        store.save(one)
+        store.save_messages(one, one.messages)
+        await store.settled()
+        trouble._other.execute("ROLLBACK")
+        trouble._other.close()
+
+    use(steps)
+    assert len(stored(path)) == 2
+
+
+def test_a_commit_that_fails_leaves_no_transaction_behind(use: Use, path: Path) -> None:
+    one, other = conversation(), conversation()
+
+    async def steps(store: SqliteConversationStore) -> None:
+        told: list[StoreProblem | None] = []
+        store.on_problem(told.append)
+        # A foreign key that is checked at the commit makes exactly that fail.
+        await asyncio.wrap_future(
+            store._read(
+                lambda database: database.executescript(
+                    "CREATE TABLE late"
+                    " (id TEXT REFERENCES late2(id) DEFERRABLE INITIALLY DEFERRED);"
+                    "CREATE TABLE late2 (id TEXT PRIMARY KEY);"
+                    "CREATE TRIGGER fail AFTER INSERT ON presets BEGIN"
+                    " INSERT INTO late VALUES ('nowhere'); END;"
+                )
+            )
+        )
+        store.save_preset(Preset("Bad", ConversationSettings()))
+        await store.settled()
+        for saved in (one, other):
+            store.save(saved)
+            store.save_messages(saved, saved.messages)
+        await store.settled()
+        (problem,) = told
+        assert problem is not None
+        assert problem.sentence == "A change could not be saved."
+
+    use(steps)
+    assert len(stored(path)) == 4
+
+
+def test_a_change_that_no_file_can_take_does_not_hold_up_the_others(use: Use, path: Path) -> None:
+    one = conversation()
+    one.messages[0].shown_rank = 1 << 80
+
+    async def steps(store: SqliteConversationStore) -> None:
+        told: list[StoreProblem | None] = []
+        store.on_problem(told.append)
+        store.save(one)
+        store.save_messages(one, one.messages)
+        await store.settled()
+        assert not store.has_unsaved
+        assert [problem.sentence for problem in told if problem] == ["A change could not be saved."]
+
+    use(steps)
+    assert [text for *_, text in stored(path)] == ["1 2 3"]
+
+
+def test_a_conversation_can_be_read_while_nothing_can_be_written(use: Use, path: Path) -> None:
+    old, new = conversation("old"), conversation("new")
+    old.updated_at, new.updated_at = 1, 2
+
+    async def before(store: SqliteConversationStore) -> None:
+        for one in (old, new):
+            store.save(one)
+            store.save_messages(one, one.messages)
+
+    async def meanwhile(store: SqliteConversationStore) -> None:
+        trouble = Trouble(store, path, LOCKED)
+        await trouble.begin()
+        store.save(conversation())
+        await store.settled()
+        found = next(one for one in store.load_all() if one.id == old.id)
+        assert not found.is_loaded
+        await store.fill(found)
+        assert [m.text for m in found.messages] == ["old", "1 2 3"]
+        assert len(await store.search("old")) == 1
+        await trouble.end()
+
+    use(before)
+    use(meanwhile)
