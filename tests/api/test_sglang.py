@@ -272,7 +272,7 @@ def test_log_probabilities_come_with_their_ids(
     [
         ({"input_ids": [10**9]}, "input_ids[0]: "),
         ({"text": ""}, "text: the prompt is empty"),
-        ({"text": "x" * 5000}, "text: the prompt has "),
+        ({"text": "x" * 5000}, "The input (5000 tokens) is longer than"),
         ({"text": "x", "sampling_params": {"stop_token_ids": [-1]}}, "stop_token_ids[0]: "),
         ({"text": "x", "sampling_params": {"stop": ["", "a"]}}, "sampling_params.stop[0]: "),
         ({"text": 5}, "text: "),
