@@ -94,3 +94,14 @@ def engine(demo_model_path: Path) -> Iterator[Engine]:
     asyncio.run(engine.load(demo_model_path))
     yield engine
     engine.close()
+
+
+@pytest.fixture(autouse=True)
+def watched_models(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watch item models by Qt's own tester; its warnings fail the test that caused them."""
+    if QT_PROBLEM is not None or not {"qapp", "qtbot"} & set(request.fixturenames):
+        return
+    from tests.support.model_testers import model_classes, watched
+
+    for kind in model_classes():
+        monkeypatch.setattr(kind, "__init__", watched(kind.__init__))

@@ -306,7 +306,7 @@ class Staged:
     engine: Engine
     stage: Stage
 
-    def wait_until(self, claim: Callable[[Engine], bool], timeout_s: float = 5.0) -> bool:
+    def wait_until(self, claim: Callable[[Engine], bool], timeout_s: float = 60.0) -> bool:
         """Wait until something is true of the engine; False if it does not come true."""
         ends_at = time.monotonic() + timeout_s
         while not claim(self.engine):
@@ -315,7 +315,7 @@ class Staged:
             time.sleep(0.005)
         return True
 
-    def wait_until_idle(self, timeout_s: float = 5.0) -> bool:
+    def wait_until_idle(self, timeout_s: float = 60.0) -> bool:
         """Wait until nothing runs and nothing waits."""
         return self.wait_until(lambda e: (e.status.running, e.status.waiting) == (0, 0), timeout_s)
 

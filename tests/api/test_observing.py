@@ -45,7 +45,7 @@ class Notebook:
         self.threads.add(threading.current_thread().name)
         self.ended.append(ended)
 
-    def last(self, count: int = 1, within_s: float = 10) -> RequestEnded:
+    def last(self, count: int = 1, within_s: float = 60) -> RequestEnded:
         deadline_s = time.monotonic() + within_s
         while len(self.ended) < count:
             assert time.monotonic() < deadline_s, "the request has not ended in time"

@@ -147,7 +147,7 @@ def test_a_malformed_header_is_refused_and_not_quoted_in_the_log(
     site: Any, caplog: pytest.LogCaptureFixture, raw: bytes
 ) -> None:
     with caplog.at_level(logging.DEBUG):
-        with socket.create_connection((site.host, site.address.port), timeout=5) as connection:
+        with socket.create_connection((site.host, site.address.port), timeout=60) as connection:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n" + raw + b"\r\n\r\n")
             assert b" 400 " in connection.recv(64)
         assert site.send("GET", "/").status == 200

@@ -14,7 +14,7 @@ from ui.viewmodels.preferences import ServerPreferences
 
 def status_of(url: str) -> int:
     try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
+        with urllib.request.urlopen(f"{url}/health", timeout=60) as answer:
             json.load(answer)
             return int(answer.status)
     except urllib.error.HTTPError as error:
@@ -51,7 +51,7 @@ def test_a_port_that_is_taken_is_an_error_in_words() -> None:
 def get(url: str, **headers: str) -> int:
     request = urllib.request.Request(url, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

@@ -16,7 +16,7 @@ def signals() -> Iterator[EndingSignals]:
         yield taken
 
 
-async def delivered(signals: EndingSignals, *, within_s: float = 5, number: int = 0) -> None:
+async def delivered(signals: EndingSignals, *, within_s: float = 60, number: int = 0) -> None:
     """Send a signal, if one is given, and wait until one is delivered."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()

@@ -119,8 +119,8 @@ class ServeProcess:
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit code."""
         self.process.send_signal(number)
-        code = self.process.wait(timeout=20)
-        self._reader.join(timeout=5)
+        code = self.process.wait(timeout=60)
+        self._reader.join(timeout=60)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.process.stdout.close()

@@ -132,7 +132,7 @@ def test_a_second_turn_finds_its_prompt_cached_on_both(divided: str) -> None:
 
 def test_a_client_that_hangs_up_and_a_bad_request_leave_both_in_step(divided: str) -> None:
     endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
-    connection = http.client.HTTPConnection(divided.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(divided.removeprefix("http://"), timeout=60)
     connection.request("POST", CHAT, json.dumps(endless.body), {"content-type": "application/json"})
     assert connection.getresponse().readline()
     assert connection.sock is not None
@@ -143,13 +143,13 @@ def test_a_client_that_hangs_up_and_a_bad_request_leave_both_in_step(divided: st
     assert essence(answer(divided, chat("good", stop="6", temperature=0)))[:1] == (
         "1\n2\n3\n4\n5\n",
     )
-    deadline_s = time.perf_counter() + 5
+    deadline_s = time.perf_counter() + 60
     while running(divided):
         assert time.perf_counter() < deadline_s, "the answer of who hung up must end"
 
 
 def running(address: str) -> int:
-    with urllib.request.urlopen(f"{address}/health", timeout=5) as found:
+    with urllib.request.urlopen(f"{address}/health", timeout=60) as found:
         count: int = json.load(found)["running"]
         return count
 
@@ -160,7 +160,7 @@ def test_a_lost_process_ends_requests_with_an_error_and_the_server_with_a_messag
     leader, follower = (serve("--port", "0", **rank) for rank in rank_settings(tmp_path, 2))
     address = leader.wait_until_ready().removeprefix("http://")
     endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
-    connection = http.client.HTTPConnection(address, timeout=20)
+    connection = http.client.HTTPConnection(address, timeout=60)
     connection.request("POST", CHAT, json.dumps(endless.body), {"content-type": "application/json"})
     stream = connection.getresponse()
     stream.readline()
@@ -171,7 +171,7 @@ def test_a_lost_process_ends_requests_with_an_error_and_the_server_with_a_messag
         "rank 1 (127.0.0.1) is lost"
         in json.loads(events[-1].removeprefix("data: "))["error"]["message"]
     )
-    assert leader.process.wait(timeout=10) == 1
+    assert leader.process.wait(timeout=60) == 1
     leader.end()
     last = [line for line in leader.errors if line.startswith("fullstop: ")]
     assert last == ["fullstop: rank 1 (127.0.0.1) is lost: its process has ended\n"]
@@ -218,12 +218,12 @@ def test_a_follower_without_rank_0_ends_with_a_message(
     layered: tuple[Path, ServeProcess, ServeProcess],
 ) -> None:
     _, leader, follower = layered
-    deadline_s = time.perf_counter() + 30
+    deadline_s = time.perf_counter() + 60
     while not any("of the weights" in line for line in leader.errors):
         assert time.perf_counter() < deadline_s
         time.sleep(0.05)
     leader.end(signal.SIGKILL)
-    assert follower.process.wait(timeout=10) == 1
+    assert follower.process.wait(timeout=60) == 1
     follower.end()
     said = [line for line in follower.errors if line.startswith("fullstop: ")]
     assert said == ["fullstop: rank 1 ends: rank 0 (127.0.0.1) is lost: its process has ended\n"]

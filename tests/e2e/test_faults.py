@@ -74,7 +74,7 @@ def test_a_server_starts_where_its_folders_cannot_be_used(
     (tmp_path / "file").touch()
     server = serve("--port", "0", **{variable: str(tmp_path / "file" / "inside")})
     url = server.wait_until_ready()
-    with urllib.request.urlopen(f"{url}/health", timeout=10) as answer:
+    with urllib.request.urlopen(f"{url}/health", timeout=60) as answer:
         assert json.load(answer)["status"] == "ok"
     assert server.end() == 0
 

@@ -167,7 +167,7 @@ def mlx_lm_server(demo_model_path: Path, tmp_path_factory: pytest.TempPathFactor
         yield url
     finally:
         process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 @pytest.mark.slow

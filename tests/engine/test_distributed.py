@@ -229,7 +229,7 @@ def test_a_follower_that_falls_silent_is_lost_once_and_for_good(lost: list[str])
     followers = Followers(TWO, "v1", lost.append, silence_s=0.3)
     silent = Peer(followers)
     followers.gather()
-    deadline_s = time.monotonic() + 5
+    deadline_s = time.monotonic() + 60
     while not lost and time.monotonic() < deadline_s:
         time.sleep(0.02)
     assert lost == ["rank 1 (127.0.0.1) is lost: it was silent for 0.3 s"]
@@ -295,7 +295,7 @@ def test_a_follower_obeys_and_what_it_cannot_do_it_says_once(
     assert "is another model than on rank 0" in said[1].error
     assert said[2].error == ""
     assert said[2].weights_bytes > 3_000_000
-    deadline_s = time.monotonic() + 5
+    deadline_s = time.monotonic() + 60
     while not lost and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert len(lost) == 1

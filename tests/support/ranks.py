@@ -75,7 +75,7 @@ class LaunchedServer:
 
     def wait_for(self, words: str) -> str:
         """Return the line that holds these words; standard error comes in its own time."""
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + 60
         while time.monotonic() < deadline_s:
             for line in self.lines:
                 if words in line:
@@ -91,7 +91,7 @@ class LaunchedServer:
         for rank in ranks:
             rank.send_signal(signal.SIGINT)
         code = self.process.wait(timeout=30)
-        self._reader.join(timeout=5)
+        self._reader.join(timeout=60)
         for stream in (self.process.stdin, self.process.stdout):
             assert stream is not None
             stream.close()

@@ -1,7 +1,6 @@
 """A long conversation: views near the screen only, and a reader who is never moved."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -68,10 +67,8 @@ async def settled() -> None:
 
 def test_a_long_conversation_opens_at_its_end_with_few_views(use: Use) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
-        began = time.perf_counter()
         column.show_conversation(opened)
         column.grab()
-        took_s = time.perf_counter() - began
         await settled()
         bar = column.verticalScrollBar()
         assert bar.maximum() > 20_000
@@ -80,8 +77,6 @@ def test_a_long_conversation_opens_at_its_end_with_few_views(use: Use) -> None:
         last = column.answer_view(opened.conversation.messages[-1].run)  # type: ignore[arg-type]
         assert last is not None
         assert not last.visibleRegion().isEmpty()
-        # Far above the target of 0.3 s, because other work shares the machine.
-        assert took_s < 1.5
 
     use(steps)
 

@@ -79,7 +79,8 @@ class ConversationList(QAbstractListModel):
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Titles are edited in place."""
-        return super().flags(index) | Qt.ItemFlag.ItemIsEditable
+        flags = super().flags(index)
+        return flags | Qt.ItemFlag.ItemIsEditable if index.isValid() else flags
 
     def at(self, row: int) -> Conversation:
         """Return the conversation of a row."""

@@ -1,11 +1,10 @@
-import time
-
 import pytest
 
 from app.store.store import SqliteConversationStore
 from tests.app.store.conftest import Use
 from tests.support.said import conversation, finished_run
 from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.finding import MOST_HITS
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.runs import Run, RunState
 
@@ -149,24 +148,22 @@ def test_an_interrupted_answer_is_found_after_the_next_start(use: Use) -> None:
     use(later)
 
 
-def test_searching_thousands_of_messages_is_quick(use: Use) -> None:
+def test_thousands_of_messages_are_searched(use: Use) -> None:
     words = ("stop", "sequence", "token", "model", "answer", "prompt", "cache", "engine", "window")
 
     def text(number: int) -> str:
         picked = (words[(number * k + k) % len(words)] for k in range(1, 14))
         return f"message {number}: {' '.join(picked)}"
 
-    async def steps(store: SqliteConversationStore) -> float:
+    async def steps(store: SqliteConversationStore) -> None:
         for number in range(8):
             texts = (text(number * 500 + n) for n in range(500))
             await keep(store, *texts, title=f"Conversation {number}")
         await store.settled()
-        slowest = 0.0
-        for query in ("message 3500:", "token engine", "pro", "zz", "ca mo"):
-            began = time.perf_counter()
-            await store.search(query)
-            slowest = max(slowest, time.perf_counter() - began)
-        return slowest
+        (found,) = await store.search("message 3500:")
+        assert found.snippet.startswith("message 3500:")
+        assert await store.search("zz") == []
+        for query in ("token engine", "pro", "ca mo"):
+            assert len(await store.search(query)) == MOST_HITS
 
-    # Far above what it takes, because other work shares the machine; the benchmark measures it.
-    assert use(steps) < 0.25
+    use(steps)
