@@ -1,4 +1,5 @@
 import asyncio
+import time
 
 from PySide6.QtWidgets import QButtonGroup
 
@@ -170,6 +171,32 @@ def test_a_refusal_of_the_request_itself_names_its_field(
         assert refused is not None
         await eventually(lambda: not chat.is_running)
         assert refused.refusal == "max_tokens: must be at least 1"
+
+    run(watch())
+
+
+def test_held_text_that_grows_all_the_while_is_shown_all_the_same(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def watch() -> None:
+        traces = Traces()
+        chat = ChatSession(scripted, Conversation(), traces=traces)
+        answer = chat.send("Go")
+        assert answer is not None
+        await eventually(lambda: traces.get(answer.id) is not None)
+        held = ""
+        began_s = time.monotonic()
+        while not answer.held:  # each letter comes before the one before it has waited for long
+            assert time.monotonic() < began_s + 30, "what is held was never shown"
+            held += "E"
+            scripted.say(TokenTrace(1, 5, "E", b"E", Channel.TEXT, 0.1, 0, held, (2,)))
+            await asyncio.sleep(HOLD_SHOWN_S / 4)
+        assert set(answer.held) == {"E"}
+        scripted.say(TokenTrace(9, 5, "x", b"x", Channel.TEXT, 0.1, 0, "x", (1,)))
+        await eventually(lambda: answer.held == "x")  # it changes, and stays shown
+        scripted.say(TokenTrace(9, 5, "y", b"y", Channel.TEXT, 0.1, 0, "", (0,)), END)
+        await eventually(lambda: not chat.is_running)
+        assert answer.held == ""
 
     run(watch())
 

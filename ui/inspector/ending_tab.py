@@ -13,7 +13,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from engine.stopping.record import StopKind
 from ui.theme import Theme
 from ui.viewmodels.inspector.ending_odds import LIKELY, EndingOdds, ending_odds
 from ui.viewmodels.inspector.shown_run import ShownRun
@@ -21,6 +20,7 @@ from ui.viewmodels.inspector.tape import percent
 from ui.widgets.labels import label
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 10, 22
+_END_PX = 3.5
 
 
 class EndingTab(QWidget):
@@ -53,11 +53,9 @@ class EndingTab(QWidget):
     def catch_up(self) -> None:
         """Show what has arrived."""
         shown = self._shown
-        finished = None if shown is None else shown.run.finished
-        has_ended = finished is not None and finished.stop.kind is StopKind.EOS
         odds = None
         if shown is not None and shown.trace is not None and self.isVisible():
-            odds = ending_odds(shown.trace.tokens, has_ended)
+            odds = ending_odds(shown.trace)
         self.curve.show_odds(odds)
         self.curve.setVisible(odds is not None)
         if odds is not None:
@@ -106,7 +104,9 @@ class OddsCurve(QWidget):
         place = self._place_at(event.position().x())
         if place is not None and self._odds is not None:
             number = self._odds.first_index + place + 1
-            self.setToolTip(f"Token {number:,}: {percent(self._odds.values[place])}")
+            is_end = self._odds.has_end and place == len(self._odds.values) - 1
+            end = ", where the answer ended" if is_end else ""
+            self.setToolTip(f"Token {number:,}: {percent(self._odds.values[place])}{end}")
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw axes, the line above which ending was likely, and the curve."""
@@ -130,7 +130,12 @@ class OddsCurve(QWidget):
         painter.setPen(QPen(QColor(colors.limit), 1, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(area.left(), likely), QPointF(area.right(), likely))
         painter.setPen(QPen(QColor(colors.match), 1.6))
-        painter.drawPolyline(QPolygonF(self._points(odds, area)))
+        points = self._points(odds, area)
+        painter.drawPolyline(QPolygonF(points))
+        if odds.has_end:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colors.done))
+            painter.drawEllipse(points[-1], _END_PX, _END_PX)
         painter.setPen(QColor(colors.muted))
         foot = QRectF(area.left(), area.bottom() + 4, area.width(), _BOTTOM)
         painter.drawText(foot, int(Qt.AlignmentFlag.AlignLeft), f"token {odds.first_index + 1:,}")

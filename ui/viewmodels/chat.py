@@ -28,6 +28,7 @@ from engine.request import GenerationRequest
 from engine.stopping.record import StopInfo, StopKind
 from ui.viewmodels.asking import request_for
 from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.holding import HeldText
 from ui.viewmodels.inspector.traces import RunTrace, Traces
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.runs import Run, RunState
@@ -93,7 +94,7 @@ class ChatSession(QObject):
         self._run: Run | None = None
         self._generation: Generation | None = None
         self._arrived: deque[Event] = deque()
-        self._held, self._held_since_s = "", 0.0
+        self._held = HeldText()
         self._ticks = QTimer(self)
         self._ticks.setInterval(TICK_MS)
         self._ticks.timeout.connect(self._tick)
@@ -243,12 +244,11 @@ class ChatSession(QObject):
         run, trace = self._run, self._trace
         if run is None or trace is None:
             return
-        held = trace.tokens[-1].held if trace.tokens else ""
-        now = time.monotonic()
-        if held != self._held:
-            self._held, self._held_since_s = held, now
-        age_s = now - self._held_since_s if held else 0.0
-        shown, age_s = (held, age_s) if age_s >= HOLD_SHOWN_S else ("", 0.0)
+        held, since_s = self._held.text, self._held.since_s
+        age_s = time.monotonic() - since_s if held and since_s is not None else 0.0
+        # Once it is shown it stays while anything is held: it is not to flicker as it changes.
+        is_shown = bool(held) and (age_s >= HOLD_SHOWN_S or bool(run.held))
+        shown, age_s = (held, age_s) if is_shown else ("", 0.0)
         # Its age is told in tenths; between two of them there is nothing to repaint.
         if shown != run.held or round(age_s, 1) != round(run.held_s, 1):
             run.held, run.held_s = shown, age_s
@@ -281,8 +281,11 @@ class ChatSession(QObject):
         trace = self._trace
         if trace is None:
             return merged(arrived)
+        now = time.monotonic()
         for event in arrived:
             trace.take(event)
+            if isinstance(event, TokenTrace):
+                self._held.take(event, now)
         # A token's trace stands between two pieces of text, which could not be joined else.
         return merged([event for event in arrived if not isinstance(event, TokenTrace)])
 
@@ -294,7 +297,7 @@ class ChatSession(QObject):
         self._keeps.stop()
         answer = self._answer_message
         self._generation = self._run = self._answer_message = self._trace = None
-        run.held, run.held_s, self._held = "", 0.0, ""
+        run.held, run.held_s, self._held = "", 0.0, HeldText()
         if answer is not None:
             answer.text = run.text
             self._store.save_messages(self.conversation, [answer])

@@ -1,12 +1,16 @@
 """What the inspector says of a run, told from real runs of a scripted model."""
 
+from dataclasses import replace
+
 import pytest
 
+from engine.events import TokenTrace
 from engine.request import TraceLevel
 from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
 from tests.support.scripted import END
 from tests.ui.inspector.conftest import Record
+from ui.viewmodels.holding import HeldText
 from ui.viewmodels.inspector.comparing import compare
 from ui.viewmodels.inspector.ending_odds import ending_odds
 from ui.viewmodels.inspector.near_misses import rule_reports
@@ -88,8 +92,38 @@ def test_a_stop_that_came_near_says_how_near_and_why_not(record: Record) -> None
     assert (report.prefix, report.count) == ("User", 1)
     assert report.outcome == "4 of 5 characters, once"
     assert [miss.why for miss in report.misses] == [
-        '":" was to follow, " " came.',
+        '":" was expected next, " " came.',
         "White space inside it differs.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stop", "came", "why"),
+    [
+        (" 7", "6\n7", "White space before it differs."),
+        (" 7", "7", "White space before it differs."),
+        ("7 ", "7\n8", "White space after it differs."),
+        (" END", "END\nEND", "White space before it differs."),
+        ("\nUser:", "x User: y", "White space before it differs."),
+    ],
+)
+def test_a_stop_that_came_with_other_white_space_around_it_is_a_near_miss(
+    record: Record, stop: str, came: str, why: str
+) -> None:
+    [report] = rule_reports(Tape(trace_of(record(list(came), stop))))
+    assert why in [miss.why for miss in report.misses]
+
+
+def test_a_letter_elsewhere_is_no_near_miss_of_a_letter(record: Record) -> None:
+    [report] = rule_reports(Tape(trace_of(record(["b A b"], "a"))))
+    assert report.misses == ()
+    assert report.outcome == "Not found in the answer"
+
+
+def test_single_spaces_do_not_crowd_out_what_looks_like_the_stop(record: Record) -> None:
+    [report] = rule_reports(Tape(trace_of(record(["x "] * 40 + ["\n7"], " 7"))))
+    assert [(miss.text, miss.why) for miss in report.misses] == [
+        ("7", "White space before it differs.")
     ]
 
 
@@ -126,19 +160,57 @@ def test_why_a_limit_ended_the_answer_says_what_was_released(record: Record) -> 
 
 def test_the_odds_of_ending_are_known_for_fully_recorded_runs_only(record: Record) -> None:
     full = record(["a", "b"], level=TraceLevel.FULL)
-    odds = ending_odds(trace_of(full).tokens, has_ended_itself=True)
+    odds = ending_odds(trace_of(full))
     assert odds is not None
     assert len(odds.values) == 3
     assert odds.values[-1] > 0.99
     assert odds.likely == ()
-    assert ending_odds(trace_of(record(["a"])).tokens, has_ended_itself=True) is None
+    assert ending_odds(trace_of(record(["a"]))) is None
+
+
+def test_the_end_itself_is_no_part_of_how_near_the_model_came_to_ending(record: Record) -> None:
+    odds = ending_odds(trace_of(record(["a", "b"], level=TraceLevel.FULL)))
+    assert odds is not None
+    assert odds.has_end
+    assert odds.sentence == "The model never came near ending before its time: at most < 0.01 %."
+
+
+@pytest.mark.parametrize(
+    "rules", [StopRules(("<|end|>",)), StopRules(token_ids=(257,))], ids=["text", "id"]
+)
+def test_an_end_token_that_is_a_stop_too_is_no_near_miss(record: Record, rules: StopRules) -> None:
+    shown = record(["a", "b"], level=TraceLevel.FULL, rules=rules)
+    trace = trace_of(shown)
+    odds = ending_odds(trace)
+    assert odds is not None
+    assert trace.tokens[-1].special == "<|end|>"
+    assert (odds.has_end, odds.likely) == (True, ())
+    assert "at most < 0.01 %" in odds.sentence
+
+
+def test_an_answer_that_is_nothing_but_its_end_says_so(record: Record) -> None:
+    odds = ending_odds(trace_of(record([], level=TraceLevel.FULL)))
+    assert odds is not None
+    assert odds.sentence == "The model ended with its first token."
 
 
 def test_a_place_where_ending_was_likely_is_named(record: Record) -> None:
     shown = record(["a"], level=TraceLevel.FULL, rules=StopRules(ignore_eos=True), max_tokens=3)
-    odds = ending_odds(trace_of(shown).tokens, has_ended_itself=False)
+    odds = ending_odds(trace_of(shown))
     assert odds is not None
-    assert "instead of writing token" in odds.sentence
+    assert odds.sentence.startswith("The model drew an end token at tokens 2, 3, which was ignored")
+    assert not odds.has_end
+
+
+def test_a_place_where_another_token_was_drawn_instead_of_the_end_is_named(record: Record) -> None:
+    trace = trace_of(record(["a", "b"], level=TraceLevel.FULL))
+    token = trace.tokens[1]
+    assert token.stats is not None
+    trace.tokens[1] = replace(token, stats=replace(token.stats, eos_probability=0.4))
+    odds = ending_odds(trace)
+    assert odds is not None
+    assert odds.sentence == "The model might have ended instead of writing token 2."
+    assert odds.likely == (1,)
 
 
 def test_the_phases_of_a_run_follow_each_other_and_fill_its_time(record: Record) -> None:
@@ -154,6 +226,28 @@ def test_how_long_text_waited_in_the_matcher_is_told(record: Record) -> None:
     waits = held_times(tuple(trace_of(record(["E", "N", "x", "E"], "END")).tokens))
     assert {text for text, _ in waits} == {"EN", "E"}
     assert all(took_s >= 0 for _, took_s in waits)
+
+
+def _token(piece: str, held: str) -> TokenTrace:
+    return TokenTrace(0, 5, piece, piece.encode(), Channel.TEXT, 0.0, 0, held, ())
+
+
+def test_held_text_that_grows_waits_since_its_first_character() -> None:
+    held = HeldText()
+    held.take(_token("xE", "E"), 1.0)
+    held.take(_token("N", "EN"), 2.0)
+    assert (held.text, held.since_s) == ("EN", 1.0)
+    assert held.take(_token("x", ""), 5.0) == [(1, 1.0), (1, 2.0), (1, 5.0)]
+    assert (held.text, held.since_s) == ("", None)
+
+
+def test_held_text_of_which_the_beginning_is_released_waits_since_the_rest_came() -> None:
+    held = HeldText()
+    held.take(_token("aa", "aa"), 1.0)
+    assert held.take(_token("a", "aa"), 2.0) == [(1, 1.0)]
+    assert held.since_s == 1.0, "one of the first two still waits"
+    held.take(_token("a", "aa"), 3.0)
+    assert held.since_s == 2.0
 
 
 def test_two_runs_part_at_their_first_difference(record: Record) -> None:

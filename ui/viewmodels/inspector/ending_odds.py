@@ -1,13 +1,14 @@
 """How likely each token was to be the last: the EOS probability along a run. Pure; any thread."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.events import TokenTrace
 from ui.viewmodels.inspector.tape import percent
+from ui.viewmodels.inspector.traces import RunTrace
 
 LIKELY = 0.2
 MAX_PLACES = 50
+_NAMED_PLACES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,34 +20,64 @@ class EndingOdds:
         first_index: The index of the first of these tokens.
         likely: Indexes of the tokens before which the answer might well have ended, but did not.
         sentence: The same in words.
+        has_end: Whether the last value is that of the token that ended the run.
     """
 
     values: tuple[float, ...]
     first_index: int
     likely: tuple[int, ...]
     sentence: str
+    has_end: bool = False
 
 
-def ending_odds(tokens: Iterable[TokenTrace], has_ended_itself: bool) -> EndingOdds | None:
-    """Return a run's EOS probabilities; None where they were not recorded."""
-    known = [(token, token.stats) for token in tokens if token.stats is not None]
+def ending_odds(trace: RunTrace) -> EndingOdds | None:
+    """Return a run's EOS probabilities; None where they were not recorded.
+
+    How near the model came to ending counts only the tokens at which it did not: the end itself,
+    and end tokens that were drawn and ignored, are no near misses.
+    """
+    known = [(token, token.stats) for token in trace.tokens if token.stats is not None]
     if not known:
         return None
-    values = tuple(stats.eos_probability for _, stats in known)
-    last = len(values) - 1
-    likely = tuple(
-        token.index
-        for place, (token, stats) in enumerate(known)
-        if stats.eos_probability >= LIKELY and not (has_ended_itself and place == last)
+    last, eos = known[-1][0], frozenset(trace.setting.eos)
+    stop = trace.stop
+    has_end = (
+        stop is not None
+        and stop.token_index == last.index
+        and last.token_id in eos
+        and not trace.rules.ignore_eos
     )
-    return EndingOdds(values, known[0][0].index, likely[:MAX_PLACES], _sentence(values, likely))
+    ends = [token.index for token, _ in known if token.token_id in eos]
+    ignored = ends[:-1] if has_end else ends
+    others = [(token.index, stats) for token, stats in known if token.token_id not in eos]
+    likely = [index for index, stats in others if stats.eos_probability >= LIKELY]
+    highest = max((stats.eos_probability for _, stats in others), default=None)
+    return EndingOdds(
+        tuple(stats.eos_probability for _, stats in known),
+        known[0][0].index,
+        tuple(likely[:MAX_PLACES]),
+        _sentence(likely, ignored, highest),
+        has_end,
+    )
 
 
-def _sentence(values: tuple[float, ...], likely: tuple[int, ...]) -> str:
+def _sentence(likely: Sequence[int], ignored: Sequence[int], highest: float | None) -> str:
+    parts: list[str] = []
+    if ignored:
+        parts.append(f"The model drew an end token at {_places(ignored)}, which was ignored.")
     if likely:
-        places = ", ".join(f"{index + 1:,}" for index in likely[:5])
-        more = f" and {len(likely) - 5:,} more" if len(likely) > 5 else ""
-        word = "token" if len(likely) == 1 else "tokens"
-        return f"The model might have ended instead of writing {word} {places}{more}."
-    highest = max(values)
-    return f"The model never came near ending before its time: at most {percent(highest)}."
+        parts.append(f"The model might have ended instead of writing {_places(likely)}.")
+    elif highest is not None:
+        before = "before its time" if not ignored else "elsewhere"
+        parts.append(f"The model never came near ending {before}: at most {percent(highest)}.")
+    elif not ignored:
+        parts.append("The model ended with its first token.")
+    return " ".join(parts)
+
+
+def _places(indexes: Sequence[int]) -> str:
+    """Return tokens by their numbers: ``token 4``, ``tokens 4, 9 and 3 more``."""
+    named = ", ".join(f"{index + 1:,}" for index in indexes[:_NAMED_PLACES])
+    more = len(indexes) - _NAMED_PLACES
+    word = "token" if len(indexes) == 1 else "tokens"
+    return f"{word} {named} and {more:,} more" if more > 0 else f"{word} {named}"

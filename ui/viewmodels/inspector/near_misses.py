@@ -80,17 +80,20 @@ def _report(
         length = len(rule)
     prefix = rule[:length]
     count = sum(texts[channel].count(prefix) for channel in scope) if prefix else 0
-    misses: list[NearMiss] = []
+    alike: list[NearMiss] = []
+    broken: list[NearMiss] = []
     for channel in Channel:
         text = texts[channel]
         if channel in scope:
-            if prefix and length < len(rule):
-                misses += _broken_off(channel, text, rule, prefix)
-            misses += _look_alikes(channel, text, rule)
+            alike += _look_alikes(channel, text, rule)
+            if prefix.strip() or (prefix and not rule.strip()):  # a lone space is not near " END"
+                broken += _broken_off(channel, text, rule, prefix)
         else:
             why = f"In the {CHANNEL_NAMES[channel].lower()}, where stops do not count."
-            misses += [_miss(channel, text, p, len(rule), why) for p in _places(text, rule)]
-    misses.sort(key=lambda miss: (list(Channel).index(miss.channel), miss.offset))
+            alike += [_miss(channel, text, p, len(rule), why) for p in _places(text, rule)]
+    # Where there are too many, what looks like the whole stop matters most.
+    misses = [*alike, *broken][:MAX_MISSES]
+    misses.sort(key=lambda m: (list(Channel).index(m.channel), m.offset, len(m.text)))
     if is_match and stop is not None and stop.token_index is not None:
         outcome = f"Ended the answer at token {stop.token_index + 1:,}"
     elif length == len(rule):
@@ -98,8 +101,8 @@ def _report(
     elif length:
         outcome = f"{length} of {len(rule)} characters, {_times(count)}"
     else:
-        outcome = "Its first character never came"
-    return RuleReport(number, rule, prefix, count, is_match, outcome, tuple(misses[:MAX_MISSES]))
+        outcome = "Not found in the answer"
+    return RuleReport(number, rule, prefix, count, is_match, outcome, tuple(misses))
 
 
 def _longest_prefix(rule: str, text: str) -> int:
@@ -115,28 +118,39 @@ def _longest_prefix(rule: str, text: str) -> int:
 
 
 def _broken_off(channel: Channel, text: str, rule: str, prefix: str) -> list[NearMiss]:
+    """Return where a rule's longest beginning broke off."""
     found: list[NearMiss] = []
+    if len(prefix) == len(rule):
+        return found
     wanted = quoted(rule[len(prefix)])
     for place in _places(text, prefix):
         end = place + len(prefix)
         came = quoted(text[end]) if end < len(text) else "the end"
-        why = f"{wanted} was to follow, {came} came."
+        why = f"{wanted} was expected next, {came} came."
         found.append(_miss(channel, text, place, len(prefix), why))
     return found
 
 
 def _look_alikes(channel: Channel, text: str, rule: str) -> list[NearMiss]:
     """Return where a rule occurs but for case and white space."""
-    letters = [re.escape(char) for char in rule if not char.isspace()]
-    if len(letters) < 2:
+    core = rule.strip()
+    if len(core) < 2 and core == rule:
+        return []  # one letter without white space looks like nothing else
+    letters = [re.escape(char) for char in core if not char.isspace()]
+    if not letters:
         return []
+    before = len(rule) - len(rule.lstrip())
+    is_one = len(core) == 1  # of one letter only itself is alike: "A" is not near " a"
     found: list[NearMiss] = []
-    for match in re.finditer(r"\s*".join(letters), text, re.IGNORECASE):
-        if match.group() == rule.strip():
-            if rule in text:
-                continue
-            why = "White space before or after it differs."
-        elif match.group().casefold() == rule.strip().casefold():
+    for match in re.finditer(r"\s*".join(letters), text, 0 if is_one else re.IGNORECASE):
+        if match.group() == core:
+            start = match.start() - before
+            if start >= 0 and text.startswith(rule, start):
+                continue  # the stop itself
+            lead = rule[:before]
+            is_led = start >= 0 and text.startswith(lead, start)
+            why = f"White space {'after' if is_led else 'before'} it differs."
+        elif match.group().casefold() == core.casefold():
             why = "Upper and lower case differ."
         else:
             why = "White space inside it differs."

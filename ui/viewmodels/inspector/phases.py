@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.events import Finished, TokenTrace
-from engine.verdict import figure, seconds
+from engine.verdict import counted, figure, seconds
+from ui.viewmodels.holding import HeldText
 from ui.visible import quoted
 
 
@@ -31,17 +32,18 @@ def phases(finished: Finished) -> list[Phase]:
     read = usage.prompt_tokens - usage.cached_tokens
     cached = f", {usage.cached_tokens:,} more were cached" if usage.cached_tokens else ""
     speed = f", {figure(read / timing.prefill_s)} tokens/s" if timing.prefill_s > 0 else ""
+    prompt = counted(read, "prompt token")
     begin = timing.queued_s
     found = [
         Phase("Waiting", timing.queued_s, 0.0, "behind other requests"),
-        Phase("Reading", timing.prefill_s, begin, f"{read:,} prompt tokens{speed}{cached}"),
+        Phase("Reading", timing.prefill_s, begin, f"{prompt}{speed}{cached}"),
     ]
     if timing.first_token_s is not None:
         begin = timing.first_token_s
         rate = ""
         if usage.output_tokens > 1 and timing.decode_s > 0:
             rate = f", {figure((usage.output_tokens - 1) / timing.decode_s)} tokens/s"
-        tokens = f"{usage.output_tokens:,} tokens{rate}"
+        tokens = f"{counted(usage.output_tokens, 'token')}{rate}"
         found.append(Phase("Writing", timing.decode_s, begin, tokens))
         begin += timing.decode_s
     else:
@@ -54,16 +56,15 @@ def phases(finished: Finished) -> list[Phase]:
 def held_times(tokens: Sequence[TokenTrace], most: int = 20) -> list[tuple[str, float]]:
     """Return the texts that waited in the matcher with how long, in seconds, longest first."""
     found: list[tuple[str, float]] = []
-    since, held = 0.0, ""
+    held = HeldText()
     for token in tokens:
-        if held and not token.held.startswith(held):
-            found.append((held, token.time_s - since))
-            held = ""
-        if token.held and not held:
-            since = token.time_s
-        held = token.held
-    if held and tokens:
-        found.append((held, tokens[-1].time_s - since))
+        before = held.text
+        released = held.take(token, token.time_s)
+        waited_s = token.time_s - released[0][1] if released else 0.0
+        if before and not token.held.startswith(before):
+            found.append((before, waited_s))
+    if held.text and held.since_s is not None:
+        found.append((held.text, tokens[-1].time_s - held.since_s))
     found.sort(key=lambda pair: -pair[1])
     return found[:most]
 
