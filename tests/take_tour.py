@@ -1,17 +1,19 @@
 """Take the tour: every main state of the windows, light and dark, as pictures for the eye.
 
-    python -m tests.take_tour FOLDER
+    python -m tests.take_tour FOLDER [--text PERCENT]
 
-It needs no screen. Models of a download, and those too large for this machine, are sparse files.
+With ``--text 200`` every state is shown with text of twice the usual size. It needs no screen.
+Models of a download, and those too large for this machine, are sparse files.
 """
 
+import argparse
 import asyncio
 import json
 import os
-import sys
 import tempfile
 import urllib.request
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtWidgets import QApplication, QWidget
@@ -28,7 +30,7 @@ from ui.panels.shortcuts import ShortcutsDialog
 from ui.theme import Theme
 from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
 from ui.viewmodels.messages import ChatMessage
-from ui.viewmodels.preferences import PreferencesState
+from ui.viewmodels.preferences import TEXT_PERCENTS, PreferencesState
 from ui.viewmodels.storing import MemoryConversationStore
 
 DEMO = ROOT / "assets" / "demo-model"
@@ -81,11 +83,15 @@ def shelf(folder: Path) -> Path:
 class Tour:
     """Walks a window through its states."""
 
-    def __init__(self, application: QApplication, folder: Path, site: Hub) -> None:
+    def __init__(
+        self, application: QApplication, folder: Path, site: Hub, text_percent: int
+    ) -> None:
         self.folder = folder
+        self.text_percent = text_percent
         self.engine = Engine()
         self.theme = Theme(application, "light")
         self.preferences = PreferencesState()
+        self.preferences.change(text_percent=text_percent)
         self.window = server_window(
             self.engine,
             self.theme,
@@ -167,9 +173,9 @@ class Tour:
         await self.show("attachment")
         window.chat.composer.attachments.attach([ROOT])
         await self.show("attachment-refused")
-        self.preferences.change(text_percent=150)
-        await self.show("large-text")
-        self.preferences.change(text_percent=100, has_high_contrast=True)
+        self.preferences.change(text_percent=150 if self.text_percent == 100 else 100)
+        await self.show("other-text-size")
+        self.preferences.change(text_percent=self.text_percent, has_high_contrast=True)
         await self.show("high-contrast")
         self.preferences.change(has_high_contrast=False)
         window.resize(760, 620)
@@ -265,14 +271,14 @@ def _post(url: str, body: dict[str, object]) -> None:
     urllib.request.urlopen(request, timeout=30).read()
 
 
-async def _take(application: QApplication, folder: Path) -> None:
+async def _take(application: QApplication, folder: Path, text_percent: int) -> None:
     with tempfile.TemporaryDirectory() as name, hub() as site:
         os.environ["HF_ENDPOINT"] = site.url
         os.environ["HF_HUB_CACHE"] = str(shelf(Path(name) / "hub"))
         os.environ["FULLSTOP_CONFIG_DIR"] = name
         site.add_folder("makers/demo-model", DEMO)
         site.gated.add("makers/gated")
-        tour = Tour(application, folder, site)
+        tour = Tour(application, folder, site, text_percent)
         steps: list[Callable[[], Awaitable[None]]] = [
             tour.chat,
             tour.panel,
@@ -289,9 +295,11 @@ async def _take(application: QApplication, folder: Path) -> None:
 
 def main() -> None:
     """Take the tour."""
-    if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m tests.take_tour FOLDER")
-    take_all(_take, Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description="Take pictures of every main state.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--text", type=int, default=100, choices=TEXT_PERCENTS, metavar="PERCENT")
+    given = parser.parse_args()
+    take_all(partial(_take, text_percent=given.text), given.folder)
 
 
 if __name__ == "__main__":

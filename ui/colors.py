@@ -17,6 +17,7 @@ class Colors:
     hover: str
     line: str
     strong_line: str
+    control: str
     text: str
     muted: str
     faint: str
@@ -62,6 +63,7 @@ LIGHT = Colors(
     hover="#e9e6df",
     line="#e6e2da",
     strong_line="#d3cec4",
+    control="#8b8478",
     text="#24211c",
     muted="#686257",
     faint="#70695d",
@@ -94,6 +96,7 @@ DARK = Colors(
     hover="#2a292f",
     line="#322f38",
     strong_line="#46434e",
+    control="#7d7988",
     text="#ece9e4",
     muted="#aaa59f",
     faint="#8f8a86",
@@ -130,5 +133,6 @@ def strengthened(colors: Colors) -> Colors:
         faint=ink,
         quiet=ink,
         line="#8c8c94" if colors.is_dark else "#75716a",
+        control=ink,
         strong_line="#b9b9c2" if colors.is_dark else "#4a4741",
     )

@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QUndoGroup
+from PySide6.QtGui import QCloseEvent, QResizeEvent, QUndoGroup
 from PySide6.QtWidgets import QFileDialog, QMainWindow, QSplitter, QWidget
 
 from engine.service import Engine
 from engine.shelves.discovery import Shelves
 from ui import icons
+from ui.columns import Columns
 from ui.main_menus import MainMenus
 from ui.panels.about import about_box
 from ui.panels.chat_panel import ChatPanel
@@ -111,6 +112,7 @@ class MainWindow(QMainWindow):
         self._tools: InspectorTools | None = None
         self.undo_group = QUndoGroup(self)
         self._lay_out()
+        self.columns = Columns(self, self.sidebar, self.chat, self.stop_panel)
         self._menus = MainMenus(self)
         self._connect_signals()
         self._follow_undo(self.workspace.current)
@@ -226,19 +228,28 @@ class MainWindow(QMainWindow):
 
     def save_layout(self) -> bytes:
         """Return size, place and columns, for ``restore_layout``."""
-        parts = (self.saveGeometry(), self.saveState(), self._columns.saveState())
-        has_sidebar = b"" if self.sidebar.isHidden() else b"sidebar"
-        return _SEPARATOR.join([*(bytes(part.data()) for part in parts), has_sidebar])
+        parts = (self.saveGeometry(), self.saveState(), self._splitter.saveState())
+        columns = (("sidebar", self.sidebar), ("panel", self.stop_panel))
+        wanted = " ".join(name for name, column in columns if self.columns.wants(column))
+        return _SEPARATOR.join([*(bytes(part.data()) for part in parts), wanted.encode()])
 
     def restore_layout(self, layout: bytes) -> None:
         """Take over size, place and columns of an earlier window; ignores what does not fit."""
         parts = [QByteArray(part) for part in layout.split(_SEPARATOR)]
         if len(parts) == 4:
             self.restoreState(parts[1])
-            self._columns.restoreState(parts[2])
-            self.sidebar.setVisible(bool(parts[3].size()))
+            self._splitter.restoreState(parts[2])
+            wanted = bytes(parts[3].data()).split()
+            self.sidebar.setVisible(b"sidebar" in wanted)
+            # A panel that had no room is wanted all the same; an earlier version kept only its own.
+            self.stop_panel.setVisible(b"panel" in wanted or not self.stop_panel.isHidden())
             # Last: only now may the window be as narrow as it was.
             self.restoreGeometry(parts[0])
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Show the columns that fit."""
+        super().resizeEvent(event)
+        self.columns.fit_width()
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Hide, or ask running answers to end and say that the window has gone."""
@@ -277,13 +288,13 @@ class MainWindow(QMainWindow):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        splitter = self._columns = QSplitter(Qt.Orientation.Horizontal)
+        splitter = self._splitter = QSplitter(Qt.Orientation.Horizontal)
         splitter.setHandleWidth(1)
         splitter.addWidget(self.sidebar)
         splitter.addWidget(self.chat)
         splitter.setStretchFactor(0, 0)
         splitter.setStretchFactor(1, 1)
-        splitter.setCollapsible(1, False)
+        splitter.setChildrenCollapsible(False)
         splitter.setSizes([_SIDEBAR_PX, 1000])
         self.setCentralWidget(splitter)
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.stop_panel)
@@ -336,8 +347,9 @@ class MainWindow(QMainWindow):
         self.theme.set_high_contrast(now.has_high_contrast)
         if now.text_percent != self.theme.text_percent:
             self.theme.set_text_size(now.text_percent)
-            width = WIDTH_PX * now.text_percent // 100
+            width = self.theme.gap(WIDTH_PX)
             self.resizeDocks([self.stop_panel], [width], Qt.Orientation.Horizontal)
+            self.columns.fit_soon()
         self.workspace.conversations.new_settings = now.new_conversation
 
     def show_about(self) -> None:

@@ -1,14 +1,30 @@
 """The style sheet of the application, filled with a palette. Pure text; any thread."""
 
+import re
 from dataclasses import asdict
 from string import Template
 
+from ui import sizes
 from ui.colors import Colors
 
+_LENGTH = re.compile(r"([a-z-]+):([^;{}]*?\d+px[^;{}]*);")
+_PIXELS = re.compile(r"(\d+)px")
+_GAPS = {"padding", "margin", "margin-right", "spacing", "left", "padding-right"}
 
-def stylesheet(colors: Colors) -> str:
-    """Return the Qt style sheet for a palette."""
-    return Template(_SHEET).substitute(asdict(colors))
+
+def stylesheet(colors: Colors, text_percent: int = 100) -> str:
+    """Return the Qt style sheet for a palette and a size of the text."""
+    sheet = Template(_SHEET).substitute(asdict(colors))
+    return sheet if text_percent == 100 else _LENGTH.sub(lambda m: _grown(m, text_percent), sheet)
+
+
+def _grown(found: re.Match[str], text_percent: int) -> str:
+    """Return a declaration for larger text; hairlines stay hairlines."""
+    name, value = found[1], found[2]
+    factor = (sizes.of_gaps if name in _GAPS else sizes.of_glyphs)(text_percent)
+    # Rounded down: a radius above half the height would draw square corners.
+    grown = _PIXELS.sub(lambda m: m[0] if int(m[1]) < 3 else f"{int(int(m[1]) * factor)}px", value)
+    return f"{name}:{grown};"
 
 
 _SHEET = """
@@ -70,7 +86,7 @@ QPushButton[kind="link"][is_flush="true"] { padding: 3px 0; }
 QPushButton[kind="link"]:hover { text-decoration: underline; }
 QPushButton[kind="link"]:focus { border: 1px solid $accent; }
 QPushButton[kind="chip"] {
-    background: transparent; border: 1px solid $line; border-radius: 11px;
+    background: transparent; border: 1px solid $line; border-radius: 10px;
     padding: 3px 9px; color: $muted;
 }
 QPushButton[kind="chip"]:hover { background: $hover; color: $text; }
@@ -118,17 +134,17 @@ QCheckBox, QRadioButton { spacing: 8px; background: transparent; }
 QCheckBox:focus, QRadioButton:focus { color: $accent; }
 QCheckBox:disabled, QRadioButton:disabled { color: $faint; }
 QCheckBox::indicator, QRadioButton::indicator {
-    width: 15px; height: 15px; background: $raised; border: 1px solid $strong_line;
+    width: 15px; height: 15px; background: $raised; border: 1px solid $control;
 }
 QCheckBox::indicator { border-radius: 4px; }
 QRadioButton::indicator { border-radius: 8px; }
-QCheckBox::indicator:hover, QRadioButton::indicator:hover { border: 1px solid $faint; }
+QCheckBox::indicator:hover, QRadioButton::indicator:hover { border: 1px solid $text; }
 QCheckBox::indicator:checked { background: $accent; border: 1px solid $accent; }
 QRadioButton::indicator:checked {
     width: 7px; height: 7px; background: $on_accent; border: 5px solid $accent;
 }
 QCheckBox::indicator:disabled, QRadioButton::indicator:disabled {
-    background: $sunken; border: 1px solid $line;
+    background: $sunken; border: 1px solid $strong_line;
 }
 QCheckBox::indicator:focus, QRadioButton::indicator:focus { border: 1px solid $text; }
 QComboBox { padding-right: 24px; }

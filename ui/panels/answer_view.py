@@ -3,7 +3,7 @@
 Main thread. A signal of the session costs one edit block here, thirty times a second at most.
 """
 
-from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtCore import QSize, Qt, QUrl, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -245,7 +245,9 @@ class _ThinkingBlock(QWidget):
 
     def _tint(self) -> None:
         name = "chevron-down" if self._head.isChecked() else "chevron-right"
-        self._head.setIcon(icons.icon(name, self._theme.colors.muted, 14))
+        size = self._theme.px(14)
+        self._head.setIconSize(QSize(size, size))
+        self._head.setIcon(icons.icon(name, self._theme.colors.muted, size))
 
 
 class _Progress(QWidget):

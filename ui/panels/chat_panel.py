@@ -21,7 +21,7 @@ from ui.panels.model_badge import ModelBadge
 from ui.panels.problem_bar import ProblemBar
 from ui.panels.settings_popover import SettingsPopover, settings_words
 from ui.panels.welcome import Suggestion, Welcome
-from ui.theme import Theme
+from ui.theme import HEAD_PX, Theme
 from ui.viewmodels.conversations import Conversation, ConversationSettings
 from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.presets import Preset
@@ -30,6 +30,7 @@ from ui.viewmodels.workspace import Workspace
 from ui.widgets.buttons import IconButton
 from ui.widgets.labels import ElidedLabel, rescale
 
+_WIDEST_PX = 812
 _LINKS_OPENED = ("http", "https", "mailto")
 
 
@@ -51,7 +52,7 @@ class ChatPanel(QWidget):
     def __init__(self, theme: Theme, workspace: Workspace) -> None:
         super().__init__()
         self.setObjectName("canvas")
-        self.setMinimumWidth(410)
+        self._theme = theme
         self._workspace = workspace
         self._opened: OpenConversation | None = None
         self._title = ElidedLabel()
@@ -63,7 +64,7 @@ class ChatPanel(QWidget):
         self.column = MessageColumn(theme)
         self.welcome = Welcome(theme, workspace.model)
         self.composer = Composer(theme)
-        self.settings = SettingsPopover(self, workspace.presets)
+        self.settings = SettingsPopover(theme, self, workspace.presets)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.welcome)
         self._stack.addWidget(self.column)
@@ -95,7 +96,7 @@ class ChatPanel(QWidget):
     def _build_header(self, theme: Theme) -> QFrame:
         header = QFrame()
         header.setObjectName("chat_header")
-        header.setFixedHeight(52)
+        theme.follow(header, lambda: header.setFixedHeight(theme.gap(HEAD_PX)))
         sidebar = IconButton(theme, "sidebar", "Show or hide the conversations (Ctrl+B)")
         sidebar.clicked.connect(self.sidebar_toggled)
         panel = IconButton(theme, "panel", "Show or hide the stop panel (Ctrl+I)")
@@ -113,7 +114,7 @@ class ChatPanel(QWidget):
 
     def _lay_out(self) -> None:
         middle = QWidget()
-        middle.setMaximumWidth(812)
+        self._theme.follow(middle, lambda: middle.setMaximumWidth(self._theme.px(_WIDEST_PX)))
         inner = QVBoxLayout(middle)
         inner.setContentsMargins(26, 0, 26, 18)
         inner.addWidget(self.composer)

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWi
 from engine.verdict import counted
 from ui import icons
 from ui.panels.attachment_row import AttachmentRow
-from ui.theme import Theme
+from ui.theme import Theme, restyle
 from ui.viewmodels.attachments import with_attachments
 from ui.viewmodels.context_meter import Count
 from ui.widgets.buttons import ChipButton, IconButton
@@ -15,6 +15,7 @@ from ui.widgets.growing_input import GrowingInput
 from ui.widgets.labels import label
 
 _LEFT_PX, _RIGHT_PX = 15, 10
+_SEND_PX, _SEND_ICON_PX = 32, 19
 _SIDES_PX = _LEFT_PX + _RIGHT_PX
 _NEARLY_FULL = 0.8
 _SETTINGS_HINT = "System prompt, temperature and length (Ctrl+Shift+S)"
@@ -59,8 +60,6 @@ class Composer(QFrame):
         self.meter = label("", "faint", 0.9)
         self.action = QToolButton()
         self.action.setProperty("kind", "send")
-        self.action.setFixedSize(32, 32)
-        self.action.setIconSize(QSize(19, 19))
         self.action.setCursor(Qt.CursorShape.PointingHandCursor)
         self._lay_out()
         self._connect_signals()
@@ -110,10 +109,7 @@ class Composer(QFrame):
         )
         self.meter.setAccessibleName(self.meter.toolTip())
         role = "fault" if is_full else "muted" if count.share > _NEARLY_FULL else "faint"
-        if self.meter.property("role") != role:
-            self.meter.setProperty("role", role)
-            self.meter.style().unpolish(self.meter)
-            self.meter.style().polish(self.meter)
+        restyle(self.meter, "role", role)
 
     def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
         """Say whether a message can be sent, and whether there is an answer to stop."""
@@ -215,9 +211,10 @@ class Composer(QFrame):
         self.action.setToolTip(says)
         colors = self._theme.colors
         ink = colors.on_accent if self.action.isEnabled() else colors.faint
-        self.action.setIcon(icons.icon("square" if self._is_running else "send", ink, 19))
+        side, size = self._theme.px(_SEND_PX), self._theme.px(_SEND_ICON_PX)
+        self.action.setFixedSize(side, side)
+        self.action.setIconSize(QSize(size, size))
+        self.action.setIcon(icons.icon("square" if self._is_running else "send", ink, size))
 
     def _show_focus(self, has_focus: bool) -> None:
-        self.setProperty("focused", has_focus)
-        self.style().unpolish(self)
-        self.style().polish(self)
+        restyle(self, "focused", has_focus)

@@ -83,10 +83,11 @@ class ConversationDelegate(QStyledItemDelegate):
         title = str(index.data(ConversationList.title_role))
         room = inner.width() - when_width - 10
         if index.data(ConversationList.is_pinned_role):
-            pin = icons.pixmap("pin", colors.accent, _PIN_PX)
-            painter.drawPixmap(top.left(), top.center().y() - _PIN_PX // 2, pin)
-            room -= _PIN_PX + 4
-            top = top.adjusted(_PIN_PX + 4, 0, 0, 0)
+            size = self._theme.px(_PIN_PX)
+            pin = icons.pixmap("pin", colors.accent, size)
+            painter.drawPixmap(top.left(), top.center().y() - size // 2, pin)
+            room -= size + 4
+            top = top.adjusted(size + 4, 0, 0, 0)
         title = bold_metrics.elidedText(title, _ELIDE, room)
         painter.drawText(top, Qt.AlignmentFlag.AlignVCenter, title)
         painter.setFont(small)

@@ -4,7 +4,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout
 
 from ui.panels.model_words import download_words, percent, sentence
-from ui.theme import Theme
+from ui.theme import Theme, restyle
 from ui.viewmodels.downloads import Download, Downloads
 from ui.widgets.buttons import IconButton
 from ui.widgets.labels import label
@@ -61,11 +61,7 @@ class DownloadRow(QFrame):
             self.words.setText("It has come whole, and every byte was compared.")
         else:
             self.words.setText(sentence(one.message))
-        role = "fault" if one.stage == "failed" else "muted"
-        if self.words.property("role") != role:
-            self.words.setProperty("role", role)
-            self.words.style().unpolish(self.words)
-            self.words.style().polish(self.words)
+        restyle(self.words, "role", "fault" if one.stage == "failed" else "muted")
         self.cancel.setVisible(is_running)
         self.resume.setVisible(one.stage in ("cancelled", "failed"))
         self.resume.setText("Try Again" if one.stage == "failed" else "Resume")

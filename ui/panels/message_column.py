@@ -49,6 +49,7 @@ class MessageColumn(QScrollArea):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
+        theme.changed.connect(self._fit_sides)
         self._opened: OpenConversation | None = None
         self._slots: list[MessageSlot] = []
         self._filled: set[MessageSlot] = set()
@@ -128,9 +129,13 @@ class MessageColumn(QScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the column in the middle and no wider than is good to read."""
         super().resizeEvent(event)
-        side = max(_LEAST_SIDE_PX, (self.viewport().width() - _WIDEST_PX) // 2)
-        self._layout.setContentsMargins(side, 24, side, 18)
+        self._fit_sides()
         self._fill_near()
+
+    def _fit_sides(self) -> None:
+        widest = self._theme.px(_WIDEST_PX)
+        side = max(_LEAST_SIDE_PX, (self.viewport().width() - widest) // 2)
+        self._layout.setContentsMargins(side, 24, side, 18)
 
     # -- slots -----------------------------------------------------------------------------
 

@@ -83,8 +83,7 @@ class _Light(QWidget):
         super().__init__()
         self._theme = theme
         self._tone = Tone.QUIET
-        self.setFixedSize(8, 8)
-        theme.changed.connect(self.update)
+        theme.follow(self, lambda: self.setFixedSize(theme.px(8), theme.px(8)))
 
     def show_tone(self, tone: Tone) -> None:
         """Show another tone."""

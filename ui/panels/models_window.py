@@ -37,7 +37,7 @@ class ModelsWindow(QWidget):
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setWindowTitle("Models – Fullstop")
-        self.resize(760, 800)
+        theme.open_size(self, 760, 800)
         self._theme = theme
         self._shelf = shelf
         self.loaded = LoadedModel(theme, shelf)

@@ -3,7 +3,7 @@
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
-from ui.theme import Theme, fixed_font
+from ui.theme import Theme, fixed_font, restyle
 from ui.viewmodels.preferences import origin_problem
 from ui.widgets.buttons import IconButton
 from ui.widgets.labels import ElidedLabel, clear_layout_of, label
@@ -101,6 +101,4 @@ class OriginsEditor(QWidget):
     def _say(self, problem: str | None) -> None:
         self._problem.setText(problem or "")
         self._problem.setVisible(problem is not None)
-        self.field.setProperty("invalid", problem is not None)
-        self.field.style().unpolish(self.field)
-        self.field.style().polish(self.field)
+        restyle(self.field, "invalid", problem is not None)

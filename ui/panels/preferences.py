@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, cast
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QDialog,
@@ -63,8 +63,12 @@ class PreferencesDialog(QDialog):
         layout.addWidget(self.tabs, 1)
         layout.addWidget(self._problem)
         layout.addWidget(buttons)
-        self.setMinimumWidth(500)
+        theme.follow(self, self._fit)
         preferences.keeping_failed.connect(self._say)
+
+    def _fit(self) -> None:
+        self.setMinimumWidth(self._theme.px(500))
+        QTimer.singleShot(0, self, self.adjustSize)  # when the layout knows the larger words
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Take over the system prompt when the window closes."""
@@ -85,7 +89,7 @@ class PreferencesDialog(QDialog):
         self.contrast.toggled.connect(
             lambda is_on: self._preferences.change(has_high_contrast=is_on)
         )
-        page = _Page()
+        page = _Page(self._theme)
         page.add("Appearance", self.appearance)
         page.add("Contrast", self.contrast)
         self.text_size = Choice(
@@ -110,7 +114,7 @@ class PreferencesDialog(QDialog):
         self.stays = CheckBox(self._theme, "Keep serving in the background")
         self.stays.setChecked(now.stays_in_tray)
         self.stays.toggled.connect(lambda is_on: self._preferences.change(stays_in_tray=is_on))
-        page = _Page()
+        page = _Page(self._theme)
         page.add("At launch", self.at_launch)
         page.add("When the window closes", self.stays)
         hint = (
@@ -126,7 +130,8 @@ class PreferencesDialog(QDialog):
         self.system_prompt.setAccessibleName("System prompt of new conversations")
         self.system_prompt.setPlaceholderText("Instructions that precede the conversation")
         self.system_prompt.setTabChangesFocus(True)
-        self.system_prompt.setFixedHeight(92)
+        prompt = self.system_prompt
+        self._theme.follow(prompt, lambda: prompt.setFixedHeight(self._theme.px(92)))
         self.temperature = QDoubleSpinBox()
         self.temperature.setAccessibleName("Temperature of new conversations")
         self.temperature.setRange(_UNSET_TEMPERATURE, 2.0)
@@ -153,7 +158,7 @@ class PreferencesDialog(QDialog):
         self.thinking = CheckBox(self._theme, "Let models that can think do so first")
         self.thinking.setChecked(now.is_thinking)
         self.thinking.toggled.connect(lambda is_on: self._change_new(is_thinking=is_on))
-        page = _Page()
+        page = _Page(self._theme)
         page.add("System prompt", self.system_prompt)
         page.add("Temperature", self.temperature)
         page.add("Longest answer", self.max_tokens)
@@ -172,8 +177,9 @@ class PreferencesDialog(QDialog):
 class _Page(QWidget):
     """Rows of a name and a control."""
 
-    def __init__(self) -> None:
+    def __init__(self, theme: Theme) -> None:
         super().__init__()
+        self._theme = theme
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(20)
         self._grid.setVerticalSpacing(11)
@@ -188,9 +194,9 @@ class _Page(QWidget):
         row = self._grid.rowCount()
         is_tall = isinstance(control, QPlainTextEdit)
         if isinstance(control, Choice | QSpinBox | QDoubleSpinBox):
-            control.setFixedWidth(_FIELD_PX)
-        title = label(name)
-        title.setFixedWidth(_NAMES_PX)
+            self._theme.follow(control, lambda: control.setFixedWidth(self._theme.px(_FIELD_PX)))
+        title = label(name, is_wrapped=True)
+        self._theme.follow(title, lambda: title.setFixedWidth(self._theme.px(_NAMES_PX)))
         title.setContentsMargins(0, 6 if is_tall else 0, 0, 0)
         side = Qt.AlignmentFlag.AlignTop if is_tall else Qt.AlignmentFlag.AlignVCenter
         self._grid.addWidget(title, row, 0, side)

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, Qt, Signal
 from PySide6.QtGui import QColor, QHideEvent, QPalette, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -221,6 +221,7 @@ class _RequestView(QTableView):
 
     def __init__(self, theme: Theme, model: RequestTable) -> None:
         super().__init__()
+        self._theme = theme
         self.setProperty("kind", "rows")
         rescale(self, 0.95)
         self.setAccessibleName("Requests")
@@ -235,20 +236,28 @@ class _RequestView(QTableView):
         self.setWordWrap(False)
         self.setShowGrid(False)
         self.verticalHeader().hide()
-        height = self.fontMetrics().height() + 10
-        self.verticalHeader().setDefaultSectionSize(height)
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         header = self.horizontalHeader()
         rescale(header, 0.95)
         header.setHighlightSections(False)
         header.setStretchLastSection(False)
         header.setMinimumSectionSize(44)
-        for column, width in _WIDTHS.items():
-            self.setColumnWidth(column, width)
         header.setSectionResizeMode(Column.STOP, QHeaderView.ResizeMode.Stretch)
+        self._fit()
         self._follows = True
         model.rowsAboutToBeInserted.connect(self._look)
         model.rowsInserted.connect(self._follow)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Give larger text more room."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 10)
+        for column, width in _WIDTHS.items():
+            self.setColumnWidth(column, self._theme.gap(width))
 
     def _look(self) -> None:
         bar = self.verticalScrollBar()

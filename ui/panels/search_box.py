@@ -59,7 +59,7 @@ class SearchField(QLineEdit):
             super().keyPressEvent(event)
 
     def _tint(self) -> None:
-        self._glass.setIcon(icons.icon("search", self._theme.colors.faint, 16))
+        self._glass.setIcon(icons.icon("search", self._theme.colors.faint, self._theme.px(16)))
 
 
 class SearchResults(QWidget):

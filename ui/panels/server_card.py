@@ -5,7 +5,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
 from ui.panels.server_words import reach_words
-from ui.theme import Theme, fixed_font
+from ui.theme import Theme, fixed_font, restyle
 from ui.viewmodels.server import ServerSwitch
 from ui.widgets.buttons import ToggleSwitch
 from ui.widgets.copy_button import CopyButton
@@ -69,9 +69,7 @@ class ServerCard(QFrame):
             "failed": f"Could not start: {server.message}",
         }
         self._state.setText(words[server.stage])
-        self._state.setProperty("role", "fault" if server.stage == "failed" else "muted")
-        self._state.style().unpolish(self._state)
-        self._state.style().polish(self._state)
+        restyle(self._state, "role", "fault" if server.stage == "failed" else "muted")
         self.switch.setChecked(server.is_wanted)
         is_on = server.stage == "on"
         self.address.setText(server.url)

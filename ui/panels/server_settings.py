@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.panels.origins_editor import OriginsEditor
-from ui.theme import Theme, fixed_font
+from ui.theme import Theme, fixed_font, restyle
 from ui.viewmodels.server_desk import ServerDesk
 from ui.widgets.check_box import CheckBox
 from ui.widgets.copy_button import CopyButton
@@ -39,7 +39,7 @@ class ServerSettings(QWidget):
         self.port.setGroupSeparatorShown(False)
         self.port.setKeyboardTracking(False)
         self.port.lineEdit().setTextMargins(8, 0, 8, 0)
-        self.port.setFixedWidth(96)
+        theme.follow(self.port, lambda: self.port.setFixedWidth(theme.px(96)))
         self.requires_key = CheckBox(theme, "Ask programs on this computer for it too")
         self._key_state = label("", "muted", 0.95, is_wrapped=True)
         self.key_field = QLineEdit()
@@ -132,7 +132,7 @@ class ServerSettings(QWidget):
             "only you can read.",
         }
         self._key_state.setText(key.message or places[key.place])
-        _set_role(self._key_state, "fault" if key.message else "muted")
+        restyle(self._key_state, "role", "fault" if key.message else "muted")
         is_fresh = bool(key.fresh_key)
         self.key_field.setText(key.fresh_key)
         self.key_field.setCursorPosition(0)
@@ -168,10 +168,3 @@ def _card(layout: QVBoxLayout, title: str) -> QVBoxLayout:
     inner.addWidget(label(title, "title", 1.0, weight=QFont.Weight.DemiBold))
     layout.addWidget(card)
     return inner
-
-
-def _set_role(widget: QWidget, role: str) -> None:
-    if widget.property("role") != role:
-        widget.setProperty("role", role)
-        widget.style().unpolish(widget)
-        widget.style().polish(widget)

@@ -40,7 +40,8 @@ class ServerWindow(QWidget):
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setWindowTitle("Server – Fullstop")
-        self.resize(1420, 800)
+        theme.open_size(self, 1420, 800)
+        self._theme = theme
         self._desk = desk
         self._tasks = Tasks()
         self._replaying: set[asyncio.Task[None]] = set()
@@ -96,7 +97,6 @@ class ServerWindow(QWidget):
         bar = QFrame()
         bar.setObjectName("chat_header")
         bar.setLayout(head)
-        bar.setMinimumHeight(54)
         right = QSplitter(Qt.Orientation.Vertical)
         right.setHandleWidth(10)
         right.setChildrenCollapsible(False)
@@ -131,8 +131,11 @@ class ServerWindow(QWidget):
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setWidget(holder)
-        area.setFixedWidth(_SETTINGS_PX + 32)
+        self._theme.follow(area, lambda: area.setFixedWidth(self._settings_px(holder)))
         return area
+
+    def _settings_px(self, holder: QWidget) -> int:
+        return max(self._theme.gap(_SETTINGS_PX + 32), holder.minimumSizeHint().width())
 
     def _connect_signals(self) -> None:
         desk = self._desk

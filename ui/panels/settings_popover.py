@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.panels.preset_button import PresetButton
+from ui.theme import Theme
 from ui.viewmodels.conversations import ConversationSettings
 from ui.viewmodels.preset_list import PresetList
 from ui.widgets.labels import label
@@ -35,16 +36,16 @@ class SettingsPopover(QFrame):
 
     edited = Signal(object)
 
-    def __init__(self, parent: QWidget, presets: PresetList) -> None:
+    def __init__(self, theme: Theme, parent: QWidget, presets: PresetList) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("popover")
+        self._theme = theme
         self._settings = ConversationSettings()
         self.presets = PresetButton(presets, parent)
         self.system_prompt = QPlainTextEdit()
         self.system_prompt.setAccessibleName("System prompt")
         self.system_prompt.setPlaceholderText("Instructions that precede the conversation")
         self.system_prompt.setTabChangesFocus(True)
-        self.system_prompt.setFixedHeight(96)
         self.temperature = _number("Temperature", 2.0, 0.05)
         self.max_tokens = QSpinBox()
         self.max_tokens.setAccessibleName("Longest answer, in tokens")
@@ -65,6 +66,7 @@ class SettingsPopover(QFrame):
         self._rare = QWidget()
         self._rare.hide()
         self._lay_out()
+        theme.follow(self, self._fit)
         self._more.toggled.connect(self._show_rare)
         for field in self._fields():
             field.setKeyboardTracking(False)
@@ -97,6 +99,9 @@ class SettingsPopover(QFrame):
         self.adjustSize()
         size: QSize = self.sizeHint()
         corner = anchor.mapToGlobal(QPoint(0, -size.height() - 8))
+        room = anchor.screen().availableGeometry()
+        corner.setX(max(room.left(), min(corner.x(), room.right() - size.width())))
+        corner.setY(max(room.top(), corner.y()))
         self.move(corner)
         self.show()
         self.system_prompt.setFocus()
@@ -144,7 +149,10 @@ class SettingsPopover(QFrame):
         layout.addWidget(self._rare)
         hint = "Temperature 0 always takes the likeliest token. Changes count from the next answer."
         layout.addWidget(label(hint, "faint", 0.9, is_wrapped=True))
-        self.setFixedWidth(340)
+
+    def _fit(self) -> None:
+        self.system_prompt.setFixedHeight(self._theme.px(96))
+        self.setFixedWidth(self._theme.px(340))
 
     def _show_rare(self, is_shown: bool) -> None:
         bottom = self.geometry().bottom()

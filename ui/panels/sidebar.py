@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 from ui.panels.conversation_delegate import ConversationDelegate
 from ui.panels.search_box import SearchField, SearchResults
 from ui.panels.server_card import ServerCard
-from ui.theme import Theme
+from ui.theme import HEAD_PX, Theme
 from ui.viewmodels.conversations import Conversation
 from ui.viewmodels.finding import Hit
 from ui.viewmodels.open_conversation import OpenConversation
@@ -57,7 +57,7 @@ class Sidebar(QFrame):
         head.addStretch(1)
         head.addWidget(new)
         head_frame = QWidget()
-        head_frame.setFixedHeight(52)
+        theme.follow(head_frame, lambda: head_frame.setFixedHeight(theme.gap(HEAD_PX)))
         head_frame.setLayout(head)
         self._hint = label(
             "Each question begins or goes on a conversation. What you ask first gives it its name.",

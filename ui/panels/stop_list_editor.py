@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from engine.models import ModelInfo
 from ui.panels.stop_exchange import StopExchangeMenu
 from ui.panels.stop_table import StopTable
-from ui.theme import Theme, fixed_font
+from ui.theme import Theme, fixed_font, restyle
 from ui.viewmodels.stop_cells import Column
 from ui.viewmodels.stop_list import StopListModel
 from ui.visible import visible
@@ -314,10 +314,4 @@ class StopListEditor(QWidget):
         self._mark_input(False)
 
     def _mark_input(self, is_invalid: bool) -> None:
-        self.input.setProperty("invalid", is_invalid)
-        self.input.style().unpolish(self.input)
-        self.input.style().polish(self.input)
-
-    def minimumSizeHint(self) -> QSize:
-        """Fit a narrow dock."""
-        return QSize(240, super().minimumSizeHint().height())
+        restyle(self.input, "invalid", is_invalid)

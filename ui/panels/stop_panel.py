@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QDockWidget,
@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from ui.panels.stop_list_editor import StopListEditor
 from ui.panels.verdict_view import VerdictView
-from ui.theme import Theme
+from ui.theme import HEAD_PX, Theme
 from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.runs import Run
 from ui.viewmodels.workspace import Workspace
@@ -57,7 +57,7 @@ class StopPanel(QDockWidget):
         self._show_model()
 
     def _build_title(self, theme: Theme) -> QWidget:
-        bar = _TitleBar()
+        bar = _TitleBar(theme)
         bar.setObjectName("dock_title")
         detach = IconButton(theme, "detach", "Detach or attach the stop panel")
         close = IconButton(theme, "close", "Close the stop panel (Ctrl+I)")
@@ -149,9 +149,14 @@ class StopPanel(QDockWidget):
 class _TitleBar(QFrame):
     """A title as high as the other columns' heads; a dock asks for the hint and nothing else."""
 
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        theme.changed.connect(self.updateGeometry)
+
     def sizeHint(self) -> QSize:
         """Return the height of a head."""
-        return QSize(WIDTH_PX, 52)
+        return QSize(WIDTH_PX, self._theme.gap(HEAD_PX))
 
 
 class _Sized(QFrame):
@@ -160,6 +165,13 @@ class _Sized(QFrame):
     def __init__(self, column: QWidget) -> None:
         super().__init__()
         self._column = column
+        column.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Ask for another width when the content needs one: a scroll area does not pass it on."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.updateGeometry()
+        return False
 
     def sizeHint(self) -> QSize:
         """Return the usual width."""

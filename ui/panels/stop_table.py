@@ -31,6 +31,8 @@ from ui.viewmodels.stop_list import StopListModel
 
 _ROW_PX = 34
 _MOST_ROWS_SHOWN = 7
+_PAD_PX = 5
+_SMALL = 0.88  # the size of counts, relative to the sequences
 _WIDTHS_PX = {
     Column.ENABLED: 36,
     Column.SCOPE: 26,
@@ -56,6 +58,7 @@ class StopTable(QTableView):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
+        self._theme = theme
         self.setObjectName("stop_table")
         self.setAccessibleName("Stop sequences")
         self.setItemDelegate(_StopDelegate(theme, self))
@@ -72,35 +75,47 @@ class StopTable(QTableView):
         self.setTabKeyNavigation(False)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.horizontalHeader().hide()
+        theme.changed.connect(self._fit)
 
     def setModel(self, model: QAbstractItemModel | None) -> None:
         """Show a list, the sequence taking the room that is left."""
         super().setModel(model)
         header = self.horizontalHeader()
         header.setMinimumSectionSize(24)
+        self.verticalHeader().setMinimumSectionSize(24)
         header.setSectionResizeMode(Column.SEQUENCE, QHeaderView.ResizeMode.Stretch)
         for column in _WIDTHS_PX:
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
-        self._fit_columns()
+        self._fit()
 
     def changeEvent(self, event: QEvent) -> None:
         """Give larger text more room."""
         super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange and self.model() is not None:
-            self._fit_columns()
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
 
-    def _fit_columns(self) -> None:
-        words = round(self.fontMetrics().horizontalAdvance("88 tokens") * 0.88) + 12
-        for column, width in _WIDTHS_PX.items():
-            self.setColumnWidth(column, max(width, words if column is Column.TOKENS else 0))
+    def _fit(self) -> None:
+        self.verticalHeader().setDefaultSectionSize(self._row_px)
+        if self.model() is not None:
+            for column, width in _WIDTHS_PX.items():
+                self.setColumnWidth(column, max(self._theme.px(width), self._words_px(column)))
+        self.setFixedHeight(self.sizeHint().height())
+
+    @property
+    def _row_px(self) -> int:
+        return max(self._theme.gap(_ROW_PX), self.fontMetrics().height() + self._theme.gap(15))
+
+    def _words_px(self, column: Column) -> int:
+        longest = {Column.TOKENS: "88 tokens", Column.FIRED: "88×"}.get(column, "")
+        width = self.fontMetrics().horizontalAdvance(longest) * _SMALL
+        return round(width) + 2 * _PAD_PX + 2
 
     def sizeHint(self) -> QSize:
         """Return a height for all rows, up to seven."""
         model = self.model()
         rows = model.rowCount() if model is not None else 0
-        return QSize(240, min(max(rows, 1), _MOST_ROWS_SHOWN) * _ROW_PX + 4)
+        return QSize(240, min(max(rows, 1), _MOST_ROWS_SHOWN) * self._row_px + 4)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Remove, switch and move rows by keyboard."""
@@ -180,14 +195,13 @@ class _StopDelegate(QStyledItemDelegate):
             self._paint_scope(painter, area, index.data(Qt.ItemDataRole.UserRole), is_on)
         elif column in (Column.TOKENS, Column.FIRED):
             font = QFont(self._table.font())
-            font.setPointSizeF(font.pointSizeF() * 0.88)
+            font.setPointSizeF(font.pointSizeF() * _SMALL)
             words = str(index.data())
             if column is Column.TOKENS:
                 words = {"–": "", "1": "1 token"}.get(words, f"{words} tokens")
             self._paint_text(painter, area, words, font, colors.faint, is_right=True)
         elif index.data():
-            image = icons.pixmap("warning", colors.limit, 16)
-            painter.drawPixmap(round(area.left()) + 5, round(area.center().y()) - 8, image)
+            self._paint_icon(painter, area, "warning", colors.limit, 16)
         painter.restore()
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
@@ -248,14 +262,14 @@ class _StopDelegate(QStyledItemDelegate):
 
     def _paint_box(self, painter: QPainter, area: QRectF, is_on: bool) -> None:
         colors = self._theme.colors
-        center = area.center()
-        box = QRectF(center.x() - 7, center.y() - 8, 16, 16)
-        painter.setPen(QPen(QColor(colors.accent if is_on else colors.strong_line), 1.2))
+        side = self._theme.px(16)
+        box = QRectF(0, 0, side, side)
+        box.moveCenter(area.center())
+        painter.setPen(QPen(QColor(colors.accent if is_on else colors.control), 1.2))
         painter.setBrush(QColor(colors.accent if is_on else colors.raised))
-        painter.drawRoundedRect(box, 4, 4)
+        painter.drawRoundedRect(box, side / 4, side / 4)
         if is_on:
-            image = icons.pixmap("tick", colors.on_accent, 14)
-            painter.drawPixmap(round(box.left()) + 1, round(box.top()) + 1, image)
+            self._paint_icon(painter, area, "tick", colors.on_accent, 14)
 
     def _paint_scope(self, painter: QPainter, area: QRectF, scope: StopScope, is_on: bool) -> None:
         colors = self._theme.colors
@@ -266,8 +280,15 @@ class _StopDelegate(QStyledItemDelegate):
             StopScope.TEXT_AND_THINKING: "thinking",
             StopScope.ALL: "tool",
         }[scope]
-        image = icons.pixmap(name, ink, 15)
-        painter.drawPixmap(round(area.center().x()) - 7, round(area.center().y()) - 7, image)
+        self._paint_icon(painter, area, name, ink, 15)
+
+    def _paint_icon(self, painter: QPainter, area: QRectF, name: str, ink: str, usual: int) -> None:
+        """Draw an icon in the middle of a cell."""
+        side = self._theme.px(usual)
+        place = QRectF(0, 0, side, side)
+        place.moveCenter(area.center())
+        image = icons.pixmap(name, ink, side)
+        painter.drawPixmap(place, image, QRectF(image.rect()))
 
     def _paint_text(
         self,
@@ -281,7 +302,7 @@ class _StopDelegate(QStyledItemDelegate):
         painter.setFont(font)
         painter.setPen(QColor(color))
         side = Qt.AlignmentFlag.AlignRight if is_right else Qt.AlignmentFlag.AlignLeft
-        inner = area.adjusted(5, 0, -5, 0)
+        inner = area.adjusted(_PAD_PX, 0, -_PAD_PX, 0)
         elide = Qt.TextElideMode.ElideRight
         shown = painter.fontMetrics().elidedText(text, elide, int(inner.width()))
         painter.drawText(inner, side | Qt.AlignmentFlag.AlignVCenter, shown)

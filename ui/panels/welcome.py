@@ -3,8 +3,17 @@
 from dataclasses import dataclass
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from ui.theme import Theme
 from ui.viewmodels.model_state import ModelState
@@ -31,6 +40,9 @@ class Suggestion:
     is_thinking: bool = False
 
 
+_CARD_PX = 104
+_TWO_COLUMNS_PX = 520
+
 SUGGESTIONS = (
     Suggestion("See a stop happen", "Count from 1 to 10, one number per line", stop="6"),
     Suggestion(
@@ -43,7 +55,7 @@ SUGGESTIONS = (
 )
 
 
-class Welcome(QWidget):
+class Welcome(QScrollArea):
     """Greets, says how the model is, and offers suggestions.
 
     Signals:
@@ -54,17 +66,27 @@ class Welcome(QWidget):
 
     def __init__(self, theme: Theme, model: ModelState) -> None:
         super().__init__()
+        self._theme = theme
         self._model = model
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Welcome")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         badge = IconBadge(theme, 56)
         badge.show_icon("mark", Tone.MATCH)
-        title = label("See exactly why a model stops", "title", 1.75, weight=QFont.Weight.DemiBold)
+        title = label(
+            "See exactly why a model stops", "title", 1.75, True, weight=QFont.Weight.DemiBold
+        )
+        title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._state = label("", "muted", 1.06, is_wrapped=True)
         self._state.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self._buttons = [_SuggestionButton(s, number == 0) for number, s in enumerate(SUGGESTIONS)]
-        grid = QGridLayout()
-        grid.setSpacing(12)
-        for number, button in enumerate(self._buttons):
-            grid.addWidget(button, number // 2, number % 2)
+        self._buttons = [
+            _SuggestionButton(theme, s, number == 0) for number, s in enumerate(SUGGESTIONS)
+        ]
+        self._grid = QGridLayout()
+        self._grid.setSpacing(12)
+        for button in self._buttons:
             button.clicked.connect(
                 lambda _=False, chosen=button: self.suggestion_chosen.emit(chosen.suggestion)
             )
@@ -73,19 +95,26 @@ class Welcome(QWidget):
         center = Qt.AlignmentFlag.AlignHCenter
         inner.addWidget(badge, 0, center)
         inner.addSpacing(8)
-        inner.addWidget(title, 0, center)
+        inner.addWidget(title)
         inner.addWidget(self._state)
         inner.addSpacing(20)
-        inner.addLayout(grid)
+        inner.addLayout(self._grid)
         column = QWidget()
         column.setLayout(inner)
-        column.setMaximumWidth(640)
-        outer = QVBoxLayout(self)
+        theme.follow(column, lambda: column.setMaximumWidth(theme.px(640)))
+        holder = QWidget()
+        holder.setObjectName("scrolled")
+        outer = QVBoxLayout(holder)
         outer.setContentsMargins(26, 20, 26, 20)
         outer.addStretch(4)
-        outer.addWidget(column, 0, center)
+        row = QHBoxLayout()
+        row.addStretch(1)
+        row.addWidget(column, 1000)
+        row.addStretch(1)
+        outer.addLayout(row)
         outer.addStretch(5)
-        column.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        self.setWidget(holder)
+        self._arrange()
         model.changed.connect(self.refresh)
         self.refresh()
 
@@ -93,6 +122,20 @@ class Welcome(QWidget):
     def buttons(self) -> "list[_SuggestionButton]":
         """The suggestions, first one first."""
         return self._buttons
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the cards below one another where they would be narrow side by side."""
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        columns = 2 if self.width() >= self._theme.px(_TWO_COLUMNS_PX) else 1
+        if columns == self._grid.property("columns"):
+            return
+        self._grid.setProperty("columns", columns)
+        for number, button in enumerate(self._buttons):
+            self._grid.removeWidget(button)
+            self._grid.addWidget(button, number // columns, number % columns)
 
     def refresh(self) -> None:
         """Show how the model is."""
@@ -114,7 +157,7 @@ class Welcome(QWidget):
 class _SuggestionButton(QPushButton):
     """A card with a title, the question, and the stop it runs with."""
 
-    def __init__(self, suggestion: Suggestion, is_primary: bool) -> None:
+    def __init__(self, theme: Theme, suggestion: Suggestion, is_primary: bool) -> None:
         super().__init__()
         self.suggestion = suggestion
         self.setObjectName("suggestion")
@@ -122,7 +165,7 @@ class _SuggestionButton(QPushButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         with_stop = f', stopping at "{suggestion.stop}"' if suggestion.stop else ""
         self.setAccessibleName(f"{suggestion.title}: {suggestion.question}{with_stop}")
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 13, 16, 13)
         layout.setSpacing(4)
@@ -138,8 +181,8 @@ class _SuggestionButton(QPushButton):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
             layout.addWidget(part)
         layout.addStretch(1)
-        self.setFixedHeight(118)
+        theme.follow(self, lambda: self.setMinimumHeight(theme.gap(_CARD_PX)))
 
     def sizeHint(self) -> QSize:
-        """Leave room for two lines of the question."""
-        return QSize(280, 118)
+        """Leave the width to the column; the layout finds the height of the words."""
+        return QSize(280, self.minimumHeight())

@@ -10,6 +10,9 @@ from ui import icons
 from ui.theme import Theme
 from ui.wording import Tone
 
+_CHIP_ICON = 16
+_SWITCH = 38, 22
+
 Ink = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
 
 
@@ -24,7 +27,6 @@ class IconButton(QToolButton):
         self._name = name
         self._ink = ink
         self._size = size
-        self.setIconSize(QSize(size, size))
         self.setAccessibleName(says)
         self.setToolTip(says)
         theme.changed.connect(self._tint)
@@ -40,7 +42,9 @@ class IconButton(QToolButton):
     def _tint(self) -> None:
         colors = self._theme.colors
         ink = getattr(colors, self._ink)
-        self.setIcon(icons.icon(self._name, ink, self._size, disabled=colors.strong_line))
+        size = self._theme.px(self._size)
+        self.setIconSize(QSize(size, size))
+        self.setIcon(icons.icon(self._name, ink, size, disabled=colors.strong_line))
 
 
 class ChipButton(QPushButton):
@@ -55,7 +59,6 @@ class ChipButton(QPushButton):
         self.say(text, text)
         self.setProperty("kind", "chip")
         self.setCheckable(is_toggle)
-        self.setIconSize(QSize(16, 16))
         theme.changed.connect(self._tint)
         self.toggled.connect(self._tint)
         self._tint()
@@ -80,7 +83,9 @@ class ChipButton(QPushButton):
     def _tint(self) -> None:
         colors = self._theme.colors
         ink = colors.match if self.isChecked() else colors.muted
-        self.setIcon(icons.icon(self._name, ink, 16))
+        size = self._theme.px(_CHIP_ICON)
+        self.setIconSize(QSize(size, size))
+        self.setIcon(icons.icon(self._name, ink, size))
 
 
 class IconBadge(QLabel):
@@ -92,8 +97,8 @@ class IconBadge(QLabel):
         self._size = size
         self._name = "chat"
         self._tone = Tone.QUIET
-        self.setFixedSize(size, size)
-        theme.changed.connect(self.update)
+        theme.changed.connect(self._fit)
+        self._fit()
 
     def show_icon(self, name: str, tone: Tone) -> None:
         """Show another icon in another tone."""
@@ -107,14 +112,20 @@ class IconBadge(QLabel):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(soft))
-        painter.drawRoundedRect(self.rect(), self._size * 0.28, self._size * 0.28)
-        inner = round(self._size * 0.58)
+        size = self.width()
+        painter.drawRoundedRect(self.rect(), size * 0.28, size * 0.28)
+        inner = round(size * 0.58)
         image = icons.pixmap(self._name, ink, inner, self.devicePixelRatioF() * 2)
-        corner = (self._size - inner) / 2
+        corner = (size - inner) / 2
         painter.drawPixmap(
             QRectF(corner, corner, inner, inner), image, QRectF(0, 0, image.width(), image.height())
         )
         painter.end()
+
+    def _fit(self) -> None:
+        size = self._theme.px(self._size)
+        self.setFixedSize(size, size)
+        self.update()
 
 
 class ToggleSwitch(QAbstractButton):
@@ -128,20 +139,25 @@ class ToggleSwitch(QAbstractButton):
         self.setToolTip(says)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setFixedSize(38, 22)
-        theme.changed.connect(self.update)
+        theme.changed.connect(self._fit)
+        self._fit()
 
     def sizeHint(self) -> QSize:
-        """Return the fixed size."""
-        return QSize(38, 22)
+        """Return the size that goes with the text."""
+        return QSize(*(self._theme.px(side) for side in _SWITCH))
+
+    def _fit(self) -> None:
+        self.setFixedSize(self.sizeHint())
+        self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the track and the knob."""
         colors = self._theme.colors
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.scale(self.width() / _SWITCH[0], self.height() / _SWITCH[1])
         painter.setPen(QPen(QColor(colors.text), 1.2) if self.hasFocus() else Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(colors.accent if self.isChecked() else colors.strong_line))
+        painter.setBrush(QColor(colors.accent if self.isChecked() else colors.control))
         painter.drawRoundedRect(QRectF(1, 1, 36, 20), 10, 10)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor("#ffffff"))

@@ -29,8 +29,9 @@ class CheckBox(QCheckBox):
         box = self.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, self)
         colors = self._theme.colors
         ink = colors.on_accent if self.isEnabled() else colors.muted
-        image = icons.pixmap("tick", ink, _TICK, self.devicePixelRatioF() * 2)
-        place = QRectF(0, 0, _TICK, _TICK)
+        size = self._theme.px(_TICK)
+        image = icons.pixmap("tick", ink, size, self.devicePixelRatioF() * 2)
+        place = QRectF(0, 0, size, size)
         place.moveCenter(QRectF(box).center())
         painter = QPainter(self)
         painter.drawPixmap(place, image, QRectF(0, 0, image.width(), image.height()))

@@ -31,12 +31,13 @@ class Choice(QComboBox):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the field, then the arrow that the style sheet leaves out."""
         super().paintEvent(event)
+        size, edge = self._theme.px(_ARROW), self._theme.gap(_EDGE)
         image = icons.pixmap(
-            "chevron-down", self._theme.colors.muted, _ARROW, self.devicePixelRatioF() * 2
+            "chevron-down", self._theme.colors.muted, size, self.devicePixelRatioF() * 2
         )
         painter = QPainter(self)
-        left, top = self.width() - _ARROW - _EDGE, (self.height() - _ARROW) / 2
+        left, top = self.width() - size - edge, (self.height() - size) / 2
         painter.drawPixmap(
-            QRectF(left, top, _ARROW, _ARROW), image, QRectF(0, 0, image.width(), image.height())
+            QRectF(left, top, size, size), image, QRectF(0, 0, image.width(), image.height())
         )
         painter.end()

@@ -26,7 +26,7 @@ class StatusPill(QWidget):
         self._tone = Tone.QUIET
         rescale(self, 0.92)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        theme.changed.connect(self.update)
+        theme.changed.connect(self._fit)
 
     @property
     def word(self) -> str:
@@ -43,8 +43,9 @@ class StatusPill(QWidget):
     def sizeHint(self) -> QSize:
         """Return room for icon and word."""
         metrics = self.fontMetrics()
-        width = metrics.horizontalAdvance(self._word) + _ICON + _GAP + 2 * _PAD
-        return QSize(width, metrics.height() + 8)
+        left, right = self._sides()
+        width = metrics.horizontalAdvance(self._word) + left + right
+        return QSize(width, metrics.height() + self._theme.gap(8))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the pill."""
@@ -55,11 +56,21 @@ class StatusPill(QWidget):
         painter.setBrush(QColor(soft))
         radius = self.height() / 2
         painter.drawRoundedRect(QRectF(self.rect()), radius, radius)
-        image = icons.pixmap(self._icon, ink, _ICON, self.devicePixelRatioF() * 2)
-        place = QRectF(_PAD, (self.height() - _ICON) / 2, _ICON, _ICON)
+        size = self._theme.px(_ICON)
+        image = icons.pixmap(self._icon, ink, size, self.devicePixelRatioF() * 2)
+        left, right = self._sides()
+        place = QRectF(right, (self.height() - size) / 2, size, size)
         painter.drawPixmap(place, image, QRectF(0, 0, image.width(), image.height()))
         painter.setPen(QColor(ink))
-        left = _PAD + _ICON + _GAP
-        room = self.rect().adjusted(left, 0, -_PAD + 2, 0)
+        room = self.rect().adjusted(left, 0, 2 - right, 0)
         painter.drawText(room, int(Qt.AlignmentFlag.AlignVCenter), self._word)
         painter.end()
+
+    def _sides(self) -> tuple[int, int]:
+        """Return the room at the word's left, with the icon, and at its right."""
+        pad = self._theme.gap(_PAD)
+        return pad + self._theme.px(_ICON) + self._theme.gap(_GAP), pad
+
+    def _fit(self) -> None:
+        self.updateGeometry()
+        self.update()

@@ -36,7 +36,7 @@ class ReasonLine(QAbstractButton):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(40)
-        theme.changed.connect(self.update)
+        theme.changed.connect(self._fit)
 
     def show_reason(self, figures: Sequence[str], word: str, icon: str, tone: Tone) -> None:
         """Show figures and a reason."""
@@ -49,12 +49,16 @@ class ReasonLine(QAbstractButton):
         self.updateGeometry()
         self.update()
 
+    def _fit(self) -> None:
+        self.updateGeometry()
+        self.update()
+
     def sizeHint(self) -> QSize:
         """Return the size of the whole line."""
         metrics = self.fontMetrics()
         return QSize(
             metrics.horizontalAdvance(self._figures) + _GAP + self._pill_width(self._word),
-            metrics.height() + 10,
+            metrics.height() + self._theme.gap(10),
         )
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -64,7 +68,8 @@ class ReasonLine(QAbstractButton):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         metrics = self.fontMetrics()
-        room = self.width() - _PAD * 2 - _ICON - 6
+        size, pad = self._theme.px(_ICON), self._theme.gap(_PAD)
+        room = self.width() - self._pill_width("")
         word = metrics.elidedText(self._word, Qt.TextElideMode.ElideRight, room)
         width = self._pill_width(word)
         figures_width = max(0, self.width() - width - _GAP)
@@ -79,12 +84,13 @@ class ReasonLine(QAbstractButton):
         painter.setPen(QPen(QColor(ink), 1) if is_marked else Qt.PenStyle.NoPen)
         painter.setBrush(QColor(soft))
         painter.drawRoundedRect(pill, pill.height() / 2, pill.height() / 2)
-        image = icons.pixmap(self._icon, ink, _ICON, 2.0)
-        painter.drawPixmap(left + _PAD, pill.center().y() - _ICON // 2, image)
+        image = icons.pixmap(self._icon, ink, size, 2.0)
+        painter.drawPixmap(left + pad, pill.center().y() - size // 2, image)
         painter.setPen(QColor(ink))
-        text = QRect(left + _PAD + _ICON + 5, 0, width, self.height() - 1)
+        text = QRect(left + pad + size + self._theme.gap(5), 0, width, self.height() - 1)
         painter.drawText(text, Qt.AlignmentFlag.AlignVCenter, word)
         painter.end()
 
     def _pill_width(self, word: str) -> int:
-        return self.fontMetrics().horizontalAdvance(word) + _PAD * 2 + _ICON + 6
+        around = self._theme.gap(_PAD) * 2 + self._theme.px(_ICON) + self._theme.gap(6)
+        return self.fontMetrics().horizontalAdvance(word) + around

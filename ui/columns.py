@@ -1,0 +1,106 @@
+"""The side columns give way, so that the chat between them stays wide enough to read.
+
+Main thread. A column that a person opened is wanted until that person closes it. It is shown while
+there is room for it beside a readable chat; the one that was opened last comes first. Whoever opens
+a column where there is no room for it gets it at the chat's cost, until the window changes.
+"""
+
+from PySide6.QtCore import QEvent, QObject, QTimer
+from PySide6.QtGui import QFontMetrics
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
+
+_READABLE_CHARACTERS = 45
+_SAMPLE = "The quick brown fox jumps over the lazy dog and goes on to the next line. "
+_CHAT_MARGINS_PX = 2 * 26
+_LEAST_PX = 410
+_NARROWEST_PX = 240
+
+
+def readable_px(metrics: QFontMetrics) -> int:
+    """Return the least width at which a chat reads well: 45 characters a line and its margins."""
+    character = metrics.horizontalAdvance(_SAMPLE) / len(_SAMPLE)
+    return max(_LEAST_PX, round(character * _READABLE_CHARACTERS) + _CHAT_MARGINS_PX)
+
+
+class Columns(QObject):
+    """Shows as many of the wanted side columns as fit beside the chat.
+
+    Args:
+        window: The window.
+        sidebar: The column at the left.
+        chat: What lies between the side columns.
+        panel: The column at the right; takes no room while it floats.
+    """
+
+    def __init__(
+        self, window: QMainWindow, sidebar: QWidget, chat: QWidget, panel: QDockWidget
+    ) -> None:
+        super().__init__(window)
+        self._window, self._sidebar, self._chat, self._panel = window, sidebar, chat, panel
+        # The first one gets room first.
+        self._order: list[QWidget] = [panel, sidebar]
+        self._wanted = {one for one in self._order if not one.isHidden()}
+        self._asked_for: QWidget | None = None
+        self._is_fitting = False
+        self._is_due = False
+        for one in self._order:
+            one.installEventFilter(self)
+        panel.topLevelChanged.connect(self.fit_soon)
+
+    def wants(self, column: QWidget) -> bool:
+        """Return whether a column is shown as soon as there is room for it."""
+        return column in self._wanted
+
+    def eventFilter(  # noqa: N802 - Qt's name
+        self, watched: QObject, event: QEvent
+    ) -> bool:
+        """Learn what a person opens and closes."""
+        if isinstance(watched, QWidget) and watched in self._order and not self._is_fitting:
+            if event.type() == QEvent.Type.ShowToParent:
+                self._wanted.add(watched)
+                self._asked_for = watched if self._window.isVisible() else None
+                self._order.sort(key=lambda one: one is not watched)
+                self.fit_soon()
+            elif event.type() == QEvent.Type.HideToParent:
+                self._wanted.discard(watched)
+                self.fit_soon()
+        return False
+
+    def fit_width(self) -> None:
+        """Fit to another width of the window; what was asked for has no more right to room."""
+        self._asked_for = None
+        self.fit()
+
+    def fit_soon(self) -> None:
+        """Fit once what happens now is over."""
+        if not self._is_due:
+            self._is_due = True
+            QTimer.singleShot(0, self, self.fit)
+
+    def fit(self) -> None:
+        """Show the columns that fit and put the others away."""
+        self._is_due = False
+        if self._is_fitting:
+            return
+        readable = readable_px(self._chat.fontMetrics())
+        room = self._window.width() - readable
+        shown: list[QWidget] = []
+        for one in self._order:
+            if one not in self._wanted:
+                continue
+            needed = self._needed_px(one)
+            if needed <= room or one is self._asked_for:
+                shown.append(one)
+                room -= needed
+        self._is_fitting = True
+        self._chat.setMinimumWidth(max(_NARROWEST_PX, readable + min(0, room)))
+        self._window.setMinimumWidth(readable)
+        for one in self._order:
+            if one.isHidden() == (one in shown):
+                one.setVisible(one in shown)
+        self._is_fitting = False
+
+    def _needed_px(self, column: QWidget) -> int:
+        if column is self._panel and self._panel.isFloating():
+            return 0
+        return max(column.minimumSizeHint().width(), column.minimumWidth())
