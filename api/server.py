@@ -21,6 +21,7 @@ from api.observing import RequestObserver
 from engine.service import Engine
 
 _CLOSE_TIMEOUT_S = 1.0
+_TURNS_TO_MAKE_A_CONNECTION = 3
 _BACKLOG = 512
 
 
@@ -104,7 +105,7 @@ class ApiServer:
         self._runner = self._listening = self.address = None
         if runner is None or listening is None:
             return
-        listening.close()
+        await _accept_no_more(listening)
         service = runner.app[SERVICE]
         await service.idle(self.config.stop_grace_s)
         for generation in list(service.running):
@@ -149,6 +150,19 @@ class ApiServer:
                 error.errno, f"cannot listen on {host} port {port}: {error.strerror}"
             ) from error
         return listener
+
+
+async def _accept_no_more(listening: asyncio.Server) -> None:
+    """Close a listener, once the connections that it has accepted are made.
+
+    Python 3.11 leaves a connection open whose listener is closed between the two.
+    """
+    loop = asyncio.get_running_loop()
+    for listener in listening.sockets:
+        loop.remove_reader(listener.fileno())
+    for _ in range(_TURNS_TO_MAKE_A_CONNECTION):
+        await asyncio.sleep(0)
+    listening.close()
 
 
 class _WithoutContent(logging.Filter):

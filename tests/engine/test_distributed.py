@@ -1,11 +1,12 @@
 """One engine of several processes: who they are, what they say, and what happens if one is lost."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -186,13 +187,37 @@ def lost() -> list[str]:
 
 @pytest.fixture
 def followers(lost: list[str]) -> Iterator[Followers]:
-    found = Followers(TWO, "v1", lost.append, silence_s=10)
-    yield found
-    found.end()
+    with closing_followers(silence_s=10, lost=lost) as found:
+        yield found
 
 
-def test_orders_reach_a_follower_and_its_replies_come_back(followers: Followers) -> None:
-    peer = Peer(followers)
+@contextlib.contextmanager
+def closing_followers(*, silence_s: float, lost: list[str]) -> Iterator[Followers]:
+    found = Followers(TWO, "v1", lost.append, silence_s=silence_s)
+    try:
+        yield found
+    finally:
+        found.end()
+
+
+@pytest.fixture
+def peer_of() -> Iterator[Callable[..., Peer]]:
+    """Makes peers, and closes their ends after the test."""
+    made: list[Peer] = []
+
+    def make(followers: Followers, **told: str) -> Peer:
+        made.append(Peer(followers, **told))
+        return made[-1]
+
+    yield make
+    for peer in made:
+        peer.link.close()
+
+
+def test_orders_reach_a_follower_and_its_replies_come_back(
+    followers: Followers, peer_of: Callable[..., Peer]
+) -> None:
+    peer = peer_of(followers)
     followers.gather()
     peer.link.show_life()
     followers.announce(Step())
@@ -207,9 +232,11 @@ def test_orders_reach_a_follower_and_its_replies_come_back(followers: Followers)
     assert order == End()
 
 
-def test_a_stranger_is_not_let_in(followers: Followers, lost: list[str]) -> None:
-    stranger = Peer(followers, secret="guessed")
-    peer = Peer(followers)
+def test_a_stranger_is_not_let_in(
+    followers: Followers, lost: list[str], peer_of: Callable[..., Peer]
+) -> None:
+    stranger = peer_of(followers, secret="guessed")
+    peer = peer_of(followers)
     followers.gather()
     with pytest.raises(LinkLost):
         stranger.link.receive()
@@ -218,30 +245,35 @@ def test_a_stranger_is_not_let_in(followers: Followers, lost: list[str]) -> None
     assert lost == []
 
 
-def test_other_versions_are_refused_with_both_named(followers: Followers, lost: list[str]) -> None:
-    Peer(followers, versions="v2")
+def test_other_versions_are_refused_with_both_named(
+    followers: Followers, lost: list[str], peer_of: Callable[..., Peer]
+) -> None:
+    peer_of(followers, versions="v2")
     with pytest.raises(RankLost, match=r"rank 1 .* runs v2, rank 0 runs v1"):
         followers.gather()
     assert len(lost) == 1
 
 
-def test_a_follower_that_falls_silent_is_lost_once_and_for_good(lost: list[str]) -> None:
-    followers = Followers(TWO, "v1", lost.append, silence_s=0.3)
-    silent = Peer(followers)
-    followers.gather()
-    deadline_s = time.monotonic() + 60
-    while not lost and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    assert lost == ["rank 1 (127.0.0.1) is lost: it was silent for 0.3 s"]
-    with pytest.raises(RankLost, match="silent"):
-        followers.announce(Step())
-    assert followers.blame(RuntimeError("x")).args == (lost[0],)
-    assert len(lost) == 1
-    silent.link.close()
+def test_a_follower_that_falls_silent_is_lost_once_and_for_good(
+    lost: list[str], peer_of: Callable[..., Peer]
+) -> None:
+    with closing_followers(silence_s=0.3, lost=lost) as followers:
+        peer_of(followers)
+        followers.gather()
+        deadline_s = time.monotonic() + 60
+        while not lost and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        assert lost == ["rank 1 (127.0.0.1) is lost: it was silent for 0.3 s"]
+        with pytest.raises(RankLost, match="silent"):
+            followers.announce(Step())
+        assert followers.blame(RuntimeError("x")).args == (lost[0],)
+        assert len(lost) == 1
 
 
-def test_a_follower_that_fails_says_why(followers: Followers, lost: list[str]) -> None:
-    peer = Peer(followers)
+def test_a_follower_that_fails_says_why(
+    followers: Followers, lost: list[str], peer_of: Callable[..., Peer]
+) -> None:
+    peer = peer_of(followers)
     followers.gather()
     peer.link.send(Failed("out of memory"))
     with pytest.raises(RankLost, match=r"rank 1 .* failed: out of memory"):
@@ -249,8 +281,10 @@ def test_a_follower_that_fails_says_why(followers: Followers, lost: list[str]) -
     assert lost == ["rank 1 (127.0.0.1) failed: out of memory"]
 
 
-def test_letting_them_go_is_no_loss(followers: Followers, lost: list[str]) -> None:
-    peer = Peer(followers)
+def test_letting_them_go_is_no_loss(
+    followers: Followers, lost: list[str], peer_of: Callable[..., Peer]
+) -> None:
+    peer = peer_of(followers)
     followers.gather()
     followers.end()
     peer.link.close()
