@@ -1,5 +1,6 @@
 """Reads JSON objects field by field and names the place of what is wrong. Pure; any thread."""
 
+import json
 from typing import Any, TypeVar
 
 from engine.errors import EngineError
@@ -10,6 +11,23 @@ _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 
 class DamagedFile(EngineError, ValueError):
     """A file is not what it should be; the message names the field and what is expected."""
+
+
+def parsed_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        DamagedFile: It is none; the message names the line.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DamagedFile(f"line {error.lineno} is not valid JSON") from error
+    except RecursionError as error:
+        raise DamagedFile("it is nested too deeply") from error
+    except ValueError as error:
+        # Python's own limit for the digits of a whole number.
+        raise DamagedFile("it contains a number that is too long") from error
 
 
 class Fields:
@@ -53,7 +71,8 @@ class Fields:
         try:
             return kind(value)  # type: ignore[call-arg]
         except ValueError as error:
-            raise DamagedFile(f"{self._where}{name}: {error}") from error
+            known = ", ".join(str(member.value) for member in kind)  # type: ignore[attr-defined]
+            raise DamagedFile(f"{self._where}{name}: must be one of {known}") from error
 
     def inner(self, name: str) -> "Fields":
         """Return the fields of an object within."""

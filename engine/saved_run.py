@@ -31,7 +31,7 @@ import json
 from engine.channels import ChannelFormat
 from engine.chat import ToolCall
 from engine.errors import EngineError
-from engine.fields import DamagedFile, Fields
+from engine.fields import DamagedFile, Fields, parsed_json
 from engine.replay import RecordedToken, Recording
 from engine.setting import RunSetting
 from engine.stopping.record import Channel, StopInfo, StopKind
@@ -88,8 +88,8 @@ def from_json(text: str) -> Recording:
         DamagedRun: The text is no saved run; the message names the place and what is expected.
     """
     try:
-        values = json.loads(text)
-    except ValueError as error:
+        values = parsed_json(text)
+    except DamagedFile as error:
         raise DamagedRun(f"this is no saved run: {error}") from error
     try:
         return _recording(Fields(values))

@@ -145,6 +145,9 @@ INTERRUPTED_DETAIL = (
     "missing."
 )
 
+UNRECORDED_SENTENCE = "How this answer ended is not known."
+UNRECORDED_DETAIL = "It came from a file that does not say why the model stopped."
+
 _ENDED = "The model finished its answer by itself."
 
 

@@ -141,4 +141,4 @@ def _run(content: str | None, text: str) -> Run:
         return codec.run_from(Fields(json.loads(content or "")), text)
     except (DamagedFile, ValueError):
         # The answer is worth more than the record of how it ended.
-        return Run(text=text, state=RunState.INTERRUPTED)
+        return Run(text=text, state=RunState.UNRECORDED)

@@ -174,7 +174,8 @@ class SqliteConversationStore:
 
     async def settled(self) -> None:
         """Wait until all that was saved before is in the file, or its failure has been told."""
-        await asyncio.wrap_future(self._begin_writing())
+        # Whoever gives up waiting is not to keep the rest from being written.
+        await asyncio.shield(asyncio.wrap_future(self._begin_writing()))
 
     # -- writing, the main thread's side ---------------------------------------------------
 

@@ -44,6 +44,7 @@ class ScriptedEngine:
         self.generations: list[Generation] = []
         self.cancelled: list[Generation] = []
         self.refusal: Exception | None = None
+        self.takes: asyncio.Event | None = None
 
     @property
     def status(self) -> EngineStatus:
@@ -53,6 +54,8 @@ class ScriptedEngine:
         self.requests.append(request)
         if self.refusal is not None:
             raise self.refusal
+        if self.takes is not None:
+            await self.takes.wait()
         loop = asyncio.get_running_loop()
         generation = Generation(request, loop, self.cancelled.append)
         generation.prompt_tokens = 7

@@ -18,6 +18,7 @@ from ui.viewmodels.library import Library
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.preset_list import PresetList
 from ui.viewmodels.presets import Preset, presets_from_json, presets_json
+from ui.viewmodels.report import markdown_report
 from ui.viewmodels.runs import Run, RunState
 from ui.viewmodels.storing import MemoryConversationStore
 
@@ -50,7 +51,32 @@ def test_a_running_answer_is_written_as_far_as_it_is() -> None:
     (read,) = conversations_from_json(conversations_json([written]))
     run = read.messages[1].run
     assert run is not None
-    assert (run.text, run.state) == ("half", RunState.INTERRUPTED)
+    assert (run.text, run.state) == ("half", RunState.UNRECORDED)
+
+
+@pytest.mark.parametrize("has_run", [True, False])
+def test_an_answer_without_a_known_end_is_not_called_interrupted(has_run: bool) -> None:
+    values = json.loads(conversations_json([conversation()]))
+    answer = values["conversations"][0]["messages"][1]
+    if has_run:
+        answer["run"]["state"] = "of a later version"
+    else:
+        del answer["run"]
+    (read,) = conversations_from_json(json.dumps(values))
+    run = read.messages[1].run
+    assert run is not None
+    assert (run.text, run.state) == ("1 2 3", RunState.UNRECORDED)
+    assert run.is_over
+    assert "nterrupted" not in conversation_markdown(read) + markdown_report(run, "Count")
+
+
+def test_an_answer_that_was_interrupted_before_the_export_is_still_called_so() -> None:
+    written = Conversation("T", [ChatMessage("user", "q")])
+    written.add(ChatMessage("assistant", run=Run(state=RunState.INTERRUPTED, text="half")))
+    (read,) = conversations_from_json(conversations_json([written]))
+    run = read.messages[1].run
+    assert run is not None
+    assert run.state is RunState.INTERRUPTED
 
 
 def test_markdown_has_what_is_shown_and_why_it_ended() -> None:
@@ -84,10 +110,6 @@ def test_markdown_has_what_is_shown_and_why_it_ended() -> None:
             r"conversations\[0\].stops: each stop sequence must be non-empty",
         ),
         (
-            lambda v: v["conversations"][0]["messages"][1]["run"].update(state="odd"),
-            r"messages\[1\].run.state: 'odd' is not a valid RunState",
-        ),
-        (
             lambda v: v["conversations"][0]["settings"].update(top_k=True),
             "settings.top_k: must be a whole number",
         ),
@@ -102,7 +124,7 @@ def test_what_is_wrong_with_a_file_is_named(change: object, message: str) -> Non
 
 
 def test_a_file_that_is_no_json_is_refused() -> None:
-    with pytest.raises(DamagedFile, match="this is no JSON"):
+    with pytest.raises(DamagedFile, match="line 1 is not valid JSON"):
         conversations_from_json("# Counting")
 
 

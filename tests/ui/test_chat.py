@@ -1,6 +1,7 @@
 import asyncio
 import time
 
+import pytest
 from PySide6.QtWidgets import QButtonGroup
 
 from engine.chat import Message
@@ -15,11 +16,12 @@ from engine.events import (
     Usage,
 )
 from engine.stopping.record import Channel, StopInfo, StopKind
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, push
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.panels.answer_view import AnswerView
 from ui.theme import Theme
 from ui.viewmodels.chat import HOLD_SHOWN_S, ChatSession
 from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
+from ui.viewmodels.failures import UNEXPECTED
 from ui.viewmodels.inspector.traces import Traces
 from ui.viewmodels.runs import RunState
 
@@ -116,7 +118,7 @@ def test_a_refused_message_says_why_and_is_left_out_of_the_next_request(
         assert refused is not None
         await eventually(lambda: not chat.is_running)
         assert refused.state is RunState.REFUSED
-        assert refused.refusal == "9 requests are already waiting; try again later"
+        assert refused.refusal == "Too many requests are waiting. Try again in a moment."
         scripted.refusal = None
         chat.send("Later")
         await eventually(lambda: bool(scripted.generations))
@@ -127,7 +129,29 @@ def test_a_refused_message_says_why_and_is_left_out_of_the_next_request(
     run(watch())
 
 
-def test_a_cancel_before_acceptance_is_carried_out_after_it(
+def test_a_cancel_before_the_engine_took_the_question_ends_the_answer_at_once(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def watch() -> None:
+        chat = session(scripted)
+        scripted.takes = asyncio.Event()  # as while a model is read from the disk
+        answer = chat.send("Go")
+        await eventually(lambda: bool(scripted.requests))
+        chat.cancel()
+        assert answer is not None
+        await eventually(lambda: not chat.is_running)
+        assert answer.finished is not None
+        assert answer.finished.stop.kind is StopKind.CANCELLED
+        scripted.takes.set()
+        assert chat.send("Again") is not None
+        await eventually(lambda: bool(scripted.generations))
+        scripted.say(END)
+        await eventually(lambda: not chat.is_running)
+
+    run(watch())
+
+
+def test_a_cancel_before_anything_was_done_ends_the_answer(
     run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
     async def watch() -> None:
@@ -135,12 +159,40 @@ def test_a_cancel_before_acceptance_is_carried_out_after_it(
         answer = chat.send("Go")
         chat.cancel()
         assert answer is not None
-        assert answer.is_cancelling
-        await eventually(lambda: bool(scripted.cancelled))
-        push(scripted.cancelled[0], [Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing())])
         await eventually(lambda: not chat.is_running)
         assert answer.finished is not None
         assert answer.finished.stop.kind is StopKind.CANCELLED
+        assert scripted.requests == []
+
+    run(watch())
+
+
+@pytest.mark.parametrize("when", ["asked", "reading", "showing"])
+def test_an_unexpected_exception_is_an_error_and_no_stop_by_the_person(
+    run: RunOnLoop, scripted: ScriptedEngine, when: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def watch() -> None:
+        chat = session(scripted)
+        if when == "asked":
+            scripted.refusal = ZeroDivisionError("division by zero")
+        answer = chat.send("Go")
+        assert answer is not None
+        if when != "asked":
+            await eventually(lambda: bool(scripted.generations))
+            scripted.say(TextDelta("so far"))
+            await eventually(lambda: answer.text == "so far")
+        if when == "reading":
+            scripted.generations[0].listen(lambda batch: batch.index(END), hides_traces=False)
+            scripted.say(TextDelta(", and no further"))
+        elif when == "showing":
+            scripted.say(TextDelta(12))  # type: ignore[arg-type]
+        await eventually(lambda: not chat.is_running)
+        assert answer.finished is not None
+        assert answer.finished.stop.kind is StopKind.ERROR
+        assert answer.finished.error == UNEXPECTED
+        assert answer.text == ("" if when == "asked" else "so far")
+        assert "unexpectedly" in caplog.text
+        assert set(scripted.cancelled) == set(scripted.generations)
 
     run(watch())
 
@@ -170,7 +222,7 @@ def test_a_refusal_of_the_request_itself_names_its_field(
         refused = chat.send("Go")
         assert refused is not None
         await eventually(lambda: not chat.is_running)
-        assert refused.refusal == "max_tokens: must be at least 1"
+        assert refused.refusal == "The longest answer must be at least 1."
 
     run(watch())
 

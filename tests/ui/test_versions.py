@@ -8,12 +8,14 @@ from PySide6.QtWidgets import QApplication
 from engine.chat import Message
 from engine.events import Finished, TextDelta, Timing, Usage
 from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopScope
 from tests.support.said import conversation
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.viewmodels.chat import ChatSession
-from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
 from ui.viewmodels.messages import ChatMessage, copied
 from ui.viewmodels.runs import Run
+from ui.viewmodels.storing import MemoryConversationStore
 
 END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
 LIMIT = Finished(StopInfo(StopKind.MAX_TOKENS, text_offset=4), Usage(7, 0, 3), Timing())
@@ -89,6 +91,80 @@ def test_a_continued_answer_goes_on_from_its_text_and_keeps_the_short_one(
         assert whole.continued_chars == 4
         assert whole.finished is not None
         assert whole.finished.stop.text_offset == 8, "counted in the whole answer"
+
+    run(steps())
+
+
+def stopped_by(value: str | int) -> Finished:
+    kind = StopKind.STOP_STRING if isinstance(value, str) else StopKind.STOP_TOKEN
+    return Finished(StopInfo(kind, value, text_offset=4), Usage(7, 0, 3), Timing())
+
+
+STOPS = [
+    StopEntry("6"),
+    StopEntry("END", scope=StopScope.ALL),
+    StopEntry("x", is_enabled=False),
+]
+
+
+@pytest.mark.parametrize("value", ["6", "END", 21])
+@pytest.mark.parametrize("verb", ["continue", "again"])
+def test_the_stop_that_ended_an_answer_does_not_count_once_and_stays_in_the_list(
+    run: RunOnLoop, scripted: ScriptedEngine, value: str | int, verb: str
+) -> None:
+    async def steps() -> None:
+        settings = ConversationSettings(stop_token_ids=(21, 22))
+        chat = ChatSession(scripted, Conversation(settings=settings, stops=STOPS))
+        await answered(scripted, chat, lambda: chat.send("Go"), "1 2 ", stopped_by(value))
+        first = chat.conversation.messages[1]
+        begin = chat.continue_answer if verb == "continue" else chat.answer_without_stop
+        longer = await answered(scripted, chat, lambda: begin(first), "3 4", END)
+        left = [one for one in ("6", "END") if one != value]
+        rules = scripted.requests[-1].stops
+        assert list(rules.strings) == left
+        assert rules.scopes == ((("END", StopScope.ALL),) if "END" in left else ())
+        assert list(rules.token_ids) == [one for one in (21, 22) if one != value]
+        assert list(longer.stops) == left
+        assert longer.text == ("1 2 3 4" if verb == "continue" else "3 4")
+        assert chat.conversation.stops == STOPS
+        assert chat.conversation.settings == settings
+
+        await answered(scripted, chat, lambda: chat.send("And now"), "5 ", stopped_by(value))
+        assert scripted.requests[-1].stops == scripted.requests[0].stops
+
+    run(steps())
+
+
+@pytest.mark.parametrize("verb", ["continue", "again"])
+def test_what_follows_an_answer_stays_in_sight_below_its_longer_version(
+    run: RunOnLoop, scripted: ScriptedEngine, verb: str
+) -> None:
+    async def steps() -> None:
+        store = MemoryConversationStore()
+        chat = ChatSession(scripted, Conversation(stops=STOPS), None, store)
+        await answered(scripted, chat, lambda: chat.send("A"), "1 ", stopped_by("6"))
+        await answered(scripted, chat, lambda: chat.send("B"), "b")
+        await answered(scripted, chat, lambda: chat.send("C"), "c")
+        first = chat.conversation.messages[1]
+        changes: list[int] = []
+        chat.path_changed.connect(changes.append)
+        begin = chat.continue_answer if verb == "continue" else chat.answer_without_stop
+        text = "1 2" if verb == "continue" else "2"
+        running = begin(first)
+        assert changes == [1]
+        assert chat.conversation.is_running
+        assert running is not None
+        assert [m.said for m in chat.conversation.messages[2:]] == ["B", "b", "C", "c"]
+        await eventually(lambda: len(scripted.generations) == 4)
+        scripted.say(TextDelta("2"), END)
+        await eventually(lambda: not chat.is_running)
+        assert shown(chat) == ["A", text, "B", "b", "C", "c"]
+        # Both versions keep what followed them, and the next question follows the new one.
+        await answered(scripted, chat, lambda: chat.send("D"), "d")
+        said = [message.content for message in scripted.requests[-1].messages]
+        assert said == ["A", text, "B", "b", "C", "c", "D"]
+        chat.show_version(first)
+        assert shown(chat) == ["A", "1 ", "B", "b", "C", "c"]
 
     run(steps())
 

@@ -21,7 +21,14 @@ from ui.viewmodels.runs import RunState
 from ui.visible import quoted
 from ui.widgets.buttons import IconBadge
 from ui.widgets.labels import label
-from ui.wording import INTERRUPTED_DETAIL, INTERRUPTED_SENTENCE, Tone, verdict
+from ui.wording import (
+    INTERRUPTED_DETAIL,
+    INTERRUPTED_SENTENCE,
+    UNRECORDED_DETAIL,
+    UNRECORDED_SENTENCE,
+    Tone,
+    verdict,
+)
 
 
 class VerdictHead(QWidget):
@@ -42,7 +49,7 @@ class VerdictHead(QWidget):
         self.keep_on.clicked.connect(self._continue)
         self.raise_limit.clicked.connect(self._raise_limit)
         self.without.clicked.connect(self._answer_without)
-        self.past.clicked.connect(self._continue_past)
+        self.past.clicked.connect(self._continue)
         self._lay_out()
         self.show_run(None)
 
@@ -66,6 +73,9 @@ class VerdictHead(QWidget):
             self._say("fault", Tone.FAULT, "This message was not sent to the model", [run.refusal])
         elif run.state is RunState.INTERRUPTED:
             self._say("fault", Tone.FAULT, INTERRUPTED_SENTENCE, [INTERRUPTED_DETAIL])
+            self.keep_on.setVisible(self._can_continue(shown))
+        elif run.state is RunState.UNRECORDED:
+            self._say("report", Tone.QUIET, UNRECORDED_SENTENCE, [UNRECORDED_DETAIL])
             self.keep_on.setVisible(self._can_continue(shown))
         elif finished is None:
             self._say("clock", Tone.BUSY, progress_words(run), [self._held_words(shown)])
@@ -93,7 +103,7 @@ class VerdictHead(QWidget):
             return
         kind = finished.stop.kind
         can_continue = self._can_continue(shown)
-        is_rule = kind is StopKind.STOP_STRING
+        is_rule = shown.run.stopped_by is not None
         self.keep_on.setVisible(can_continue and kind is StopKind.CANCELLED)
         self.raise_limit.setVisible(can_continue and kind is StopKind.MAX_TOKENS)
         self.past.setVisible(can_continue and is_rule)
@@ -117,20 +127,7 @@ class VerdictHead(QWidget):
     def _answer_without(self) -> None:
         message = self._inspector.message()
         if message is not None:
-            self._switch_rule_off()
-            self._inspector.workspace.regenerate(message)
-
-    def _continue_past(self) -> None:
-        self._switch_rule_off()
-        self._continue()
-
-    def _switch_rule_off(self) -> None:
-        shown = self._inspector.shown
-        finished = None if shown is None else shown.run.finished
-        stops = self._inspector.workspace.current.stops
-        for row, entry in enumerate(stops.entries()):
-            if finished is not None and entry.sequence == finished.stop.value:
-                stops.set_enabled(row, False)
+            self._inspector.workspace.answer_without_stop(message)
 
     # -- looks -----------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from ui.panels.style import markdown_style
 from ui.panels.tool_cards import ToolCards
 from ui.theme import Theme
 from ui.viewmodels.runs import Run, RunState
-from ui.visible import visible
+from ui.visible import quoted, visible
 from ui.widgets.buttons import IconButton
 from ui.widgets.flow_text import FlowText
 from ui.widgets.labels import label
@@ -154,6 +154,8 @@ class AnswerView(QWidget):
         self._raw.setVisible(run.is_over and bool(run.text))
         self._regenerate.setVisible(run.is_over)
         self._continue.setVisible(run.is_over and run.can_be_continued)
+        if run.is_over and run.can_be_continued:
+            self._continue.show_icon("continue", f"{continue_words(run)} (Ctrl+Shift+Return)")
         self._retry.setVisible(run.state is RunState.REFUSED or _failed(run))
         if run.is_over:
             self._text.finish()
@@ -161,6 +163,8 @@ class AnswerView(QWidget):
             self._reason.show_reason([], f"Not sent: {run.refusal}", "fault", Tone.FAULT)
         elif run.state is RunState.INTERRUPTED:
             self._reason.show_reason([], "Interrupted", "fault", Tone.FAULT)
+        elif run.state is RunState.UNRECORDED:
+            self._reason.show_reason([], "End not recorded", "report", Tone.QUIET)
         elif run.finished is not None:
             said = verdict(run.finished, run.max_tokens)
             words = figures(run.finished)
@@ -278,6 +282,17 @@ class _Progress(QWidget):
         if run.prompt_total:
             self._bar.setRange(0, run.prompt_total)
             self._bar.setValue(run.prompt_processed)
+
+
+def continue_words(run: Run) -> str:
+    """Return what continuing an answer means: past the stop that ended it, if one did."""
+    match run.stopped_by:
+        case None:
+            return "Continue this answer"
+        case str(sequence):
+            return f"Continue past {quoted(sequence, 16)}, this once"
+        case token_id:
+            return f"Continue past token {token_id}, this once"
 
 
 def progress_words(run: Run) -> str:

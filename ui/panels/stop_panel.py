@@ -50,6 +50,7 @@ class StopPanel(QDockWidget):
             lambda one: self._change_tokens(lambda ids: tuple(i for i in ids if i != one))
         )
         workspace.settings_changed.connect(self._show_model)
+        workspace.settings_changed.connect(self._offer_to_apply)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
         workspace.model.changed.connect(self._show_model)
@@ -133,9 +134,8 @@ class StopPanel(QDockWidget):
         self._workspace.change_settings(replace(settings, stop_token_ids=ids))
 
     def _offer_to_apply(self) -> None:
-        opened = self._workspace.current
-        run = opened.session.run
-        can_apply = run is not None and run.stops != opened.conversation.enabled_stops()
+        workspace = self._workspace
+        can_apply = workspace.current.has_other_stops(workspace.model.info)
         self.editor.offer_to_apply(can_apply)
 
     def _apply(self) -> None:

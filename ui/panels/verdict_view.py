@@ -29,6 +29,8 @@ from ui.widgets.labels import clear_layout_of, label
 from ui.wording import (
     INTERRUPTED_DETAIL,
     INTERRUPTED_SENTENCE,
+    UNRECORDED_DETAIL,
+    UNRECORDED_SENTENCE,
     Tone,
     channel_name,
     position,
@@ -110,6 +112,9 @@ class VerdictView(QWidget):
             self._say("fault", Tone.FAULT, "This message was not sent to the model.", run.refusal)
         elif run.state is RunState.INTERRUPTED:
             self._say("fault", Tone.FAULT, INTERRUPTED_SENTENCE, INTERRUPTED_DETAIL)
+            self._show_circumstances(run, self._new_facts())
+        elif run.state is RunState.UNRECORDED:
+            self._say("report", Tone.QUIET, UNRECORDED_SENTENCE, UNRECORDED_DETAIL)
             self._show_circumstances(run, self._new_facts())
         elif finished is None:
             self._show_progress(run)

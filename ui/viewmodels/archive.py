@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from engine.fields import DamagedFile, Fields
+from engine.fields import DamagedFile, Fields, parsed_json
 from ui.viewmodels import codec
 from ui.viewmodels.conversations import UNTITLED, Conversation
 from ui.viewmodels.messages import ChatMessage, Role, copied
@@ -31,10 +31,7 @@ def conversations_from_json(text: str) -> list[Conversation]:
     Raises:
         DamagedFile: It is no such file; the message names the field and what is expected.
     """
-    try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise DamagedFile(f"this is no JSON: {error}") from error
+    values = parsed_json(text)
     top = Fields(values)
     if not top.has("fullstop_conversations"):
         raise DamagedFile("fullstop_conversations: is missing, so this is no file of conversations")
@@ -134,9 +131,11 @@ def _message(fields: Fields, read: dict[str, ChatMessage]) -> ChatMessage:
     text = fields.take("text", str)
     run: Run | None = None
     if role == "assistant":
-        # An answer from elsewhere may have no record of its run.
-        bare = Run(text=text, state=RunState.INTERRUPTED)
-        run = codec.run_from(fields.inner("run"), text) if fields.has("run") else bare
+        # An answer from elsewhere may have no record of its run, or not of its end.
+        bare = Run(text=text, state=RunState.UNRECORDED)
+        run = bare
+        if fields.has("run"):
+            run = codec.run_from(fields.inner("run"), text, RunState.UNRECORDED)
     return ChatMessage(
         role,
         text,

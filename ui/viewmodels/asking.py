@@ -6,6 +6,7 @@ from engine.chat import Message
 from engine.models import ModelInfo
 from engine.request import GenerationRequest, Sampling
 from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
 from ui.viewmodels.conversations import Conversation, ConversationSettings, rules_of
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.runs import Run, RunState
@@ -16,6 +17,7 @@ def request_for(
     model: ModelInfo | None,
     question: ChatMessage,
     begun: str = "",
+    without: str | int | None = None,
 ) -> GenerationRequest:
     """Return the request that answers a question of a conversation.
 
@@ -24,6 +26,7 @@ def request_for(
         model: The loaded model.
         question: What is to be answered.
         begun: Text that the answer goes on from; empty for a new answer.
+        without: A stop sequence or stop token that does not count this time.
     """
     settings = conversation.settings
     messages: list[Message] = []
@@ -43,9 +46,22 @@ def request_for(
             repetition_penalty=settings.repetition_penalty,
             seed=settings.seed,
         ),
-        stops=replace(rules_of(conversation.stops), token_ids=_known(settings, model)),
+        stops=stop_rules(conversation, model, without),
         max_tokens=settings.max_tokens,
         thinking=settings.is_thinking if model is not None and model.can_think else None,
+    )
+
+
+def stop_rules(
+    conversation: Conversation, model: ModelInfo | None, without: str | int | None = None
+) -> StopRules:
+    """Return the stops of the next answer; one of them may be left out for once."""
+    rules = rules_of(conversation.stops)
+    return replace(
+        rules,
+        strings=tuple(one for one in rules.strings if one != without),
+        scopes=tuple(one for one in rules.scopes if one[0] != without),
+        token_ids=tuple(one for one in _known(conversation.settings, model) if one != without),
     )
 
 

@@ -5,6 +5,7 @@ at 30 Hz, so that a token costs an append and only a tick costs a signal and a r
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -28,12 +29,15 @@ from engine.request import GenerationRequest
 from engine.stopping.record import StopInfo, StopKind
 from ui.viewmodels.asking import request_for
 from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.failures import UNEXPECTED, failure_words
 from ui.viewmodels.holding import HeldText
 from ui.viewmodels.inspector.traces import RunTrace, Traces
-from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.messages import ChatMessage, copied_below
 from ui.viewmodels.runs import Run, RunState
 from ui.viewmodels.storing import ConversationStore, MemoryConversationStore
 from ui.viewmodels.tasks import Tasks
+
+_log = logging.getLogger(__name__)
 
 TICK_MS = 33
 # A running answer is stored this often: less than a second of it can be missing after a crash.
@@ -93,6 +97,7 @@ class ChatSession(QObject):
         self._tasks = Tasks()
         self._run: Run | None = None
         self._generation: Generation | None = None
+        self._asking: asyncio.Task[None] | None = None
         self._arrived: deque[Event] = deque()
         self._held = HeldText()
         self._ticks = QTimer(self)
@@ -136,14 +141,31 @@ class ChatSession(QObject):
             return None
         return self._begin(answer.parent)
 
-    def continue_answer(self, answer: ChatMessage) -> Run | None:
-        """Let the model go on where an answer was cut off; the short one stays as a version."""
+    def continue_answer(self, answer: ChatMessage, without: str | int | None = None) -> Run | None:
+        """Let the model go on where an answer ends; the short one stays as a version.
+
+        A stop that ended it does not count for the rest, or it would end there again.
+
+        Args:
+            answer: What is to be longer.
+            without: Another stop of the conversation that does not count this once.
+        """
         run = answer.run
         if self._run is not None or answer.parent is None or run is None:
             return None
         if not run.can_be_continued:
             return None
-        return self._begin(answer.parent, continued=run)
+        past = run.stopped_by if without is None else without
+        return self._begin(answer.parent, continued=run, without=past, replaced=answer)
+
+    def answer_without_stop(
+        self, answer: ChatMessage, without: str | int | None = None
+    ) -> Run | None:
+        """Answer a question once more without the stop that ended its answer, for this once."""
+        if self._run is not None or answer.parent is None or answer.run is None:
+            return None
+        past = answer.run.stopped_by if without is None else without
+        return self._begin(answer.parent, without=past, replaced=answer)
 
     def show_version(self, message: ChatMessage) -> None:
         """Show a version of a message, with all that follows it."""
@@ -158,12 +180,17 @@ class ChatSession(QObject):
             self.path_changed.emit(same)
 
     def cancel(self) -> None:
-        """End the running answer within one step of the model; its text is kept."""
+        """End the running answer within one step of the model; its text is kept.
+
+        One that the engine has not taken yet, because a model is being read for it, ends at once.
+        """
         if self._run is None or self._run.is_cancelling:
             return
         self._run.is_cancelling = True
         if self._generation is not None:
             self._generation.cancel()
+        elif self._asking is not None:
+            self._asking.cancel()
         self.run_changed.emit(self._run)
 
     async def finish(self) -> None:
@@ -176,35 +203,60 @@ class ChatSession(QObject):
         question: ChatMessage,
         unkept: Sequence[ChatMessage] = (),
         continued: Run | None = None,
+        without: str | int | None = None,
+        replaced: ChatMessage | None = None,
     ) -> Run:
-        """Add an answer to a question, store what is new, and start generating it."""
+        """Add an answer to a question, store what is new, and start generating it.
+
+        Args:
+            question: What is answered.
+            unkept: Messages that are not stored yet.
+            continued: The run whose text the answer goes on from.
+            without: A stop of the conversation that does not count this once.
+            replaced: The answer whose place this one takes; what follows it stays in sight.
+        """
         conversation, model = self.conversation, self._engine.model
+        begun = "" if continued is None else continued.text
+        request = request_for(conversation, model, question, begun, without)
+        if self._traces is not None:
+            request = self._traces.traced(request)
         run = Run(
-            stops=conversation.enabled_stops(),
-            max_tokens=conversation.settings.max_tokens,
+            stops=request.stops.strings,
+            rules=request.stops,
+            without=without,
+            max_tokens=request.max_tokens,
             model_id=model.id if model else "",
         )
         if continued is not None:
             run.text, run.thinking = continued.text, continued.thinking
             run.thinking_s, run.continued_chars = continued.thinking_s, len(continued.text)
-        request = request_for(conversation, model, question, run.text)
-        if self._traces is not None:
-            request = self._traces.traced(request)
         is_first = not any(m.parent is question for m in conversation.tree)
         answer = ChatMessage("assistant", run=run)
+        followers = self._followers(replaced, answer)
         conversation.tree.add(answer, question)
+        for message in followers:
+            conversation.tree.add(message, message.parent)
         self._run, self._answer_message = run, answer
         if is_first:
             self.message_appended.emit(answer)
         else:
-            self.path_changed.emit(len(conversation.messages) - 1)
+            self.path_changed.emit(conversation.messages.index(answer))
         self._store.save(conversation)
-        self._store.save_messages(conversation, [*unkept, answer])
+        self._store.save_messages(conversation, [*unkept, answer, *followers])
         self.is_running_changed.emit(True)
         self._ticks.start()
         self._keeps.start()
-        self._tasks.start(self._answer(run, request), f"answer {run.id}")
+        self._asking = self._tasks.start(self._answer(run, request), f"answer {run.id}")
+        # A task that is cancelled before its first step never reaches its own end.
+        self._asking.add_done_callback(lambda _: self._end(run))
         return run
+
+    def _followers(self, replaced: ChatMessage | None, answer: ChatMessage) -> list[ChatMessage]:
+        """Return copies of what follows an answer in sight, to follow another version of it."""
+        shown = self.conversation.messages
+        if replaced is None or replaced not in shown:
+            return []
+        return copied_below(shown[shown.index(replaced) + 1 :], answer)
 
     def _keep(self) -> None:
         """Store the running answer if it has grown."""
@@ -216,27 +268,45 @@ class ChatSession(QObject):
         try:
             # What was asked is on disk before the model is.
             await self._store.settled()
-            self._generation = await self._engine.generate(request)
-            run.prompt_total = self._generation.prompt_tokens
+            generation = await self._engine.generate(request)
+            run.prompt_total = generation.prompt_tokens
             if self._traces is not None:
-                self._trace = self._traces.begin(run.id, self._generation)
-            if run.is_cancelling:
-                self._generation.cancel()
-            async for batch in self._generation.batches():
+                self._trace = self._traces.begin(run.id, generation)
+            self._generation = generation
+            async for batch in generation.batches():
                 self._arrived.extend(batch)
         except EngineError as error:
-            run.refusal = str(error)
+            run.refusal = failure_words(error)
             run.state = RunState.REFUSED
         except asyncio.CancelledError:
             if self._generation is not None:
                 self._generation.cancel()
             raise
+        except Exception:
+            self._fail(run)
         finally:
-            self._take()
+            try:
+                self._take()
+            except Exception:
+                self._fail(run)
             self._end(run)
 
+    def _fail(self, run: Run) -> None:
+        """End an answer because of an exception that nobody expected."""
+        _log.exception("an answer failed unexpectedly")
+        if self._generation is not None:
+            self._generation.cancel()
+        if not run.is_over:
+            run.apply(Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=UNEXPECTED))
+
     def _tick(self) -> None:
-        self._take()
+        try:
+            self._take()
+        except Exception:
+            if self._run is not None:
+                self._fail(self._run)
+            if self._asking is not None:
+                self._asking.cancel()
         self._watch_hold()
 
     def _watch_hold(self) -> None:
@@ -258,6 +328,9 @@ class ChatSession(QObject):
         """Apply what has arrived since the last tick: one signal per kind of text."""
         run = self._run
         if run is None or not self._arrived:
+            return
+        if run.is_over:
+            self._arrived.clear()  # what comes after a failure is not shown
             return
         events = self._shown_events()
         self._is_unkept = True
@@ -290,13 +363,16 @@ class ChatSession(QObject):
         return merged([event for event in arrived if not isinstance(event, TokenTrace)])
 
     def _end(self, run: Run) -> None:
+        if self._run is not run:
+            return  # has been told
         if not run.is_over:
-            # The reading task itself was cut off (the loop is closing): say so and keep the text.
+            # Stopped before the engine took it, or the loop is closing: its text is kept.
             run.apply(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
         self._ticks.stop()
         self._keeps.stop()
         answer = self._answer_message
         self._generation = self._run = self._answer_message = self._trace = None
+        self._asking = None
         run.held, run.held_s, self._held = "", 0.0, HeldText()
         if answer is not None:
             answer.text = run.text

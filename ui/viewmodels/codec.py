@@ -99,8 +99,14 @@ def run_values(run: Run) -> dict[str, Any]:
     return values
 
 
-def run_from(fields: Fields, text: str) -> Run:
-    """Return a run; one that had not ended is marked as interrupted."""
+def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRUPTED) -> Run:
+    """Return a run.
+
+    Args:
+        fields: Its JSON values.
+        text: Its answer.
+        without_end: The state of a run that had not ended when it was written.
+    """
     stops = fields.maybe("stops", list) or []
     if not all(isinstance(stop, str) for stop in stops):
         raise fields.wrong("stops", "must be a list of texts")
@@ -108,7 +114,7 @@ def run_from(fields: Fields, text: str) -> Run:
         stops=tuple(stops),
         max_tokens=fields.maybe("max_tokens", int),
         model_id=fields.maybe("model", str) or "",
-        state=fields.choice("state", RunState),
+        state=_state(fields),
         text=text,
         thinking=fields.maybe("thinking", str) or "",
         thinking_s=fields.maybe("thinking_s", float),
@@ -126,8 +132,14 @@ def run_from(fields: Fields, text: str) -> Run:
     )
     run.prompt_processed = run.prompt_total
     if not run.is_over or (run.state is RunState.FINISHED and run.finished is None):
-        run.state = RunState.INTERRUPTED
+        run.state = without_end
     return run
+
+
+def _state(fields: Fields) -> RunState:
+    # A later version may know more; of how such a run ended nothing can be said then.
+    found = fields.take("state", str)
+    return RunState(found) if found in set(RunState) else RunState.UNRECORDED
 
 
 def _finished(fields: Fields) -> Finished:

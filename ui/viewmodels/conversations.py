@@ -119,8 +119,7 @@ class Conversation:
     @property
     def is_running(self) -> bool:
         """Whether an answer is on its way."""
-        shown = self.messages
-        return bool(shown) and not shown[-1].is_settled
+        return any(not message.is_settled for message in reversed(self.messages))
 
     @property
     def preview(self) -> str:

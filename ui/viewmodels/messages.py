@@ -131,6 +131,17 @@ def chained(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
         yield message
 
 
+def copied_below(messages: Iterable[ChatMessage], parent: ChatMessage) -> list[ChatMessage]:
+    """Return copies of messages that follow each other, to stand below another one."""
+    twins: list[ChatMessage] = []
+    for message in messages:
+        twin = ChatMessage(message.role, message.text, message.run, message.created_at)
+        twin.parent, twin.shown_rank = parent, 1
+        parent = twin
+        twins.append(twin)
+    return twins
+
+
 def copied(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     """Return copies with ids of their own; parents come first, runs are shared."""
     twins: dict[str, ChatMessage] = {}

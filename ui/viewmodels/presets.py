@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.fields import DamagedFile, Fields
+from engine.fields import DamagedFile, Fields, parsed_json
 from ui.viewmodels import codec
 from ui.viewmodels.conversations import ConversationSettings, StopEntry
 
@@ -45,10 +45,7 @@ def presets_from_json(text: str) -> list[Preset]:
     Raises:
         DamagedFile: It is no file of presets; the message names the field.
     """
-    try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise DamagedFile(f"this is no JSON: {error}") from error
+    values = parsed_json(text)
     top = Fields(values)
     if not top.has("fullstop_presets"):
         raise DamagedFile("fullstop_presets: is missing, so this is no file of presets")

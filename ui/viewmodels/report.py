@@ -8,6 +8,8 @@ from ui.visible import escaped
 from ui.wording import (
     INTERRUPTED_DETAIL,
     INTERRUPTED_SENTENCE,
+    UNRECORDED_DETAIL,
+    UNRECORDED_SENTENCE,
     channel_name,
     position,
     verdict,
@@ -21,6 +23,8 @@ def markdown_report(run: Run, question: str = "") -> str:
         lines += [f"The request was refused: {run.refusal}", ""]
     elif run.state is RunState.INTERRUPTED:
         lines += [f"{INTERRUPTED_SENTENCE} {INTERRUPTED_DETAIL}", ""]
+    elif run.state is RunState.UNRECORDED:
+        lines += [f"{UNRECORDED_SENTENCE} {UNRECORDED_DETAIL}", ""]
     elif run.finished is None:
         lines += ["The answer is still running.", ""]
     else:

@@ -19,12 +19,14 @@ from engine.events import (
     ToolCallDelta,
 )
 from engine.stopping.record import Channel, StopKind
+from engine.stopping.rules import StopRules
 
 
 class RunState(StrEnum):
     """The stages of a run.
 
     ``REFUSED`` ones never reached the model; ``INTERRUPTED`` ones were cut off with the program.
+    ``UNRECORDED`` ones came from elsewhere, without a record of how they ended.
     """
 
     QUEUED = "queued"
@@ -33,8 +35,10 @@ class RunState(StrEnum):
     FINISHED = "finished"
     REFUSED = "refused"
     INTERRUPTED = "interrupted"
+    UNRECORDED = "unrecorded"
 
 
+_OVER = (RunState.FINISHED, RunState.REFUSED, RunState.INTERRUPTED, RunState.UNRECORDED)
 _CONTINUED = (StopKind.MAX_TOKENS, StopKind.CANCELLED, StopKind.STOP_STRING, StopKind.STOP_TOKEN)
 
 
@@ -44,6 +48,8 @@ class Run:
 
     Attributes:
         stops: The stop sequences it ran with, in their order.
+        rules: All of its stops with their scopes; None where only the sequences are known.
+        without: The stop of its conversation that did not count this once; None for none.
         max_tokens: Its limit, None for none.
         model_id: The model that answered.
         state: Its stage.
@@ -65,6 +71,8 @@ class Run:
     """
 
     stops: tuple[str, ...] = ()
+    rules: StopRules | None = None
+    without: str | int | None = None
     max_tokens: int | None = None
     model_id: str = ""
     state: RunState = RunState.QUEUED
@@ -89,7 +97,7 @@ class Run:
     @property
     def is_over(self) -> bool:
         """Whether nothing more will come."""
-        return self.state in (RunState.FINISHED, RunState.REFUSED, RunState.INTERRUPTED)
+        return self.state in _OVER
 
     @property
     def prompt_tokens_per_s(self) -> float | None:
@@ -105,9 +113,18 @@ class Run:
         """Whether the model could go on where this answer ends."""
         if not self.text.strip() or self.tool_calls:
             return False
-        if self.state is RunState.INTERRUPTED:
+        if self.state in (RunState.INTERRUPTED, RunState.UNRECORDED):
             return True
         return self.finished is not None and self.finished.stop.kind in _CONTINUED
+
+    @property
+    def stopped_by(self) -> str | int | None:
+        """The stop sequence or stop token that ended it; None where something else did."""
+        if self.finished is None:
+            return None
+        stop = self.finished.stop
+        is_stop = stop.kind in (StopKind.STOP_STRING, StopKind.STOP_TOKEN)
+        return stop.value if is_stop else None
 
     def apply(self, event: Event) -> None:
         """Take one event of the engine into the record."""

@@ -137,8 +137,16 @@ class Workspace(QObject):
         return self._is_ready and self._follow(self.current.session.regenerate(answer))
 
     def continue_answer(self, answer: ChatMessage) -> bool:
-        """Let the model go on with an answer; returns whether that was begun."""
+        """Let the model go on with an answer, past the stop that ended it if one did.
+
+        Returns:
+            Whether that was begun.
+        """
         return self._is_ready and self._follow(self.current.session.continue_answer(answer))
+
+    def answer_without_stop(self, answer: ChatMessage) -> bool:
+        """Answer once more without the stop that ended an answer; returns whether it was begun."""
+        return self._is_ready and self._follow(self.current.session.answer_without_stop(answer))
 
     def show_version(self, message: ChatMessage, step: int) -> None:
         """Show the version before (-1) or after (1) one that is shown."""

@@ -19,6 +19,7 @@ from tests.ui.driving import RunOnLoop, eventually
 from ui.inspector.window import InspectorWindow
 from ui.main_window import MainWindow
 from ui.theme import Theme
+from ui.viewmodels.conversations import StopEntry
 
 COUNT = "Count from 1 to 10, one number per line"
 Steps = Callable[[MainWindow, InspectorWindow], Coroutine[Any, Any, None]]
@@ -164,15 +165,34 @@ def test_a_file_that_is_no_saved_run_is_said(use: Use, tmp_path: Path, content: 
     use(steps)
 
 
-def test_continuing_past_a_stop_switches_it_off_and_goes_on(use: Use) -> None:
+def test_continuing_past_a_stop_counts_once_and_leaves_the_list_as_it_is(use: Use) -> None:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         await ask(window, COUNT, "6")
         inspector.head.past.click()
         await eventually(lambda: not window.workspace.current.session.is_running)
-        assert window.workspace.current.conversation.enabled_stops() == ()
+        assert window.workspace.current.conversation.enabled_stops() == ("6",)
+        assert window.workspace.current.stops.entries() == [StopEntry("6")]
         shown = window.workspace.current.shown_run
         assert shown is not None
         assert shown.text == "1\n2\n3\n4\n5\n6\n7\n8\n9\n10"
+
+    use(steps)
+
+
+def test_answering_without_a_stop_keeps_list_and_follow_up_questions(use: Use) -> None:
+    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
+        workspace = window.workspace
+        await ask(window, COUNT, "6")
+        first = workspace.current.shown_run
+        await ask(window, "What is a stop sequence?")
+        workspace.show_run(first)
+        inspector.head.without.click()
+        await eventually(lambda: not workspace.current.session.is_running)
+        assert workspace.current.stops.entries() == [StopEntry("6")]
+        texts = [message.said for message in workspace.current.conversation.messages]
+        assert texts[1].endswith("9\n10")
+        assert texts[2] == "What is a stop sequence?"
+        assert len(texts) == 4
 
     use(steps)
 
