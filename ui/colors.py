@@ -38,6 +38,7 @@ class Colors:
     fault: str
     fault_soft: str
     code: str
+    link: str
     is_dark: bool
 
     def tone(self, tone: Tone) -> tuple[str, str]:
@@ -84,6 +85,7 @@ LIGHT = Colors(
     fault="#b42a35",
     fault_soft="#fbe7e7",
     code="#f5f3ef",
+    link="#5a4fcf",
     is_dark=False,
 )
 
@@ -117,6 +119,7 @@ DARK = Colors(
     fault="#f28b8f",
     fault_soft="#412226",
     code="#232227",
+    link="#aaa3fb",
     is_dark=True,
 )
 

@@ -61,6 +61,7 @@ QLabel[role="heading"] { font-weight: 600; color: $text; }
 QLabel[role="muted"] { color: $muted; }
 QLabel[role="faint"] { color: $faint; }
 QLabel[role="fault"] { color: $fault; }
+QLabel[role="notice"] { color: $limit; }
 QLabel[role="chip"] {
     background: $sunken; border: 1px solid $line; border-radius: 5px; padding: 1px 5px;
 }
@@ -79,7 +80,7 @@ QPushButton[kind="primary"] {
 QPushButton[kind="primary"]:hover { background: $accent_hover; border-color: $accent_hover; }
 QPushButton[kind="primary"]:focus { border: 1px solid $text; }
 QPushButton[kind="link"] {
-    background: transparent; border: 1px solid transparent; color: $accent; padding: 3px 5px;
+    background: transparent; border: 1px solid transparent; color: $link; padding: 3px 5px;
     text-align: left;
 }
 QPushButton[kind="link"][is_flush="true"] { padding: 3px 0; }
@@ -125,13 +126,15 @@ QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
 QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus {
     border: 1px solid $accent;
 }
+QLineEdit { icon-size: 16px; }
 QLineEdit[invalid="true"] { border: 1px solid $fault; }
 QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button,
 QDoubleSpinBox::down-button { width: 0; border: none; }
+QInputDialog QAbstractSpinBox QLineEdit { padding: 0 8px; }
 QAbstractSpinBox QLineEdit { background: transparent; border: none; padding: 0; }
 
 QCheckBox, QRadioButton { spacing: 8px; background: transparent; }
-QCheckBox:focus, QRadioButton:focus { color: $accent; }
+QCheckBox:focus, QRadioButton:focus { color: $link; }
 QCheckBox:disabled, QRadioButton:disabled { color: $faint; }
 QCheckBox::indicator, QRadioButton::indicator {
     width: 15px; height: 15px; background: $raised; border: 1px solid $control;
@@ -147,13 +150,17 @@ QCheckBox::indicator:disabled, QRadioButton::indicator:disabled {
     background: $sunken; border: 1px solid $strong_line;
 }
 QCheckBox::indicator:focus, QRadioButton::indicator:focus { border: 1px solid $text; }
-QComboBox { padding-right: 24px; }
-QComboBox::drop-down { border: none; background: transparent; width: 0; }
-QComboBox::down-arrow { image: none; width: 0; height: 0; }
+QComboBox { combobox-popup: 0; }
+QComboBox[kind="choice"] { padding-right: 24px; }
+QComboBox[kind="choice"]::drop-down { border: none; background: transparent; width: 0; }
+QComboBox[kind="choice"]::down-arrow { image: none; width: 0; height: 0; }
+QComboBoxPrivateContainer { background: $raised; border: none; padding: 0; margin: 0; }
 QComboBox QAbstractItemView {
-    background: $raised; border: 1px solid $strong_line; padding: 4px;
+    background: $raised; border: 1px solid $strong_line; border-radius: 0; padding: 4px;
     selection-background-color: $accent; selection-color: $on_accent;
 }
+QComboBox QAbstractItemView::item { border-radius: 5px; padding: 4px 8px; }
+QComboBox QAbstractItemView::item:selected { background: $accent; color: $on_accent; }
 
 QTextEdit[kind="page"] {
     background: $raised; border: 1px solid $line; border-radius: 8px; padding: 2px;
@@ -163,7 +170,7 @@ QTextEdit[kind="page"]:focus { border: 1px solid $accent; }
 QTableView[kind="rows"] {
     background: $raised; border: 1px solid $line; border-radius: 8px;
     gridline-color: transparent; selection-background-color: $accent_soft;
-    selection-color: $text;
+    selection-color: $text; padding: 3px;
 }
 QTableView[kind="rows"]:focus { border: 1px solid $accent; }
 QTableView[kind="rows"]::item { border: none; padding: 0 6px; }
@@ -187,7 +194,7 @@ QTabBar::tab {
 }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
-QTabBar::tab:focus { color: $accent; }
+QTabBar::tab:focus { color: $link; }
 QSplitter::handle { background: transparent; }
 
 QDockWidget { color: $text; }
@@ -206,11 +213,14 @@ QDockWidget > QWidget { background: $sidebar; }
     font-weight: 600; text-decoration: underline; padding: 2px 6px; }
 #undo_bar QPushButton:focus { border: 1px solid $canvas; }
 
+#file_chip { background: $sunken; border: 1px solid $line; border-radius: 8px; }
+
 #composer { background: $raised; border: 1px solid $strong_line; border-radius: 16px; }
 #composer[focused="true"] { border: 1px solid $accent; }
 #composer QPlainTextEdit { background: transparent; border: none; padding: 0; }
 
 #question_bar { background: $limit_soft; border: 1px solid $line; border-radius: 8px; }
+#hint_bar { background: $accent_soft; border: none; border-radius: 8px; }
 #problem_bar { background: $fault_soft; border-bottom: 1px solid $line; }
 
 #conversation_list { background: transparent; border: none; }
@@ -220,7 +230,7 @@ QDockWidget > QWidget { background: $sidebar; }
 #stop_table {
     background: $raised; border: 1px solid $line; border-radius: 8px;
     gridline-color: transparent; selection-background-color: $accent_soft;
-    selection-color: $text; alternate-background-color: $raised;
+    selection-color: $text; alternate-background-color: $raised; padding: 3px;
 }
 #stop_table:focus { border: 1px solid $accent; }
 #stop_table::item { border: none; padding: 0 4px; }
@@ -239,4 +249,6 @@ QDockWidget > QWidget { background: $sidebar; }
 QProgressBar { background: $line; border: none; border-radius: 2px; max-height: 4px; }
 QProgressBar::chunk { background: $accent; border-radius: 2px; }
 QDialog, QMessageBox { background: $canvas; }
+QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
+QPushButton::menu-indicator { image: none; width: 0; }
 """

@@ -195,7 +195,7 @@ def _qt_palette(colors: Colors) -> QPalette:
         role.ButtonText: colors.text,
         role.Highlight: colors.accent,
         role.HighlightedText: colors.on_accent,
-        role.Link: colors.accent,
+        role.Link: colors.link,
         role.ToolTipBase: colors.raised,
         role.ToolTipText: colors.text,
         role.Mid: colors.line,

@@ -54,7 +54,7 @@ def test_what_is_no_text_or_too_large_is_refused_in_words(
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "gone.txt"):
-        with pytest.raises(AttachmentRefused, match="is no file that can be read"):
+        with pytest.raises(AttachmentRefused, match="is not a file that can be read"):
             read_attachment(path)
 
 

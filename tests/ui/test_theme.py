@@ -4,6 +4,7 @@ import pytest
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QApplication
 
+from tests.support.contrast import SHAPE, TEXT, contrast
 from ui import icons
 from ui.colors import DARK, LIGHT, Colors
 from ui.stylesheet import stylesheet
@@ -11,41 +12,56 @@ from ui.theme import Theme
 from ui.wording import Tone
 
 
-def contrast(one: str, other: str) -> float:
-    """The ratio of WCAG 2: 1 to 21."""
-
-    def luminance(name: str) -> float:
-        color = QColor(name)
-        parts = (color.redF(), color.greenF(), color.blueF())
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("ink", ["text", "muted"])
 @pytest.mark.parametrize("ground", ["canvas", "sidebar", "raised", "sunken", "bubble", "code"])
 def test_text_is_readable_on_every_ground(colors: Colors, ink: str, ground: str) -> None:
-    assert contrast(getattr(colors, ink), getattr(colors, ground)) >= 4.5
+    assert contrast(getattr(colors, ink), getattr(colors, ground)) >= TEXT
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("tone", Tone)
 def test_every_reason_is_readable_in_its_colour(colors: Colors, tone: Tone) -> None:
-    assert contrast(*colors.tone(tone)) >= 4.5
+    assert contrast(*colors.tone(tone)) >= TEXT
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("ground", ["canvas", "sidebar", "raised"])
 def test_hints_are_readable(colors: Colors, ground: str) -> None:
-    assert contrast(colors.faint, getattr(colors, ground)) >= 4.5
+    assert contrast(colors.faint, getattr(colors, ground)) >= TEXT
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("ground", ["canvas", "sidebar", "raised", "sunken", "accent_soft"])
+def test_links_and_marked_words_are_readable(colors: Colors, ground: str) -> None:
+    assert contrast(colors.link, getattr(colors, ground)) >= TEXT
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_links_are_drawn_in_the_ink_that_was_measured(colors: Colors) -> None:
+    sheet = stylesheet(colors)
+    link = sheet[sheet.index('QPushButton[kind="link"] {') :]
+    assert f"color: {colors.link};" in link[: link.index("}")]
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("ground", ["canvas", "sidebar", "raised"])
+def test_switches_boxes_and_signs_can_be_told_from_their_ground(
+    colors: Colors, ground: str
+) -> None:
+    for ink in ("control", "accent", "limit", "faint", "muted"):
+        assert contrast(getattr(colors, ink), getattr(colors, ground)) >= SHAPE, ink
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_the_knob_of_a_switch_can_be_told_from_its_track(colors: Colors) -> None:
+    for track in (colors.control, colors.accent):
+        assert contrast("#ffffff", track) >= SHAPE
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 def test_the_words_of_a_main_button_are_readable(colors: Colors) -> None:
-    assert contrast(colors.on_accent, colors.accent) >= 4.5
+    assert contrast(colors.on_accent, colors.accent) >= TEXT
 
 
 def test_both_palettes_name_every_colour() -> None:

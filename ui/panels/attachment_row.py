@@ -4,20 +4,22 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
+from ui.panels.model_words import size
 from ui.theme import Theme
 from ui.viewmodels.attachments import (
     Attachment,
     AttachmentRefused,
     read_attachment,
 )
-from ui.widgets.buttons import ChipButton
+from ui.widgets.file_chip import FileChip
+from ui.widgets.flow_layout import FlowLayout
 from ui.widgets.labels import clear_layout_of, label
 
 
 class AttachmentRow(QWidget):
-    """One chip for each file; a click on it takes the file away.
+    """One chip for each file, with its size and a button that removes it.
 
     Signals:
         changed: Other files are attached now.
@@ -30,9 +32,7 @@ class AttachmentRow(QWidget):
         self._theme = theme
         self.files: tuple[Attachment, ...] = ()
         self._chips = QWidget()
-        row = QHBoxLayout(self._chips)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
+        self._flow = FlowLayout(self._chips)
         self.refusal = label("", "fault", 0.93, is_wrapped=True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -77,15 +77,11 @@ class AttachmentRow(QWidget):
 
     def _show(self, refusal: str = "") -> None:
         clear_layout_of(self._chips)
-        layout = self._chips.layout()
-        assert isinstance(layout, QHBoxLayout)
         for file in self.files:
-            chip = ChipButton(self._theme, "close", file.name)
-            chip.say(file.name, f"Do not attach {file.name}")
-            chip.setToolTip(f"{file.name}, {len(file.text):,} characters. Click to take it away.")
-            chip.clicked.connect(lambda _=False, one=file: self._remove(one))
-            layout.addWidget(chip)
-        layout.addStretch(1)
+            words = size(len(file.text.encode()))
+            chip = FileChip(self._theme, file.name, words, "close", f"Remove {file.name}")
+            chip.pressed.connect(lambda one=file: self._remove(one))
+            self._flow.addWidget(chip)
         self._chips.setVisible(bool(self.files))
         self.refusal.setText(refusal)
         self.refusal.setVisible(bool(refusal))

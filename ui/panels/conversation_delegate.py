@@ -84,7 +84,7 @@ class ConversationDelegate(QStyledItemDelegate):
         room = inner.width() - when_width - 10
         if index.data(ConversationList.is_pinned_role):
             size = self._theme.px(_PIN_PX)
-            pin = icons.pixmap("pin", colors.accent, size)
+            pin = icons.pixmap("pin", colors.match, size)
             painter.drawPixmap(top.left(), top.center().y() - size // 2, pin)
             room -= size + 4
             top = top.adjusted(size + 4, 0, 0, 0)

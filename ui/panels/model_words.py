@@ -6,6 +6,7 @@ from engine.loading import LoadProgress
 from engine.shelves.downloads import DownloadProgress
 from engine.shelves.found import FoundModel, Origin
 from engine.shelves.memory import Fit, Memory, MemoryNeed
+from engine.verdict import counted
 
 _ORIGINS = {
     Origin.BUNDLED: "Comes with Fullstop",
@@ -34,7 +35,7 @@ def size(count: float) -> str:
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
             return f"{count / factor:,.1f} {unit}"
-    return f"{count:.0f} bytes"
+    return counted(round(count), "byte")
 
 
 def duration(seconds: float) -> str:

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QWidget
 
+from ui import icons
+from ui.theme import Theme
 from ui.viewmodels.preset_list import PresetList
 
+_ARROW = 12
 _FILTER = "Presets (*.json)"
 
 
@@ -21,8 +24,11 @@ class PresetButton(QPushButton):
     chosen = Signal(object)
     save_wanted = Signal(str)
 
-    def __init__(self, presets: PresetList, dialogs_on: QWidget) -> None:
-        super().__init__("Presets")
+    def __init__(self, theme: Theme, presets: PresetList, dialogs_on: QWidget) -> None:
+        super().__init__("Presets\u2009")
+        self._theme = theme
+        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow after the word
+        theme.follow(self, self._tint)
         self._presets = presets
         self._dialogs_on = dialogs_on
         self.setAccessibleName("Presets: use, save, delete, import or export")
@@ -30,6 +36,11 @@ class PresetButton(QPushButton):
         self.menu_of_presets = QMenu(self)
         self.menu_of_presets.aboutToShow.connect(self._fill)
         self.setMenu(self.menu_of_presets)
+
+    def _tint(self) -> None:
+        size = self._theme.px(_ARROW)
+        self.setIconSize(QSize(size, size))
+        self.setIcon(icons.icon("chevron-down", self._theme.colors.muted, size))
 
     def _fill(self) -> None:
         menu, presets = self.menu_of_presets, self._presets

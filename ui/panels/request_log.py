@@ -26,6 +26,7 @@ from ui.viewmodels.requests import RequestEntry, RequestLog
 from ui.viewmodels.tasks import Tasks
 from ui.widgets.buttons import ChipButton, IconButton
 from ui.widgets.choice import Choice
+from ui.widgets.clear_button import add_clear_button
 from ui.widgets.labels import label, rescale
 
 Index = QModelIndex | QPersistentModelIndex
@@ -67,7 +68,7 @@ class RequestLogPanel(QWidget):
         self.search = QLineEdit()
         self.search.setPlaceholderText("Filter by client, path, model, status or stop")
         self.search.setAccessibleName("Filter requests")
-        self.search.setClearButtonEnabled(True)
+        add_clear_button(theme, self.search, "Clear the filter")
         self.dialects = Choice(theme, "Routes to show", [("", _ALL)])
         self.dialects.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
         self.errors_only = ChipButton(theme, "fault", "Errors only", is_toggle=True)

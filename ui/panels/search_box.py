@@ -18,6 +18,7 @@ from ui.panels.conversation_delegate import when_words
 from ui.theme import Theme
 from ui.viewmodels.finding import MOST_HITS, Hit
 from ui.viewmodels.search import Search
+from ui.widgets.clear_button import add_clear_button
 from ui.widgets.labels import label
 
 _ROLES = {"user": "You", "assistant": "Answer", "title": "Title"}
@@ -39,13 +40,12 @@ class SearchField(QLineEdit):
         self.setPlaceholderText("Search everything said")
         self.setAccessibleName("Search everything said")
         self.setToolTip("Search everything said (Ctrl+F)")
-        self.setClearButtonEnabled(True)
         self._glass = self.addAction(
             icons.icon("search", theme.colors.faint, 16), QLineEdit.ActionPosition.LeadingPosition
         )
-        clear, glass = self.findChildren(QToolButton)
-        glass.setAccessibleName("Search")
-        clear.setAccessibleName("Clear the search")
+        for glass in self.findChildren(QToolButton):
+            glass.setAccessibleName("Search")
+        add_clear_button(theme, self, "Clear the search")
         self.textChanged.connect(search.look_for)
         theme.changed.connect(self._tint)
 
@@ -186,7 +186,7 @@ class _HitDelegate(QStyledItemDelegate):
         for marked, start, end in [*ends, ("", len(hit.snippet), len(hit.snippet))]:
             for words, font, ink in (
                 (hit.snippet[place:start], plain, colors.text),
-                (marked, bold, colors.accent),
+                (marked, bold, colors.link),
             ):
                 metrics = QFontMetrics(font)
                 room = area.right() - left

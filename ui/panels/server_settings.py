@@ -48,7 +48,7 @@ class ServerSettings(QWidget):
         self.key_field.setFont(fixed_font(self.key_field.font(), 0.9))
         self._copy_key = CopyButton(theme, "Copy the key", lambda: desk.key.fresh_key)
         self._once = label(
-            "Copy it now: it will not be shown again.", "fault", 0.92, is_wrapped=True
+            "Copy it now: it will not be shown again.", "notice", 0.92, is_wrapped=True
         )
         self.renew = QPushButton("Create a key")
         self.renew.setAccessibleName("Create an API key")

@@ -1,5 +1,6 @@
 """What belongs to a conversation beside its messages, in a small card. Main thread."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
@@ -41,7 +42,7 @@ class SettingsPopover(QFrame):
         self.setObjectName("popover")
         self._theme = theme
         self._settings = ConversationSettings()
-        self.presets = PresetButton(presets, parent)
+        self.presets = PresetButton(theme, presets, parent)
         self.system_prompt = QPlainTextEdit()
         self.system_prompt.setAccessibleName("System prompt")
         self.system_prompt.setPlaceholderText("Instructions that precede the conversation")
@@ -59,9 +60,9 @@ class SettingsPopover(QFrame):
         self.top_k = _whole("Top k: number of tokens that are drawn from, 0 for all", 100_000)
         self.seed = _whole("Seed: makes answers repeatable", _MOST_SEED)
         self.seed.setSpecialValueText("Another each time")
-        self._more = QPushButton("More sampling")
+        self._more = QPushButton("More sampling settings")
         self._more.setProperty("kind", "fold")
-        self._more.setAccessibleName("Show more settings of sampling")
+        self._more.setAccessibleName("More sampling settings")
         self._more.setCheckable(True)
         self._rare = QWidget()
         self._rare.hide()
@@ -134,6 +135,7 @@ class SettingsPopover(QFrame):
             rare.addWidget(label(words), row, 0)
             rare.addWidget(field, row, 1)
         rare.setContentsMargins(0, 0, 0, 0)
+        self._grids = (form, rare)
         self._rare.setLayout(rare)
         head = QHBoxLayout()
         head.addWidget(label("This conversation", "title"), 1)
@@ -151,15 +153,20 @@ class SettingsPopover(QFrame):
         layout.addWidget(label(hint, "faint", 0.9, is_wrapped=True))
 
     def _fit(self) -> None:
+        # One left edge for all fields, also for those that are folded away.
+        names = [name for grid in self._grids for name in _first_column(grid)]
+        widest = max(name.sizeHint().width() for name in names)
+        for grid in self._grids:
+            grid.setColumnMinimumWidth(0, widest)
         self.system_prompt.setFixedHeight(self._theme.px(96))
         self.setFixedWidth(self._theme.px(340))
 
     def _show_rare(self, is_shown: bool) -> None:
         bottom = self.geometry().bottom()
         self._rare.setVisible(is_shown)
-        says = "Show fewer" if is_shown else "Show more"
-        self._more.setAccessibleName(f"{says} settings of sampling")
-        self._more.setText("Less sampling" if is_shown else "More sampling")
+        says = "Fewer" if is_shown else "More"
+        self._more.setAccessibleName(f"{says} sampling settings")
+        self._more.setText(f"{says} sampling settings")
         self.adjustSize()
         self.move(self.x(), bottom - self.height() + 1)
 
@@ -211,6 +218,14 @@ def _grid() -> QGridLayout:
     grid.setVerticalSpacing(9)
     grid.setColumnStretch(1, 1)
     return grid
+
+
+def _first_column(grid: QGridLayout) -> Iterator[QWidget]:
+    for row in range(grid.rowCount()):
+        item = grid.itemAtPosition(row, 0)
+        widget = None if item is None else item.widget()
+        if widget is not None:
+            yield widget
 
 
 def settings_words(settings: ConversationSettings) -> str:

@@ -119,6 +119,7 @@ class Sidebar(QFrame):
         conversations.rowsRemoved.connect(lambda: self._show_current(self._workspace.current))
         conversations.dataChanged.connect(self._refresh_hint)
         conversations.deleted.connect(self.undo_bar.offer)
+        conversations.restored.connect(self.undo_bar.hide)
         self.undo_bar.undo_wanted.connect(conversations.undo_delete)
 
     def _show_current(self, opened: OpenConversation) -> None:

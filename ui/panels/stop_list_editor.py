@@ -74,7 +74,7 @@ class StopListEditor(QWidget):
         self.fix.setAccessibleName("Mend the selected sequence")
         self.fix.hide()
         self.apply_bar = QFrame()
-        self.apply_bar.setObjectName("problem_bar")
+        self.apply_bar.setObjectName("hint_bar")
         self.apply_bar.hide()
         self.apply_now = QPushButton("Apply now")
         self.apply_now.setAccessibleName("Let the running answer go on with this stop list")

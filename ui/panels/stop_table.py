@@ -32,6 +32,7 @@ from ui.viewmodels.stop_list import StopListModel
 _ROW_PX = 34
 _MOST_ROWS_SHOWN = 7
 _PAD_PX = 5
+_FRAME_PAD_PX = 3  # between frame and rows, as in the style sheet: rows end inside round corners
 _SMALL = 0.88  # the size of counts, relative to the sequences
 _WIDTHS_PX = {
     Column.ENABLED: 36,
@@ -115,7 +116,8 @@ class StopTable(QTableView):
         """Return a height for all rows, up to seven."""
         model = self.model()
         rows = model.rowCount() if model is not None else 0
-        return QSize(240, min(max(rows, 1), _MOST_ROWS_SHOWN) * self._row_px + 4)
+        frame = 2 * (self._theme.gap(_FRAME_PAD_PX) + 1)
+        return QSize(240, min(max(rows, 1), _MOST_ROWS_SHOWN) * self._row_px + frame)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Remove, switch and move rows by keyboard."""
@@ -274,7 +276,7 @@ class _StopDelegate(QStyledItemDelegate):
     def _paint_scope(self, painter: QPainter, area: QRectF, scope: StopScope, is_on: bool) -> None:
         colors = self._theme.colors
         # The usual is quiet; what differs from it is to be seen.
-        ink = colors.accent if is_on and scope != StopScope.TEXT else colors.faint
+        ink = colors.match if is_on and scope != StopScope.TEXT else colors.faint
         name = {
             StopScope.TEXT: "chat",
             StopScope.TEXT_AND_THINKING: "thinking",

@@ -19,6 +19,7 @@ class Choice(QComboBox):
     def __init__(self, theme: Theme, says: str, choices: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()
         self._theme = theme
+        self.setProperty("kind", "choice")
         self.setAccessibleName(says)
         for value, words in choices:
             self.addItem(words, value)

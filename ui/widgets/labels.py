@@ -1,8 +1,14 @@
 """Labels in the type scale of the window. Main thread."""
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QFont, QPainter, QPaintEvent
-from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
+import re
+from html import escape
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QFont, QHelpEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QLabel, QSizePolicy, QToolTip, QWidget
+
+_BREAK = "\u200b"
+_LONG_WORD = re.compile(r"\S{25,}")
 
 
 def label(
@@ -21,17 +27,40 @@ def label(
         is_wrapped: Whether it takes several lines.
         weight: Another weight than the role's.
     """
-    made = QLabel(text)
+    made = WrappedLabel(text) if is_wrapped else QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)
     if role:
         made.setProperty("role", role)
-    made.setWordWrap(is_wrapped)
-    if is_wrapped:
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        made.setSizePolicy(policy)
     rescale(made, scale, weight)
     return made
+
+
+class WrappedLabel(QLabel):
+    """Text of several lines whose long words break too, so that it never asks for more width."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__()
+        self._whole = ""
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(True)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self.setText(text)
+
+    def text(self) -> str:
+        """Return the text as it was given."""
+        return self._whole
+
+    def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
+        """Show another text."""
+        self._whole = text
+        super().setText(breakable(text))
+
+
+def breakable(text: str) -> str:
+    """Return a text whose long words can break anywhere, by spaces of no width."""
+    return _LONG_WORD.sub(lambda found: _BREAK.join(found[0]), text)
 
 
 def rescale(widget: QWidget, scale: float, weight: QFont.Weight | None = None) -> None:
@@ -53,11 +82,26 @@ def clear_layout_of(widget: QWidget) -> None:
             inner.deleteLater()
 
 
-class ElidedLabel(QLabel):
-    """A line of text that is cut with an ellipsis where room is short."""
+_LONGEST_TOOL_TIP = 1_000
 
-    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+
+def plain_tool_tip(text: str) -> str:
+    """Return a tool tip that shows a text as it is: no markup, its lines broken, not endless."""
+    shown = text if len(text) <= _LONGEST_TOOL_TIP else f"{text[:_LONGEST_TOOL_TIP]}…"
+    return f"<p style='white-space: pre-wrap'>{escape(breakable(shown))}</p>"
+
+
+class ElidedLabel(QLabel):
+    """A line of text that is cut with an ellipsis where room is short; the tool tip has it all."""
+
+    def __init__(
+        self,
+        text: str = "",
+        parent: QWidget | None = None,
+        mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
         super().__init__(text, parent)
+        self._mode = mode
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
@@ -65,11 +109,20 @@ class ElidedLabel(QLabel):
         """Allow any width."""
         return QSize(24, super().minimumSizeHint().height())
 
+    def event(self, event: QEvent) -> bool:
+        """Show the whole text where it is cut."""
+        if event.type() == QEvent.Type.ToolTip and not self.toolTip():
+            is_cut = self.fontMetrics().horizontalAdvance(self.text()) > self.contentsRect().width()
+            if is_cut and isinstance(event, QHelpEvent):
+                QToolTip.showText(event.globalPos(), plain_tool_tip(self.text()), self)
+                return True
+        return super().event(event)
+
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw as much as fits."""
         painter = QPainter(self)
         painter.setPen(self.palette().color(self.foregroundRole()))
         area = self.contentsRect()
-        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, area.width())
+        text = self.fontMetrics().elidedText(self.text(), self._mode, area.width())
         painter.drawText(area, int(self.alignment()) | Qt.AlignmentFlag.AlignVCenter, text)
         painter.end()
