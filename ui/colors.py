@@ -7,7 +7,11 @@ from ui.wording import Tone
 
 @dataclass(frozen=True, slots=True)
 class Colors:
-    """Every colour of the window, as ``#rrggbb``. ``soft`` ones are backgrounds of their tone."""
+    """Every colour of the window, as ``#rrggbb``. ``soft`` ones are backgrounds of their tone.
+
+    ``accent`` fills and frames; words that can be clicked have the colour ``link``. ``token`` draws
+    the bars that tell the tokens of a tape apart.
+    """
 
     canvas: str
     sidebar: str
@@ -39,6 +43,7 @@ class Colors:
     fault_soft: str
     code: str
     link: str
+    token: str
     is_dark: bool
 
     def tone(self, tone: Tone) -> tuple[str, str]:
@@ -86,6 +91,7 @@ LIGHT = Colors(
     fault_soft="#fbe7e7",
     code="#f5f3ef",
     link="#5a4fcf",
+    token="#857d70",
     is_dark=False,
 )
 
@@ -120,6 +126,7 @@ DARK = Colors(
     fault_soft="#412226",
     code="#232227",
     link="#aaa3fb",
+    token="#87838f",
     is_dark=True,
 )
 
@@ -135,6 +142,7 @@ def strengthened(colors: Colors) -> Colors:
         muted=ink,
         faint=ink,
         quiet=ink,
+        token=ink,
         line="#8c8c94" if colors.is_dark else "#75716a",
         control=ink,
         strong_line="#b9b9c2" if colors.is_dark else "#4a4741",

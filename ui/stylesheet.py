@@ -192,6 +192,8 @@ QTabBar::tab {
     background: transparent; color: $muted; border: none; border-bottom: 2px solid transparent;
     padding: 6px 10px; margin-right: 4px;
 }
+QTabWidget[kind="flush"]::tab-bar { left: 0; }
+QTabBar[kind="flush"]::tab { padding: 6px 0; margin-right: 22px; }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
 QTabBar::tab:focus { color: $link; }

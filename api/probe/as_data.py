@@ -5,11 +5,11 @@ from typing import Any
 
 from api.probe.values import Report
 
-FORMAT = 1
+FORMAT = 2
 
 
 def as_data(report: Report) -> dict[str, Any]:
     """Return the report as an object that ``json`` can write."""
     data = dataclasses.asdict(report)
     data["results"] = list(data["results"])
-    return {"format": FORMAT, "has_held": report.has_held, **data}
+    return {"format": FORMAT, "has_passed": report.has_passed, **data}

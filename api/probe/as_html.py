@@ -16,16 +16,16 @@ h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margi
 table { border-collapse: collapse; width: 100%; }
 th, td { border-bottom: 1px solid #8884; padding: .35rem .6rem; text-align: left;
   vertical-align: top; }
-.failed { color: #c62828; font-weight: 600; } .held { color: #2e7d32; }
+.failed { color: #c62828; font-weight: 600; } .passed { color: #2e7d32; }
 .unjudged { color: #9a6700; } .skipped { opacity: .6; }
-@media (prefers-color-scheme: dark) { .failed { color: #ff8a80; } .held { color: #81c784; }
+@media (prefers-color-scheme: dark) { .failed { color: #ff8a80; } .passed { color: #81c784; }
   .unjudged { color: #ffcc66; } }
 pre { background: #8881; border-radius: 6px; overflow-x: auto; padding: .6rem .8rem;
   white-space: pre-wrap; overflow-wrap: anywhere; }
 dt { font-weight: 600; } dd { margin: 0 0 .4rem; }
 """
 _WORDS = {
-    Outcome.HELD: "✓ held",
+    Outcome.PASSED: "✓ passed",
     Outcome.FAILED: "✗ failed",
     Outcome.UNJUDGED: "? unclear",
     Outcome.SKIPPED: "– skipped",
@@ -43,7 +43,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>Stops at {escape(report.url)}</title><style>{_STYLE}</style></head><body>"
     yield f"<h1>Stops at {escape(report.url)}</h1>"
-    mark = "held" if report.has_held else "failed"
+    mark = "passed" if report.has_passed else "failed"
     yield f'<p class="{mark}">{escape(summary(report))}</p>'
     facts = {
         "Dialect": report.dialect,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from api.probe.values import CheckResult, Fault, Outcome, Report
 
 _SIGNS = {
-    Outcome.HELD: "ok",
+    Outcome.PASSED: "ok",
     Outcome.FAILED: "FAILED",
     Outcome.UNJUDGED: "unclear",
     Outcome.SKIPPED: "skipped",
@@ -24,10 +24,10 @@ def as_text(report: Report) -> str:
 
 def summary(report: Report) -> str:
     """Return in one sentence what was found."""
-    judged = [one for one in report.results if one.outcome in (Outcome.HELD, Outcome.FAILED)]
+    judged = [one for one in report.results if one.outcome in (Outcome.PASSED, Outcome.FAILED)]
     failed = len(report.failed)
     if not failed:
-        return f"All {len(judged)} checks held."
+        return f"All {len(judged)} checks passed."
     return f"{failed} of {len(judged)} checks failed."
 
 

@@ -70,7 +70,7 @@ class Seen:
 
     def result(self, code: str, title: str) -> CheckResult:
         """Return the row of the report."""
-        outcome = self.outcome or (Outcome.FAILED if self.faults else Outcome.HELD)
+        outcome = self.outcome or (Outcome.FAILED if self.faults else Outcome.PASSED)
         sentence = self.sentence
         if self.faults:
             sentences = dict.fromkeys(fault.sentence for fault in self.faults)

@@ -116,7 +116,7 @@ class Client:
         except TimeoutError:
             problem = f"no whole answer within {timeout_s or self._timeout_s:g} s"
         except (aiohttp.ClientError, OSError) as error:
-            problem = f"the connection broke: {error or type(error).__name__}"
+            problem = _problem_of(error)
         text = received.decode("utf-8", "replace")
         exchange = Exchange(
             body=body,
@@ -169,3 +169,22 @@ class Client:
     def _post(self, body: Any) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self._session.post(self.url, data=raw, headers=self._headers)
+
+
+def _problem_of(error: Exception) -> str:
+    """Return in words what became of a connection; a library's own text helps nobody."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "there is no computer of that name"
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
+            return "no secure connection could be made; is it http rather than https?"
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return "nothing listens there"
+        case aiohttp.ClientConnectorError():
+            return "it cannot be reached"
+        case aiohttp.ServerDisconnectedError() | ConnectionError():
+            return "the server closed the connection before its answer was whole"
+        case aiohttp.ClientPayloadError():
+            return "the answer broke off"
+        case _:
+            return "the answer is not HTTP that can be read"

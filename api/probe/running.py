@@ -37,7 +37,7 @@ _SAME = "The same question twice, and streamed"
 
 
 async def probe(options: ProbeOptions, on_progress: OnProgress | None = None) -> Report:
-    """Probe a server and report what held and what did not.
+    """Probe a server and report what passed and what failed.
 
     Args:
         options: What to probe.

@@ -62,7 +62,7 @@ async def judged(setting: Setting, case: StopCase, *, is_streamed: bool) -> tupl
         again = await client.ask(ask)
         verdicts = _verdicts(setting, case, again)
         if not verdicts:
-            return [], "it failed once and held the second time."
+            return [], "it failed once and passed the second time."
         return _faults(setting, again, verdicts), ""
     for _ in range(_REPEATS):
         certain = invariants(case, run)

@@ -14,7 +14,7 @@ class ProbeFailed(Exception):
 class Outcome(StrEnum):
     """What became of one check."""
 
-    HELD = "held"
+    PASSED = "passed"
     FAILED = "failed"
     UNJUDGED = "unjudged"
     SKIPPED = "skipped"
@@ -112,7 +112,7 @@ class Report:
     other_dialects: tuple[WireDialect, ...] = ()
 
     @property
-    def has_held(self) -> bool:
+    def has_passed(self) -> bool:
         """Whether no check failed."""
         return not self.failed
 

@@ -37,7 +37,7 @@ class ProbeCommand:
 
 
 def run(command: ProbeCommand) -> int:
-    """Probe, print the report, and return the exit code: whether everything held.
+    """Probe, print the report, and return the exit code: whether everything passed.
 
     Raises:
         CommandError: Nothing answers there, or the page cannot be written.
@@ -59,7 +59,7 @@ def run(command: ProbeCommand) -> int:
         # Whoever read the output has left; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.READER_GONE
-    return exits.OK if report.has_held else exits.FAILURE
+    return exits.OK if report.has_passed else exits.FAILURE
 
 
 def _print(report: Report, command: ProbeCommand) -> None:

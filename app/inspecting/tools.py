@@ -72,7 +72,7 @@ class ApiTools:
             raise ProbeProblem(str(failed)) from failed
         return ProbeOutcome(
             summary=summary(report),
-            has_held=report.has_held,
+            has_passed=report.has_passed,
             rows=tuple(_row(result) for result in report.results),
             markdown=as_text(report),
             html=as_html(report),

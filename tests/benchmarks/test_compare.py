@@ -290,7 +290,7 @@ def test_a_server_is_compared_with_fullstop_in_its_own_dialect() -> None:
 
 
 def test_the_markdown_names_what_failed_and_what_was_given_up() -> None:
-    found = Correctness({Outcome.HELD: 3, Outcome.FAILED: 1}, ("Stop: beyond ASCII",))
+    found = Correctness({Outcome.PASSED: 3, Outcome.FAILED: 1}, ("Stop: beyond ASCII",))
     comparison = Comparison(
         [
             side("Fullstop", {"one": 1.0}, correctness=found),
@@ -303,7 +303,7 @@ def test_the_markdown_names_what_failed_and_what_was_given_up() -> None:
         """\
         |  | Fullstop |
         |---|---:|
-        | checks of stops held | 3 |
+        | checks of stops passed | 3 |
         | checks of stops failed | 1 |
         | checks of stops unclear | 0 |
         | checks of stops skipped | 0 |
@@ -325,11 +325,11 @@ def test_the_markdown_names_what_failed_and_what_was_given_up() -> None:
 
 def test_correctness_counts_and_names_what_the_probe_found() -> None:
     results = (
-        CheckResult("a", "First", Outcome.HELD),
+        CheckResult("a", "First", Outcome.PASSED),
         CheckResult("b", "Second", Outcome.FAILED),
         CheckResult("c", "Third", Outcome.SKIPPED),
     )
     report = Report("url", WireDialect.CHAT, "m", "", True, results, 3, 1.0)
     found = correctness(report)
-    assert (found.counts[Outcome.HELD], found.counts[Outcome.UNJUDGED]) == (1, 0)
+    assert (found.counts[Outcome.PASSED], found.counts[Outcome.UNJUDGED]) == (1, 0)
     assert found.failed == ("Second",)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.inspector.pages import align
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.shown_run import ShownRun
@@ -51,6 +52,7 @@ class ApiTab(QWidget):
         self.note = label("", "muted", 0.95, is_wrapped=True)
         self.page = QPlainTextEdit()
         self.page.setReadOnly(True)
+        align(self.page)
         self.page.setFont(fixed_font(self.page.font(), 0.95))
         self.page.setAccessibleName("What is sent")
         top = QHBoxLayout()
@@ -60,7 +62,7 @@ class ApiTab(QWidget):
         top.addWidget(self.note, 1)
         top.addWidget(self.copy)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 10, 12, 12)
+        layout.setContentsMargins(0, 12, 0, 0)
         layout.setSpacing(8)
         layout.addLayout(top)
         layout.addWidget(self.page, 1)

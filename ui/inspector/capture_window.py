@@ -16,11 +16,12 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QPushButton,
     QSplitter,
-    QTextBrowser,
     QVBoxLayout,
     QWidget,
 )
 
+from engine.verdict import counted
+from ui.inspector.pages import align, reading_page
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.inspector.tools import CaptureFinding, CaptureView, InspectorTools
 from ui.viewmodels.tasks import Tasks
@@ -60,10 +61,8 @@ class CaptureWindow(QWidget):
         self.stops = QLineEdit()
         self.stops.setAccessibleName("The stops that were asked for")
         self.stops.setPlaceholderText(r"Stops that were asked for, separated by spaces: END \n\n")
-        self.page = QTextBrowser()
-        self.page.setProperty("kind", "page")
-        self.page.setOpenLinks(False)
-        self.page.setAccessibleName("What the answer says and what is wrong with it")
+        self.page = reading_page("What the answer says and what is wrong with it")
+        align(self.source)
         self.open = QPushButton("Open…")
         self.paste = QPushButton("Paste")
         self.copy = QPushButton("Copy report")
@@ -166,11 +165,11 @@ class CaptureWindow(QWidget):
         if view.is_answer and not view.findings:
             parts.append(f'<p style="color:{colors.done}"><b>Nothing is wrong with it.</b></p>')
         rows = "".join(
-            f'<tr><td style="padding:1px 14px 1px 0;color:{colors.muted}">{escape(name)}</td>'
-            f"<td><code>{escape(value)}</code></td></tr>"
+            f'<tr><td valign="middle" style="padding:1px 14px 1px 0;color:{colors.muted}">'
+            f'{escape(name)}</td><td valign="middle"><code>{escape(value)}</code></td></tr>'
             for name, value in view.facts
         )
-        parts.append(f"<table>{rows}</table>")
+        parts.append(f'<table cellspacing="0" cellpadding="0">{rows}</table>')
         for name, text in (("Thinking", view.thinking), ("Text", view.text)):
             if text:
                 parts.append(
@@ -209,9 +208,9 @@ class CaptureWindow(QWidget):
                 f'<td style="{ground}"><code>{escape(raw[:300])}</code></td></tr>'
             )
         more = len(view.events) - MAX_EVENTS
-        rest = f"<p>… {more:,} more events</p>" if more > 0 else ""
+        rest = f"<p>… {counted(more, 'more event')}</p>" if more > 0 else ""
         head = f'<p style="color:{colors.muted};margin-bottom:2px">Events</p>'
-        return f"{head}<table>{''.join(rows)}</table>{rest}"
+        return f'{head}<table cellspacing="0">{"".join(rows)}</table>{rest}'
 
     def _copy(self) -> None:
         if self.view is not None:

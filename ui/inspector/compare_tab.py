@@ -3,8 +3,9 @@
 from html import escape
 
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from ui.inspector.pages import reading_page
 from ui.theme import Theme
 from ui.viewmodels.inspector.comparing import Comparison, compare
 from ui.viewmodels.inspector.inspector import Inspector
@@ -23,12 +24,9 @@ class CompareTab(QWidget):
         self._others: list[ShownRun] = []
         self.choice = Choice(theme, "Run to compare with")
         self.sentence = label("", "title", 1.0, is_wrapped=True)
-        self.page = QTextBrowser()
-        self.page.setProperty("kind", "page")
-        self.page.setOpenLinks(False)
-        self.page.setAccessibleName("The two runs from their first difference on")
+        self.page = reading_page("The two runs from their first difference on")
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 10, 12, 12)
+        layout.setContentsMargins(0, 12, 0, 0)
         layout.setSpacing(8)
         layout.addWidget(self.choice)
         layout.addWidget(self.sentence)
@@ -70,8 +68,8 @@ class CompareTab(QWidget):
             self.sentence.setText(
                 "No run is shown."
                 if shown is None
-                else "There is no other answer in this conversation to compare with. Answer once "
-                "more, or edit the question."
+                else "There is no other answer in this conversation to compare with. Regenerate "
+                "the answer, or edit the question."
             )
             return
         found = compare(shown, other)

@@ -19,7 +19,7 @@ from ui.viewmodels.inspector.shown_run import ShownRun
 from ui.viewmodels.inspector.tape import percent
 from ui.widgets.labels import label
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 10, 22
+_LEFT_CHARS, _RIGHT_PX, _LINES_BELOW = 6, 12, 1.4
 _END_PX = 3.5
 
 
@@ -39,7 +39,7 @@ class EndingTab(QWidget):
         self.curve = OddsCurve(theme)
         self.curve.token_chosen.connect(self.token_chosen)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 12, 12, 12)
+        layout.setContentsMargins(0, 12, 0, 0)
         layout.setSpacing(10)
         layout.addWidget(self.note)
         layout.addWidget(self.curve, 1)
@@ -119,13 +119,14 @@ class OddsCurve(QWidget):
         small = QFont(self.font())
         small.setPointSizeF(small.pointSizeF() * 0.85)
         painter.setFont(small)
+        line = painter.fontMetrics().height()
         for value in (0.0, 0.5, 1.0):
             y = area.bottom() - value * area.height()
             painter.setPen(QColor(colors.line))
             painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
             painter.setPen(QColor(colors.muted))
-            box = QRectF(0, y - 9, _LEFT - 8, 18)
-            painter.drawText(box, int(Qt.AlignmentFlag.AlignRight), f"{value:.0%}")
+            box = QRectF(0, y - line / 2, area.left() - 8, line)
+            painter.drawText(box, int(Qt.AlignmentFlag.AlignLeft), f"{value * 100:.0f} %")
         likely = area.bottom() - LIKELY * area.height()
         painter.setPen(QPen(QColor(colors.limit), 1, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(area.left(), likely), QPointF(area.right(), likely))
@@ -137,16 +138,17 @@ class OddsCurve(QWidget):
             painter.setBrush(QColor(colors.done))
             painter.drawEllipse(points[-1], _END_PX, _END_PX)
         painter.setPen(QColor(colors.muted))
-        foot = QRectF(area.left(), area.bottom() + 4, area.width(), _BOTTOM)
+        foot = QRectF(area.left(), area.bottom() + 4, area.width(), line)
         painter.drawText(foot, int(Qt.AlignmentFlag.AlignLeft), f"token {odds.first_index + 1:,}")
         last = odds.first_index + len(odds.values)
         painter.drawText(foot, int(Qt.AlignmentFlag.AlignRight), f"{last:,}")
         painter.end()
 
     def _area(self) -> QRectF:
-        return QRectF(
-            _LEFT, _TOP, max(1, self.width() - _LEFT - _RIGHT), self.height() - _TOP - _BOTTOM
-        )
+        metrics = self.fontMetrics()
+        left, line = metrics.averageCharWidth() * _LEFT_CHARS, metrics.height()
+        width = max(1, self.width() - left - _RIGHT_PX)
+        return QRectF(left, line / 2, width, max(1, self.height() - line * (0.5 + _LINES_BELOW)))
 
     def _points(self, odds: EndingOdds, area: QRectF) -> list[QPointF]:
         """Return the curve, at most a point a pixel, where the highest of each counts."""

@@ -3,8 +3,9 @@
 from html import escape
 
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from ui.inspector.pages import reading_page
 from ui.theme import Theme
 from ui.viewmodels.inspector.near_misses import NearMiss, RuleReport, rule_reports
 from ui.viewmodels.inspector.shown_run import ShownRun
@@ -21,13 +22,10 @@ class MatcherTab(QWidget):
         self._theme = theme
         self._shown: ShownRun | None = None
         self._is_stale = False
-        self.page = QTextBrowser()
-        self.page.setProperty("kind", "page")
-        self.page.setAccessibleName("How near each stop sequence came")
-        self.page.setOpenLinks(False)
+        self.page = reading_page("How near each stop sequence came")
         self.note = label("", "muted", 0.95, is_wrapped=True)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 10, 12, 12)
+        layout.setContentsMargins(0, 12, 0, 0)
         layout.setSpacing(8)
         layout.addWidget(self.note)
         layout.addWidget(self.page, 1)

@@ -12,19 +12,19 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QProgressBar,
     QPushButton,
-    QTextBrowser,
     QVBoxLayout,
     QWidget,
 )
 
 from engine.whole_file import write_whole
+from ui.inspector.pages import reading_page
 from ui.theme import Theme
 from ui.viewmodels.inspector.probing import Probing
 from ui.viewmodels.inspector.tools import InspectorTools, ProbeRow, ProbeTarget
 from ui.widgets.choice import Choice
 from ui.widgets.labels import label
 
-_WORDS = {"held": "Held", "failed": "Failed", "unjudged": "Unclear", "skipped": "Skipped"}
+_WORDS = {"passed": "Passed", "failed": "Failed", "unjudged": "Unclear", "skipped": "Skipped"}
 
 
 class ProbeWindow(QWidget):
@@ -55,10 +55,7 @@ class ProbeWindow(QWidget):
         self.bar.setFixedHeight(4)
         self.bar.setAccessibleName("Progress of the probe")
         self.note = label("", "", 1.0, is_wrapped=True)
-        self.page = QTextBrowser()
-        self.page.setProperty("kind", "page")
-        self.page.setOpenLinks(False)
-        self.page.setAccessibleName("Results")
+        self.page = reading_page("Results")
         self.copy = QPushButton("Copy as Markdown")
         self.save = QPushButton("Save…")
         self.save.setAccessibleName("Save the report as a page or as JSON")
@@ -135,7 +132,7 @@ class ProbeWindow(QWidget):
     def _html(self, rows: list[ProbeRow]) -> str:
         colors = self._theme.colors
         inks = {
-            "held": (colors.done, colors.done_soft),
+            "passed": (colors.done, colors.done_soft),
             "failed": (colors.fault, colors.fault_soft),
             "unjudged": (colors.limit, colors.limit_soft),
             "skipped": (colors.quiet, colors.quiet_soft),

@@ -3,6 +3,8 @@
 from PySide6.QtGui import QColor, QShowEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
 
+from engine.verdict import counted
+from ui.inspector.pages import align
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.shown_run import ShownRun
@@ -20,12 +22,12 @@ class PromptTab(QWidget):
         self._inspector = inspector
         self.note = label("", "muted", 0.95, is_wrapped=True)
         self.page = QTextEdit()
-        self.page.setProperty("kind", "page")
+        align(self.page)
         self.page.setReadOnly(True)
         self.page.setAccessibleName("The prompt as the model read it")
         self.page.setFont(fixed_font(self.page.font(), 0.95))
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 10, 12, 12)
+        layout.setContentsMargins(0, 12, 0, 0)
         layout.setSpacing(8)
         layout.addWidget(self.note)
         layout.addWidget(self.page, 1)
@@ -64,8 +66,8 @@ class PromptTab(QWidget):
             return
         usage = shown.run.finished.usage if shown and shown.run.finished else None
         cached = usage.cached_tokens if usage is not None else 0
-        reused = f"; the first {cached:,} were in the cache" if cached else ""
-        self.note.setText(f"{len(pieces):,} tokens{reused}.")
+        reused = f"; the first {cached:,} came from the cache" if cached else ""
+        self.note.setText(f"{counted(len(pieces), 'token')}{reused}.")
         vocabulary = shown.trace.vocabulary if shown and shown.trace else None
         special = vocabulary.special if vocabulary is not None else {}
         colors = self._theme.colors
@@ -78,7 +80,7 @@ class PromptTab(QWidget):
         cursor.beginEditBlock()
         first = max(0, len(pieces) - MAX_TOKENS)
         if first:
-            cursor.insertText(f"… {first:,} tokens before these\n", old)
+            cursor.insertText(f"… {counted(first, 'token')} before these\n", old)
         for place, (token_id, text) in enumerate(pieces[first:], first):
             form = mark if token_id in special else old if place < cached else plain
             cursor.insertText(text, form)

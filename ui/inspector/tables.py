@@ -1,9 +1,10 @@
 """Tables of rows, as several tabs of the inspector have them. Main thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import (
     QAbstractItemModel,
+    QEvent,
     QModelIndex,
     QPersistentModelIndex,
     QRect,
@@ -63,10 +64,25 @@ class CellDelegate(QStyledItemDelegate):
 
 
 class RowsView(QTableView):
-    """A table in which whole rows are chosen and nothing is edited."""
+    """A table in which whole rows are chosen and nothing is edited.
 
-    def __init__(self, model: QAbstractItemModel, says: str, *, is_code: bool = False) -> None:
+    Args:
+        model: The rows.
+        says: What it is called.
+        is_code: Whether its cells have the fixed font.
+        widths: The first widths of the columns, in letters; the last column takes the rest.
+    """
+
+    def __init__(
+        self,
+        model: QAbstractItemModel,
+        says: str,
+        *,
+        is_code: bool = False,
+        widths: Sequence[int] = (),
+    ) -> None:
         super().__init__()
+        self._widths = widths
         self.setModel(model)
         self.setAccessibleName(says)
         self.setProperty("kind", "rows")
@@ -84,10 +100,23 @@ class RowsView(QTableView):
         rows.hide()
         # Rows of one height: measuring each would cost more than drawing those that are seen.
         rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        rows.setDefaultSectionSize(self.fontMetrics().height() + 9)
         head = self.horizontalHeader()
         head.setHighlightSections(False)
         head.setStretchLastSection(True)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Give rows and columns the room that the letters need."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        metrics = self.fontMetrics()
+        self.verticalHeader().setDefaultSectionSize(metrics.height() + 9)
+        for column, letters in enumerate(self._widths):
+            width = metrics.averageCharWidth() * letters + 2 * _PAD_PX
+            self.setColumnWidth(column, width)
 
     def chosen_rows(self) -> list[int]:
         """Return the chosen rows, in order."""

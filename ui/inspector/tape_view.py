@@ -4,14 +4,13 @@ Main thread. Grows by appending; what a token looks like no longer changes once 
 the end of the run apart. Only the newest tokens of a long run are drawn.
 """
 
-from bisect import bisect_right
-
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import (
-    QBrush,
     QColor,
     QKeyEvent,
     QMouseEvent,
+    QPainter,
+    QPaintEvent,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
@@ -20,6 +19,9 @@ from PySide6.QtWidgets import QTextEdit
 
 from engine.events import TokenTrace
 from engine.stopping.record import Channel
+from engine.verdict import counted
+from ui.inspector.pages import align
+from ui.inspector.tape_marks import Range, TapeMarks, add
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.inspector.tape import CHANNEL_NAMES, Mark, Span, Tape
 from ui.viewmodels.inspector.traces import RunTrace
@@ -45,7 +47,7 @@ class TapeView(QTextEdit):
         self._theme = theme
         self._trace: RunTrace | None = None
         self._tape: Tape | None = None
-        self._starts: list[int] = []
+        self._marks = TapeMarks()
         self._tokens: list[TokenTrace] = []
         self._channel: Channel | None = None
         self._is_ended = False
@@ -54,7 +56,6 @@ class TapeView(QTextEdit):
         self._formats: dict[str, QTextCharFormat] = {}
         self.setReadOnly(True)
         self.setAccessibleName("Tape of tokens")
-        self.setProperty("kind", "page")
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
@@ -62,7 +63,7 @@ class TapeView(QTextEdit):
         self.setUndoRedoEnabled(False)
         self.setMouseTracking(True)
         self.viewport().setMouseTracking(True)
-        self.document().setDocumentMargin(12)
+        align(self)
         theme.changed.connect(self._draw_again)
 
     @property
@@ -103,16 +104,14 @@ class TapeView(QTextEdit):
         if place == self._chosen or not -1 <= place < len(self._tokens):
             return
         self._chosen = place
-        self._mark_chosen()
+        self.viewport().update()
         self.token_chosen.emit(place)
 
     def choose_token(self, index: int) -> None:
         """Look at a token, by its number in the run."""
         if self._tokens and 0 <= index - self._tokens[0].index < len(self._tokens):
             self.choose(index - self._tokens[0].index)
-            cursor = self.textCursor()
-            cursor.setPosition(self._starts[self._chosen])
-            self.setTextCursor(cursor)
+            self._go_to_chosen()
             self.ensureCursorVisible()
 
     # -- Qt's side -------------------------------------------------------------------------
@@ -121,7 +120,7 @@ class TapeView(QTextEdit):
         """Look at the token under the mouse."""
         super().mouseMoveEvent(event)
         position = self.cursorForPosition(event.position().toPoint()).position()
-        self.choose(bisect_right(self._starts, position) - 1)
+        self.choose(self._marks.place_of(position))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Go from token to token with the arrow keys."""
@@ -136,10 +135,15 @@ class TapeView(QTextEdit):
         else:
             super().keyPressEvent(event)
             return
-        if 0 <= self._chosen < len(self._starts):
-            cursor = self.textCursor()
-            cursor.setPosition(self._starts[self._chosen])
-            self.setTextCursor(cursor)
+        self._go_to_chosen()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the text, then what is to be said of its tokens."""
+        super().paintEvent(event)
+        if self._tokens:
+            painter = QPainter(self.viewport())
+            self._marks.draw(self, painter, self._theme.colors, self._chosen)
+            painter.end()
 
     # -- drawing ---------------------------------------------------------------------------
 
@@ -154,8 +158,7 @@ class TapeView(QTextEdit):
     def _draw_again(self) -> None:
         self.clear()
         self._formats.clear()
-        self.setExtraSelections([])
-        self._starts.clear()
+        self._marks = TapeMarks()
         self._tokens.clear()
         self._channel = None
         self._chosen = -1
@@ -177,14 +180,16 @@ class TapeView(QTextEdit):
         first = len(self._tokens)
         self._tokens += tape.tokens
         if first == 0 and tape.tokens[0].index > 0:
-            cursor.insertText(f"… {tape.tokens[0].index:,} earlier tokens\n", self._chip())
+            cursor.insertText(f"… {counted(tape.tokens[0].index, 'earlier token')}\n", self._chip())
         row = -1
         for span in tape.spans():
             if span.row != row:
                 row = span.row
                 self._open_band(cursor, tape.tokens[row].channel)
-                self._starts.append(cursor.position())
+                self._marks.begins.append(cursor.position())
+                self._marks.ends.append(cursor.position())
             self._write(cursor, span, tape, first + row)
+            self._marks.ends[-1] = cursor.position()
         cursor.endEditBlock()
         if is_at_end:
             bar.setValue(bar.maximum())
@@ -223,14 +228,10 @@ class TapeView(QTextEdit):
             return
         if cursor.positionInBlock() > _BLOCK_CHARS:
             cursor.insertBlock(self._continued)
-        form = self._plain(place)
-        colors = self._theme.colors
-        if span.marks & Mark.HELD:
-            form.setBackground(QBrush(QColor(colors.limit), Qt.BrushStyle.BDiagPattern))
+        form = self._plain()
+        colors, begin = self._theme.colors, cursor.position()
         if span.marks & Mark.MATCHED:
             form.setBackground(QColor(colors.match_soft))
-            form.setFontUnderline(True)
-            form.setUnderlineColor(QColor(colors.match))
             form.setFontWeight(600)
         if span.marks & Mark.CUT:
             form.setForeground(QColor(colors.fault))
@@ -241,6 +242,11 @@ class TapeView(QTextEdit):
             cursor.insertText(f"{line}{_LINE_FEED}", form)
             cursor.insertBlock(self._continued)
         cursor.insertText(last, form)
+        written = Range(begin, cursor.position())
+        if span.marks & Mark.HELD:
+            add(self._marks.held, written)
+        if span.marks & Mark.MATCHED:
+            add(self._marks.matched, written)
         stop = tape.stop
         ends = stop is not None and stop.rule_index is not None and span.marks & Mark.MATCHED
         if ends and place == len(self._tokens) - 1 and stop is not None:
@@ -249,42 +255,25 @@ class TapeView(QTextEdit):
             chip.setBackground(QColor(colors.accent))
             cursor.insertText(f" #{(stop.rule_index or 0) + 1} ", chip)
 
-    def _plain(self, place: int) -> QTextCharFormat:
-        name = "odd" if place % 2 else "even"
-        if name not in self._formats:
+    def _plain(self) -> QTextCharFormat:
+        if "plain" not in self._formats:
             form = QTextCharFormat()
             form.setFont(fixed_font(self.font(), 1.12))
             form.setForeground(QColor(self._theme.colors.text))
-            if place % 2:
-                form.setBackground(QColor(self._theme.colors.hover))
-            self._formats[name] = form
-        return QTextCharFormat(self._formats[name])
+            self._formats["plain"] = form
+        return QTextCharFormat(self._formats["plain"])
 
     def _chip(self) -> QTextCharFormat:
         if "chip" not in self._formats:
             form = QTextCharFormat()
             form.setFont(fixed_font(self.font(), 0.82))
             form.setForeground(QColor(self._theme.colors.muted))
-            form.setBackground(QColor(self._theme.colors.line))
+            form.setBackground(QColor(self._theme.colors.bubble))
             self._formats["chip"] = form
         return QTextCharFormat(self._formats["chip"])
 
-    def _mark_chosen(self) -> None:
-        if self._chosen < 0:
-            self.setExtraSelections([])
-            return
-        selection = QTextEdit.ExtraSelection()
-        cursor = QTextCursor(self.document())
-        cursor.setPosition(self._starts[self._chosen])
-        following = self._chosen + 1
-        end = (
-            self._starts[following]
-            if following < len(self._starts)
-            else self.document().characterCount() - 1
-        )
-        cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-        selection.cursor = cursor
-        form = QTextCharFormat()
-        form.setBackground(QColor(self._theme.colors.accent_soft))
-        selection.format = form
-        self.setExtraSelections([selection])
+    def _go_to_chosen(self) -> None:
+        if self._chosen >= 0:
+            cursor = self.textCursor()
+            cursor.setPosition(self._marks.begins[self._chosen])
+            self.setTextCursor(cursor)

@@ -1,6 +1,6 @@
 """The tab that says where the time went. Main thread."""
 
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QEvent, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -10,7 +10,9 @@ from ui.viewmodels.inspector.phases import Phase, held_words, phases
 from ui.viewmodels.inspector.shown_run import ShownRun
 from ui.widgets.labels import label
 
-_ROW_PX, _NAME_PX, _TIME_PX = 38, 92, 84
+_LINES, _NAME_CHARS, _TIME_CHARS = 2.4, 11, 9
+_MIDDLE = int(Qt.AlignmentFlag.AlignVCenter)
+_BAR_SHARE = 0.5  # of the height of a line
 
 
 class TimingTab(QWidget):
@@ -23,7 +25,7 @@ class TimingTab(QWidget):
         self.bars = PhaseBars(theme)
         self.waits = label("", "muted", 0.95, is_wrapped=True)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 12, 12, 12)
+        layout.setContentsMargins(0, 12, 0, 0)
         layout.setSpacing(10)
         layout.addWidget(self.note)
         layout.addWidget(self.bars)
@@ -64,10 +66,19 @@ class PhaseBars(QWidget):
     def show_phases(self, found: list[Phase]) -> None:
         """Draw other phases."""
         self._phases = found
-        self.setFixedHeight(_ROW_PX * len(found))
+        self._fit()
         words = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in found)
         self.setAccessibleName("; ".join(words) or "Phases")
         self.update()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Take as much room as the letters need."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        self.setFixedHeight(round(self.fontMetrics().height() * _LINES) * len(self._phases))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the rows."""
@@ -76,27 +87,32 @@ class PhaseBars(QWidget):
         colors = self._theme.colors
         inks = (colors.quiet, colors.tool, colors.match, colors.done)
         total = max(phase.begins_s + phase.took_s for phase in self._phases) or 1.0
-        room = max(40, self.width() - _NAME_PX - _TIME_PX)
+        line, letter = self.fontMetrics().height(), self.fontMetrics().averageCharWidth()
+        row_px, name_px, time_px = round(line * _LINES), letter * _NAME_CHARS, letter * _TIME_CHARS
+        room, thick = max(40, self.width() - name_px - time_px), line * _BAR_SHARE
+        bar_top, half = (line - thick) / 2, thick / 2
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         for row, (phase, ink) in enumerate(zip(self._phases, inks, strict=False)):
-            y = row * _ROW_PX
+            y = row * row_px
             painter.setFont(self.font())
             painter.setPen(QColor(colors.text))
-            painter.drawText(QRectF(0, y, _NAME_PX, 18), 0, phase.name)
+            painter.drawText(QRectF(0, y, name_px, line), _MIDDLE, phase.name)
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(colors.line))
-            painter.drawRoundedRect(QRectF(_NAME_PX, y + 5, room, 8), 4, 4)
+            painter.setBrush(QColor(colors.bubble))
+            painter.drawRoundedRect(QRectF(name_px, y + bar_top, room, thick), half, half)
             painter.setBrush(QColor(ink))
-            left = _NAME_PX + phase.begins_s / total * room
+            left = name_px + phase.begins_s / total * room
             width = max(3.0, phase.took_s / total * room)
-            bar = QRectF(min(left, _NAME_PX + room - width), y + 5, width, 8)
-            painter.drawRoundedRect(bar, 4, 4)
+            bar = QRectF(min(left, name_px + room - width), y + bar_top, width, thick)
+            painter.drawRoundedRect(bar, half, half)
             painter.setPen(QColor(colors.text))
             painter.setFont(fixed_font(self.font(), 0.95))
-            time = QRectF(_NAME_PX + room, y, _TIME_PX, 18)
-            painter.drawText(time, int(Qt.AlignmentFlag.AlignRight), seconds(phase.took_s))
+            time = QRectF(name_px + room, y, time_px, line)
+            painter.drawText(
+                time, _MIDDLE | int(Qt.AlignmentFlag.AlignRight), seconds(phase.took_s)
+            )
             painter.setPen(QColor(colors.muted))
             painter.setFont(self.font())
-            painter.drawText(QRectF(_NAME_PX, y + 16, room, 18), 0, phase.note)
+            painter.drawText(QRectF(name_px, y + line, room, line), _MIDDLE, phase.note)
         painter.end()

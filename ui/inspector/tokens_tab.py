@@ -4,12 +4,13 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
+from engine.verdict import counted
 from ui.inspector.tables import RowsView
 from ui.viewmodels.inspector.shown_run import ShownRun
 from ui.viewmodels.inspector.token_table import TokenTable
 from ui.widgets.labels import label
 
-_WIDTHS = (56, 60, 170, 84, 76, 88, 60, 48, 120)
+_WIDTHS = (7, 7, 22, 10, 9, 12, 8, 6, 15)
 
 
 class TokensTab(QWidget):
@@ -30,16 +31,14 @@ class TokensTab(QWidget):
         self.filter.setClearButtonEnabled(True)
         self.copy = QPushButton("Copy as table")
         self.copy.setAccessibleName("Copy the tokens as tab-separated values")
-        self.table = RowsView(self.model, "Tokens", is_code=True)
-        for column, width in enumerate(_WIDTHS):
-            self.table.setColumnWidth(column, width)
+        self.table = RowsView(self.model, "Tokens", is_code=True, widths=_WIDTHS)
         self.note = label("", "muted", 0.92)
         top = QHBoxLayout()
         top.addWidget(self.filter, 1)
         top.addWidget(self.note)
         top.addWidget(self.copy)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 10, 12, 12)
+        layout.setContentsMargins(0, 12, 0, 0)
         layout.setSpacing(8)
         layout.addLayout(top)
         layout.addWidget(self.table, 1)
@@ -92,9 +91,9 @@ class TokensTab(QWidget):
 
     def _say(self) -> None:
         count, hidden = self.model.rowCount(), self.model.hidden_rows
-        words = f"{count:,} tokens" if count != 1 else "1 token"
+        words = counted(count, "token")
         if hidden:
-            words = f"the newest {count:,} of {count + hidden:,} tokens"
+            words = f"the newest {count:,} of {counted(count + hidden, 'token')}"
         elif not count:
             words = "nothing matches" if self.filter.text() else "no tokens were recorded"
         self.note.setText(words)

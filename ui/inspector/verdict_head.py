@@ -5,7 +5,6 @@ Main thread.
 
 from dataclasses import replace
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
@@ -37,7 +36,7 @@ class VerdictHead(QWidget):
     def __init__(self, theme: Theme, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
-        self._badge = IconBadge(theme, 40)
+        self._badge = IconBadge(theme, 32)
         self.sentence = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.steps = label("", "muted", 0.98, is_wrapped=True)
         self.figures = label("", "muted", 0.95)
@@ -149,9 +148,14 @@ class VerdictHead(QWidget):
         self.steps.setVisible(bool(wanted))
 
     def _lay_out(self) -> None:
-        words = QVBoxLayout()
+        head = QHBoxLayout()
+        head.setSpacing(10)
+        head.addWidget(self._badge)
+        head.addWidget(self.sentence, 1)
+        words = QVBoxLayout(self)
+        words.setContentsMargins(0, 0, 0, 0)
         words.setSpacing(4)
-        words.addWidget(self.sentence)
+        words.addLayout(head)
         words.addWidget(self.steps)
         words.addWidget(self.figures)
         actions = QHBoxLayout()
@@ -160,9 +164,3 @@ class VerdictHead(QWidget):
             actions.addWidget(action)
         actions.addStretch(1)
         words.addLayout(actions)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(14)
-        row.addWidget(self._badge)
-        row.addLayout(words, 1)
-        row.setAlignment(self._badge, Qt.AlignmentFlag.AlignTop)

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.inspector.pages import align
 from ui.panels.stop_list_editor import StopListEditor
 from ui.theme import Theme
 from ui.viewmodels.inspector.inspector import Inspector
@@ -35,7 +36,7 @@ class WhatIfTab(QWidget):
         self.editor.show_model(self._what_if.stops)
         self.sentence = label("", "title", 1.02, is_wrapped=True)
         self.kept = QTextEdit()
-        self.kept.setProperty("kind", "page")
+        align(self.kept)
         self.kept.setReadOnly(True)
         self.kept.setAccessibleName("The answer that would have been kept")
         self.reset = QPushButton("Use the run’s list")
@@ -83,7 +84,7 @@ class WhatIfTab(QWidget):
         splitter.setStretchFactor(1, 3)
         splitter.setChildrenCollapsible(False)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 10, 12, 12)
+        layout.setContentsMargins(0, 12, 0, 0)
         layout.addWidget(splitter)
 
     def _refresh(self) -> None:

@@ -83,6 +83,8 @@ class InspectorWindow(QMainWindow):
         self.api = None if tools is None else ApiTab(theme, inspector, tools)
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
+        for part in (self.tabs, self.tabs.tabBar()):
+            part.setProperty("kind", "flush")
         self.tabs.setAccessibleName("Parts of the inspector")
         self.source = label("", "muted", 0.95)
         self.level = Choice(theme, "How much of the next answers is recorded")

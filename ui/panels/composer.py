@@ -105,7 +105,7 @@ class Composer(QFrame):
         self._fit()
         self.meter.setToolTip(
             f"This message has {counted(count.message, 'token')}. With the conversation it is "
-            f"{count.prompt:,} of the {count.context:,} tokens that the model can read."
+            f"{count.prompt:,} of the {counted(count.context, 'token')} that the model can read."
         )
         self.meter.setAccessibleName(self.meter.toolTip())
         role = "fault" if is_full else "muted" if count.share > _NEARLY_FULL else "faint"

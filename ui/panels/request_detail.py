@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.verdict import figures, seconds, sentence
+from engine.verdict import counted, figures, seconds, sentence
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.request_text import as_curl, error_message, readable
 from ui.viewmodels.requests import CLIENT_LEFT, Headers, RequestBody, RequestEntry
@@ -177,7 +177,7 @@ class _MessageView(QWidget):
         if whole != self.text.toPlainText():
             self.text.setPlainText(whole)
         self._copy.setEnabled(bool(body.text))
-        note = f"{body.size_bytes:,} bytes" if body.size_bytes else "no body"
+        note = counted(body.size_bytes, "byte") if body.size_bytes else "no body"
         if cut:
             note += " · long parts are cut here; the copy has them whole"
         elif not body.is_whole:

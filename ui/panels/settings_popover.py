@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.verdict import counted
 from ui.panels.preset_button import PresetButton
 from ui.theme import Theme
 from ui.viewmodels.conversations import ConversationSettings
@@ -236,7 +237,7 @@ def settings_words(settings: ConversationSettings) -> str:
     if settings.temperature is not None:
         parts.append(f"temperature {settings.temperature:g}")
     if settings.max_tokens is not None:
-        parts.append(f"{settings.max_tokens:,} tokens")
+        parts.append(counted(settings.max_tokens, "token"))
     rare = {
         "top p": settings.top_p,
         "top k": settings.top_k,

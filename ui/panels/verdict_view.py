@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from engine.events import Finished, tokens_per_s
 from engine.stopping.record import Channel, StopKind
-from engine.verdict import figure, seconds
+from engine.verdict import counted, figure, seconds
 from ui.panels.answer_view import progress_words
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.model_state import ModelState
@@ -144,7 +144,7 @@ class VerdictView(QWidget):
         watched = ", ".join(quoted(stop, 16) for stop in run.stops)
         detail = f"Watching for {watched}." if watched else "No stop sequences are set."
         if run.state is RunState.STREAMING:
-            detail = f"{len(run.text):,} characters so far. {detail}"
+            detail = f"{counted(len(run.text), 'character')} so far. {detail}"
         self._say("clock", Tone.BUSY, progress_words(run), detail)
         if run.state is RunState.PREFILL and run.prompt_total:
             self._bar.setRange(0, run.prompt_total)
@@ -198,9 +198,10 @@ class VerdictView(QWidget):
         else:
             facts.add("Dropped", "nothing")
         cached = f", {usage.cached_tokens:,} cached" if usage.cached_tokens else ""
-        facts.add("Prompt", f"{usage.prompt_tokens:,} tokens{cached}")
+        facts.add("Prompt", f"{counted(usage.prompt_tokens, 'token')}{cached}")
         if usage.thinking_tokens:
-            facts.add("Thinking", f"{usage.thinking_tokens:,} of {usage.output_tokens:,} tokens")
+            written = counted(usage.output_tokens, "token")
+            facts.add("Thinking", f"{usage.thinking_tokens:,} of {written}")
         facts.add("Waited", seconds(timing.queued_s))
         facts.add("Prompt read", f"in {seconds(timing.prefill_s)}")
         facts.add("Written", f"in {seconds(timing.decode_s)}")
@@ -210,7 +211,8 @@ class VerdictView(QWidget):
     def _show_circumstances(self, run: Run, facts: FactTable) -> None:
         """Show what was known before the end: stops in force, tools, the model."""
         if run.continued_chars:
-            facts.add("Continues", f"an earlier answer of {run.continued_chars:,} characters")
+            earlier = counted(run.continued_chars, "character")
+            facts.add("Continues", f"an earlier answer of {earlier}")
         stops = "  ".join(visible(stop) for stop in run.stops)
         facts.add("Stop list", stops or "none", is_code=bool(stops))
         for call in run.tool_calls:

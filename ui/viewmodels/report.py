@@ -2,7 +2,7 @@
 
 from engine.events import Finished, tokens_per_s
 from engine.stopping.record import StopKind
-from engine.verdict import figure, seconds
+from engine.verdict import counted, figure, seconds
 from ui.viewmodels.runs import Run, RunState
 from ui.visible import escaped
 from ui.wording import (
@@ -44,9 +44,10 @@ def _rows(run: Run) -> list[tuple[str, str]]:
     rows = [("Model", run.model_id or "unknown")]
     listed = ", ".join(_code(stop) for stop in run.stops)
     rows.append(("Stop sequences", listed or "none"))
-    rows.append(("Limit", "none" if run.max_tokens is None else f"{run.max_tokens} tokens"))
+    rows.append(("Limit", "none" if run.max_tokens is None else counted(run.max_tokens, "token")))
     if run.continued_chars:
-        rows.append(("Continues", f"an earlier answer of {run.continued_chars} characters"))
+        earlier = counted(run.continued_chars, "character")
+        rows.append(("Continues", f"an earlier answer of {earlier}"))
     if run.finished is not None:
         rows += _finished_rows(run.finished, run.max_tokens)
     return rows

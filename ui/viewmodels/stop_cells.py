@@ -7,6 +7,7 @@ from typing import Any
 from PySide6.QtCore import Qt
 
 from engine.stopping.rules import StopScope
+from engine.verdict import counted
 from ui.viewmodels.conversations import StopEntry
 from ui.viewmodels.stop_history import StopHistory
 from ui.viewmodels.stop_remarks import Remark
@@ -58,7 +59,7 @@ def sequence_cell(sequence: str, role: int, *, with_escapes: bool) -> Any:
     if role == Qt.ItemDataRole.EditRole:
         return escaped(sequence) if with_escapes else sequence
     if role == _TOOL_TIP:
-        return f"{quoted(sequence, 400)}, {len(sequence)} characters"
+        return f"{quoted(sequence, 400)}, {counted(len(sequence), 'character')}"
     return None
 
 

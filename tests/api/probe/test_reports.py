@@ -28,7 +28,7 @@ REPORT = Report(
     server="",
     is_deterministic=True,
     results=(
-        CheckResult("stop.a", "Stop: a", Outcome.HELD, "'a|b'"),
+        CheckResult("stop.a", "Stop: a", Outcome.PASSED, "'a|b'"),
         CheckResult("stop.b", "Stop: b", Outcome.FAILED, "It was ignored.", (FAULT,)),
         CheckResult("c", "C", Outcome.SKIPPED, "Not here."),
         CheckResult("d", "D", Outcome.UNJUDGED, "x" * 200),
@@ -54,8 +54,13 @@ def test_the_summary_counts_what_was_judged() -> None:
 
 def test_the_object_can_be_written_and_says_whether_all_held() -> None:
     data = json.loads(json.dumps(as_data(REPORT)))
-    assert (data["format"], data["has_held"]) == (1, False)
-    assert [one["outcome"] for one in data["results"]] == ["held", "failed", "skipped", "unjudged"]
+    assert (data["format"], data["has_passed"]) == (2, False)
+    assert [one["outcome"] for one in data["results"]] == [
+        "passed",
+        "failed",
+        "skipped",
+        "unjudged",
+    ]
     assert data["results"][1]["faults"][0]["code"] == "stop_ignored"
 
 

@@ -13,7 +13,7 @@ from tests.benchmarks.comparing.measures import MEASURES, Correctness, Measure, 
 
 _NOTHING = "–"
 _OUTCOMES = {
-    Outcome.HELD: "checks of stops held",
+    Outcome.PASSED: "checks of stops passed",
     Outcome.FAILED: "checks of stops failed",
     Outcome.UNJUDGED: "checks of stops unclear",
     Outcome.SKIPPED: "checks of stops skipped",

@@ -1,21 +1,25 @@
 """The inspector's window on the real engine and the demo model."""
 
+import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QLineEdit, QTextEdit
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLineEdit, QTextEdit, QWidget
+from pytestqt.qtbot import QtBot
 
 from app.cli import main
 from engine.request import TraceLevel
 from engine.service import Engine
 from tests.support.shown import shown
 from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.inspector.conftest import Record
+from ui.inspector.tape_view import TapeView
 from ui.inspector.window import InspectorWindow
 from ui.main_window import MainWindow
 from ui.theme import Theme
@@ -287,3 +291,87 @@ def test_every_control_has_a_name(use: Use) -> None:
         assert [type(widget).__name__ for widget in nameless] == []
 
     use(steps)
+
+
+def test_everything_begins_at_one_left_edge(use: Use) -> None:
+    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
+        await ask(window, COUNT, "6")
+        corner = inspector.mapFromGlobal
+        bar = inspector.tabs.tabBar()
+
+        def left(part: QWidget) -> int:
+            return corner(part.mapToGlobal(QPoint(0, 0))).x()
+
+        edges = {
+            left(part)
+            for part in (
+                inspector.source,
+                inspector.head.steps,
+                inspector.head.figures,
+                inspector.head.past,
+                inspector.tape,
+                inspector.token,
+                inspector.others,
+                bar,
+            )
+        }
+        first = bar.tabRect(0)
+        words = bar.fontMetrics().horizontalAdvance(bar.tabText(0))
+        assert abs(first.width() - 22 - words) <= 4, "a tab begins with its words"
+        texts: set[int] = set()
+        for number in range(inspector.tabs.count()):
+            inspector.tabs.setCurrentIndex(number)
+            await asyncio.sleep(0)
+            part = inspector.tabs.widget(number)
+            assert part.layout() is not None
+            edges.add(left(part) + part.layout().contentsMargins().left())
+            for page in part.findChildren(QTextEdit):
+                if page.isVisible() and page is not inspector.what_if.kept:
+                    edges.add(left(page))
+                    margin = page.document().documentMargin()
+                    texts.add(left(page.viewport()) + round(margin))
+        assert len(edges) == 1
+        texts.add(
+            left(inspector.tape.viewport()) + round(inspector.tape.document().documentMargin())
+        )
+        assert len(texts) == 1, "the texts in frames begin at one edge too"
+
+    use(steps)
+
+
+def test_hatching_lies_below_the_letters_of_what_was_held(
+    theme: Theme, record: Record, qtbot: QtBot
+) -> None:
+    shown_run = record(["one", " EN", "x"], "END")
+    view = TapeView(theme)
+    qtbot.addWidget(view)
+    view.resize(500, 200)
+    view.show()
+    view.show_trace(shown_run.trace)
+    plain = TapeView(theme)
+    qtbot.addWidget(plain)
+    plain.resize(500, 200)
+    plain.show()
+    bare = record(["one", " EN", "x"]).trace
+    plain.show_trace(bare)
+    marked, unmarked = (_picture(one) for one in (view, plain))
+    cursor = view.textCursor()
+    cursor.setPosition(view.toPlainText().index("EN"))
+    box = view.cursorRect(cursor)
+    line = cursor.block().layout().lineAt(0)
+    above = view.document().documentLayout().blockBoundingRect(cursor.block()).top() + line.y()
+    letters = range(round(above), round(above + line.ascent() + line.descent()))
+    columns = range(box.left() + 1, box.left() + 2 * view.fontMetrics().averageCharWidth())
+    changed = [
+        (x, y)
+        for x in columns
+        for y in range(marked.height())
+        if marked.pixel(x, y) != unmarked.pixel(x, y)
+    ]
+    assert changed
+    assert not [place for place in changed if place[1] in letters]
+    assert min(y for _, y in changed) >= letters.stop
+
+
+def _picture(view: TapeView) -> QImage:
+    return view.viewport().grab().toImage().convertToFormat(QImage.Format.Format_RGB32)

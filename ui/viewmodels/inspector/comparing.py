@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from engine.events import TokenTrace
+from engine.verdict import counted
 from ui.viewmodels.inspector.shown_run import ShownRun
 from ui.visible import quoted
 from ui.wording import verdict
@@ -42,11 +43,12 @@ def compare(left: ShownRun, right: ShownRun) -> Comparison:
             sentence = f"Both say the same, in other tokens from token {index + 1:,} on."
     elif place == len(a) or place == len(b):
         longer = "second" if len(b) > len(a) else "first"
-        sentence = f"The {longer} goes on where the other ends, after {place:,} characters."
+        shared = counted(place, "character")
+        sentence = f"The {longer} goes on where the other ends, after {shared}."
     else:
         at = "" if index is None else f", at token {index + 1:,}"
         sentence = (
-            f"They part after {place:,} characters{at}: {quoted(a[place : place + 12])} "
+            f"They part after {counted(place, 'character')}{at}: {quoted(a[place : place + 12])} "
             f"against {quoted(b[place : place + 12])}."
         )
     begin = max(0, place - _AROUND_CHARS)
@@ -71,10 +73,10 @@ def _facts(shown: ShownRun) -> list[tuple[str, str]]:
     return [
         ("Model", run.model_id),
         ("Stop list", "  ".join(map(quoted, run.stops)) or "none"),
-        ("Limit", "none" if run.max_tokens is None else f"{run.max_tokens:,} tokens"),
+        ("Limit", "none" if run.max_tokens is None else counted(run.max_tokens, "token")),
         ("Reason", run.state if finished is None else verdict(finished, run.max_tokens).word),
         ("Tokens", "" if usage is None else f"{usage.output_tokens:,}"),
-        ("Prompt", "" if usage is None else f"{usage.prompt_tokens:,} tokens"),
+        ("Prompt", "" if usage is None else counted(usage.prompt_tokens, "token")),
         ("Characters", f"{len(run.text):,}"),
     ]
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from engine.stopping.record import Channel, StopKind
+from engine.verdict import counted
 from ui.viewmodels.inspector.tape import CHANNEL_NAMES, Tape
 from ui.visible import quoted
 
@@ -99,7 +100,7 @@ def _report(
     elif length == len(rule):
         outcome = "Occurred, but did not end the answer"
     elif length:
-        outcome = f"{length} of {len(rule)} characters, {_times(count)}"
+        outcome = f"{length} of {counted(len(rule), 'character')}, {_times(count)}"
     else:
         outcome = "Not found in the answer"
     return RuleReport(number, rule, prefix, count, is_match, outcome, tuple(misses))

@@ -54,7 +54,7 @@ class Probing(QObject):
         if not target.url.strip():
             self._end("failed", "Type the address of a server, such as http://127.0.0.1:8642.")
             return
-        self.stage, self.message = "running", "Looking what answers there …"
+        self.stage, self.message = "running", "Looking for what answers there …"
         self.done = self.total = 0
         self.rows, self.outcome = [], None
         self.changed.emit()
@@ -74,11 +74,11 @@ class Probing(QObject):
         try:
             self.outcome = await self._tools.probe(target, self._take)
         except ProbeProblem as problem:
-            self._end("failed", str(problem))
+            self._end("failed", _sentence(str(problem)))
         except asyncio.CancelledError:
             self._end("cancelled", "Cancelled; what was found until then is below.")
-        except Exception as error:  # a fault of ours must not leave the window waiting
-            self._end("failed", f"The probe failed: {error}")
+        except Exception:  # a fault of ours must not leave the window waiting
+            self._end("failed", "The probe came upon a fault of its own; the log has the details.")
             raise
         else:
             self.rows = list(self.outcome.rows)
@@ -93,3 +93,10 @@ class Probing(QObject):
     def _end(self, stage: Stage, message: str) -> None:
         self.stage, self.message = stage, message
         self.changed.emit()
+
+
+def _sentence(words: str) -> str:
+    """Return words as a sentence of their own."""
+    end = "" if words.endswith((".", "?", "!")) else "."
+    begin = words if words.startswith("http") else f"{words[:1].upper()}{words[1:]}"
+    return f"{begin}{end}"

@@ -10,6 +10,7 @@ from itertools import pairwise
 from engine.events import TokenTrace
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
+from engine.verdict import counted
 from engine.vocabulary import Vocabulary
 from ui.viewmodels.inspector.traces import RunTrace
 from ui.visible import quoted, visible
@@ -177,7 +178,7 @@ def token_words(token: TokenTrace, rules: StopRules) -> str:
     else:
         parts.append("no text yet")
     raw = token.raw
-    count = "1 byte" if len(raw) == 1 else f"{len(raw)} bytes"
+    count = counted(len(raw), "byte")
     parts.append(f"{count} {raw[:16].hex(' ')}{' …' if len(raw) > 16 else ''}".rstrip())
     parts.append(CHANNEL_NAMES[token.channel].lower())
     if token.held:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from ui.viewmodels.inspector.shown_run import ShownRun
 
 Severity = Literal["error", "warning", "note"]
-Outcome = Literal["held", "failed", "unjudged", "skipped"]
+Outcome = Literal["passed", "failed", "unjudged", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class ProbeOutcome:
 
     Attributes:
         summary: The result in a sentence.
-        has_held: Whether no check failed.
+        has_passed: Whether no check failed.
         rows: The checks.
         markdown: A report for a bug tracker.
         html: The same as a page.
@@ -124,7 +124,7 @@ class ProbeOutcome:
     """
 
     summary: str
-    has_held: bool
+    has_passed: bool
     rows: tuple[ProbeRow, ...]
     markdown: str
     html: str
