@@ -47,7 +47,7 @@ class MainMenus:
 
     def _fill_file(self, menu: QMenu) -> None:
         window = self._window
-        _add(menu, "&New Conversation", window.workspace.new_conversation, _KEYS.New)
+        _add(menu, "&New Conversation", window.new_conversation, _KEYS.New)
         _add(menu, "&Open Model Folder…", window.choose_model, _KEYS.Open)
         if window.shelf is not None:
             _add(menu, "&Models…", window.show_models, "Ctrl+Shift+M")
@@ -72,7 +72,7 @@ class MainMenus:
 
     def _fill_conversation(self, menu: QMenu) -> None:
         window = self._window
-        self.stop = _add(menu, "&Stop the Answer", window.workspace.cancel, "Ctrl+.")
+        self.stop = _add(menu, "&Stop the Answer", window.chat.stop_answer, "Ctrl+.")
         self.stop.setShortcuts([QKeySequence("Ctrl+."), QKeySequence(Qt.Key.Key_Escape)])
         menu.addSeparator()
         _add(menu, "&Rename…", window.sidebar.rename_current, "Ctrl+R")

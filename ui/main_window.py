@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QResizeEvent, QUndoGroup
+from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent, QUndoGroup
 from PySide6.QtWidgets import QFileDialog, QMainWindow, QSplitter, QWidget
 
 from engine.service import Engine
@@ -226,6 +226,16 @@ class MainWindow(QMainWindow):
         if self.server_window is not None:
             await self.server_window.finish()
 
+    def new_conversation(self) -> None:
+        """Show an empty conversation, to write in at once."""
+        self.workspace.new_conversation()
+        self.chat.focus_composer()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Letters that no field takes are written in the composer."""
+        if not self.chat.take_typing(event):
+            super().keyPressEvent(event)
+
     def save_layout(self) -> bytes:
         """Return size, place and columns, for ``restore_layout``."""
         parts = (self.saveGeometry(), self.saveState(), self._splitter.saveState())
@@ -305,6 +315,8 @@ class MainWindow(QMainWindow):
         workspace.opened.connect(self._follow_undo)
         workspace.conversations.dataChanged.connect(self._refresh_stop)
         workspace.opened.connect(self._refresh_stop)
+        workspace.opened.connect(self._write_in_opened)
+        self.sidebar.writing_wanted.connect(self.chat.focus_composer)
         self.chat.sidebar_toggled.connect(self.toggle_sidebar)
         self.chat.stop_panel_toggled.connect(self.stop_panel.toggleViewAction().trigger)
         self.chat.stops_wanted.connect(self.stop_panel.show)
@@ -355,6 +367,11 @@ class MainWindow(QMainWindow):
     def show_about(self) -> None:
         """Say what this program is."""
         about_box(self).open()
+
+    def _write_in_opened(self) -> None:
+        # Who walks through the list with the arrow keys stays in it.
+        if not self.sidebar.list.is_walked:
+            self.chat.focus_composer()
 
     def _follow_undo(self, opened: OpenConversation) -> None:
         stack = opened.stops.undo_stack

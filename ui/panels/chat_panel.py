@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from PySide6.QtCore import Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QFont
+from PySide6.QtGui import QDesktopServices, QFont, QKeyEvent
 from PySide6.QtWidgets import (
+    QApplication,
     QFrame,
     QHBoxLayout,
     QMessageBox,
@@ -29,6 +30,7 @@ from ui.viewmodels.runs import Run
 from ui.viewmodels.workspace import Workspace
 from ui.widgets.buttons import IconButton
 from ui.widgets.labels import ElidedLabel, rescale
+from ui.widgets.typing import is_typed_text
 
 _WIDEST_PX = 812
 _LINKS_OPENED = ("http", "https", "mailto")
@@ -75,6 +77,14 @@ class ChatPanel(QWidget):
     def focus_composer(self) -> None:
         """Put the caret where one writes."""
         self.composer.input.setFocus()
+
+    def take_typing(self, event: QKeyEvent) -> bool:
+        """Let a key that no field takes write in the composer; returns whether it does."""
+        if not is_typed_text(event):
+            return False
+        self.focus_composer()
+        QApplication.sendEvent(self.composer.input, event)
+        return True
 
     def edit_last_question(self) -> None:
         """Put an editor in the last question's place."""
@@ -139,7 +149,7 @@ class ChatPanel(QWidget):
         workspace.model.changed.connect(self._refresh)
         workspace.conversations.dataChanged.connect(self._refresh)
         composer.submitted.connect(self._send)
-        composer.stop_wanted.connect(workspace.cancel)
+        composer.stop_wanted.connect(self.stop_answer)
         composer.thinking_toggled.connect(self._set_thinking)
         composer.settings_wanted.connect(self.show_settings)
         composer.stops_wanted.connect(self.stops_wanted)
@@ -157,6 +167,15 @@ class ChatPanel(QWidget):
         self.column.regenerate_wanted.connect(workspace.regenerate)
         self.column.continue_wanted.connect(workspace.continue_answer)
         self.column.version_wanted.connect(workspace.show_version)
+        # The button that was pressed has gone, or rests, by then.
+        for done in (
+            self.column.edit_wanted,
+            self.column.regenerate_wanted,
+            self.column.continue_wanted,
+            self.column.version_wanted,
+            self.column.editing_left,
+        ):
+            done.connect(self.focus_composer)
         workspace.message_wanted.connect(self.column.show_message)
         self.column.link_chosen.connect(self._ask_about_link)
 
@@ -187,9 +206,15 @@ class ChatPanel(QWidget):
         self.composer.show_thinking(info is not None and info.can_think, settings.is_thinking)
         self.composer.show_settings(settings_words(settings))
 
+    def stop_answer(self) -> None:
+        """End the running answer; one writes on at once."""
+        self._workspace.cancel()
+        self.focus_composer()
+
     def _send(self, text: str) -> None:
         if self._workspace.send(text):
             self.composer.clear()
+            self.focus_composer()
 
     def _counted_text(self) -> tuple[Conversation, ModelInfo, str] | None:
         current, info = self._workspace.current, self._workspace.model.info

@@ -127,7 +127,7 @@ class ConversationMenu(QObject):
     # -- intents ---------------------------------------------------------------------------
 
     def _export_current(self) -> None:
-        self.export(self._workspace.current.conversation)
+        self.export(self._workspace.selected)
 
     def export_all(self) -> None:
         """Ask for a file and write all conversations to it."""
@@ -151,11 +151,11 @@ class ConversationMenu(QObject):
         self._restore.setEnabled(self._workspace.conversations.can_undo_delete)
 
     def _pin(self) -> None:
-        conversation = self._workspace.current.conversation
+        conversation = self._workspace.selected
         self._workspace.conversations.pin(conversation, not conversation.is_pinned)
 
     def _duplicate(self) -> None:
-        self._workspace.library.duplicate(self._workspace.current.conversation)
+        self._workspace.library.duplicate(self._workspace.selected)
 
     def _with_last_answer(self, intent: Callable[[ChatMessage], object]) -> Callable[[], None]:
         def act() -> None:

@@ -36,6 +36,7 @@ class MessageColumn(QScrollArea):
         edit_wanted: Carries the question's ``ChatMessage`` and the text in its place.
         regenerate_wanted: Carries the answer's ``ChatMessage``.
         continue_wanted: Carries the answer's ``ChatMessage``.
+        editing_left: A question is edited no more; it is as it was.
         version_wanted: Carries a ``ChatMessage`` and a step, -1 or 1, to another version.
     """
 
@@ -44,6 +45,7 @@ class MessageColumn(QScrollArea):
     edit_wanted = Signal(object, str)
     regenerate_wanted = Signal(object)
     continue_wanted = Signal(object)
+    editing_left = Signal()
     version_wanted = Signal(object, int)
 
     def __init__(self, theme: Theme) -> None:
@@ -190,6 +192,7 @@ class MessageColumn(QScrollArea):
         if message.run is None:
             view = QuestionView(self._theme, message)
             view.edited.connect(lambda text: self.edit_wanted.emit(message, text))
+            view.left.connect(self.editing_left)
         else:
             view = AnswerView(self._theme, message.run, self._reasons)
             view.reason_chosen.connect(self.reason_chosen)

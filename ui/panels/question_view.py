@@ -16,9 +16,11 @@ class QuestionView(QWidget):
 
     Signals:
         edited: Another question is to be asked in this one's place; carries its text.
+        left: Its editor was put away; nothing is to be changed.
     """
 
     edited = Signal(str)
+    left = Signal()
 
     def __init__(self, theme: Theme, message: ChatMessage) -> None:
         super().__init__()
@@ -58,7 +60,7 @@ class QuestionView(QWidget):
             self.editor.deleteLater()
             self.editor = None
         self.bubble.show()
-        self.edit.setFocus()
+        self.left.emit()
 
     def _submit(self, text: str) -> None:
         if text == self.message.text:

@@ -20,6 +20,7 @@ from ui.viewmodels.finding import MOST_HITS, Hit
 from ui.viewmodels.search import Search
 from ui.widgets.clear_button import add_clear_button
 from ui.widgets.labels import label
+from ui.widgets.typing import is_typed_text
 
 _ROLES = {"user": "You", "assistant": "Answer", "title": "Title"}
 _ELIDE = Qt.TextElideMode.ElideRight
@@ -74,7 +75,7 @@ class SearchResults(QWidget):
     def __init__(self, theme: Theme, search: Search) -> None:
         super().__init__()
         self._search = search
-        self.list = QListView()
+        self.list = _ResultList()
         self.list.setObjectName("conversation_list")
         self.list.setAccessibleName("Search results")
         self.list.setModel(search)
@@ -118,6 +119,17 @@ class SearchResults(QWidget):
         else:
             more = " or more" if count == MOST_HITS else ""
             self.count.setText("1 place" if count == 1 else f"{count} places{more}, best first")
+
+
+class _ResultList(QListView):
+    """A list that leaves letters to the composer."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Walk through the rows."""
+        if is_typed_text(event):
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
 
 
 class _HitDelegate(QStyledItemDelegate):

@@ -1,7 +1,7 @@
 """The list of conversations, with the server's switch below. Main thread."""
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPoint, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QFont, QKeyEvent, QKeySequence
+from PySide6.QtGui import QFont, QKeyEvent, QKeySequence, QMouseEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -19,10 +19,10 @@ from ui.panels.server_card import ServerCard
 from ui.theme import HEAD_PX, Theme
 from ui.viewmodels.conversations import Conversation
 from ui.viewmodels.finding import Hit
-from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.workspace import Workspace
 from ui.widgets.buttons import IconButton
 from ui.widgets.labels import ElidedLabel, label
+from ui.widgets.typing import is_typed_text
 
 _LEAST_PX = 190
 _UNDO_SHOWN_MS = 10_000
@@ -35,9 +35,11 @@ class Sidebar(QFrame):
 
     Signals:
         export_wanted: A conversation is to be written to a file; carries it.
+        writing_wanted: A conversation was picked, or a new one begun, to write in it.
     """
 
     export_wanted = Signal(object)
+    writing_wanted = Signal()
 
     def __init__(self, theme: Theme, workspace: Workspace) -> None:
         super().__init__()
@@ -51,6 +53,7 @@ class Sidebar(QFrame):
         self.undo_bar = _UndoBar()
         new = IconButton(theme, "plus", "New conversation (Ctrl+N)", ink="text", size=20)
         new.clicked.connect(workspace.new_conversation)
+        new.clicked.connect(self.writing_wanted)
         head = QHBoxLayout()
         head.setContentsMargins(16, 0, 10, 0)
         head.addWidget(label("Conversations", "title", 1.0, weight=QFont.Weight.DemiBold))
@@ -81,7 +84,7 @@ class Sidebar(QFrame):
         if workspace.server is not None:
             layout.addWidget(ServerCard(theme, workspace.server))
         self._connect_signals()
-        self._show_current(workspace.current)
+        self._show_current()
         self._show_search()
 
     def minimumSizeHint(self) -> QSize:
@@ -95,37 +98,39 @@ class Sidebar(QFrame):
         self.search_field.selectAll()
 
     def rename_current(self) -> None:
-        """Edit the open conversation's title in place."""
+        """Edit the selected conversation's title in place."""
         self.show()
         self.search_field.clear()
-        row = self._workspace.conversations.row_of(self._workspace.current.conversation)
+        row = self._workspace.conversations.row_of(self._workspace.selected)
         self.list.edit(self._workspace.conversations.index(row))
 
     def delete_current(self) -> None:
-        """Delete the open conversation."""
-        self._workspace.delete(self._workspace.current.conversation)
+        """Delete the selected conversation, also while it is still being loaded."""
+        self._workspace.delete(self._workspace.selected)
 
     def _connect_signals(self) -> None:
         conversations = self._workspace.conversations
         self.list.opened.connect(lambda i: self._workspace.open(conversations.at(i.row())))
         self.list.delete_wanted.connect(self.delete_current)
+        self.list.clicked.connect(self.writing_wanted)
+        self.list.activated.connect(self.writing_wanted)
         self.list.customContextMenuRequested.connect(self._show_menu)
         self.search_field.entered.connect(self.results.enter)
         self._workspace.search.changed.connect(self._show_search)
         self.results.chosen.connect(self._show_hit)
-        self._workspace.opened.connect(self._show_current)
-        conversations.rowsMoved.connect(lambda: self._show_current(self._workspace.current))
-        conversations.rowsInserted.connect(lambda: self._show_current(self._workspace.current))
-        conversations.rowsRemoved.connect(lambda: self._show_current(self._workspace.current))
+        self._workspace.selection_changed.connect(self._show_current)
+        conversations.rowsMoved.connect(self._show_current)
+        conversations.rowsInserted.connect(self._show_current)
+        conversations.rowsRemoved.connect(self._show_current)
         conversations.dataChanged.connect(self._refresh_hint)
         conversations.deleted.connect(self.undo_bar.offer)
         conversations.restored.connect(self.undo_bar.hide)
         self.undo_bar.undo_wanted.connect(conversations.undo_delete)
 
-    def _show_current(self, opened: OpenConversation) -> None:
-        row = self._workspace.conversations.row_of(opened.conversation)
+    def _show_current(self) -> None:
+        row = self._workspace.conversations.row_of(self._workspace.selected)
         if row >= 0:
-            self.list.setCurrentIndex(self._workspace.conversations.index(row))
+            self.list.show_current(self._workspace.conversations.index(row))
         self._refresh_hint()
 
     def _refresh_hint(self) -> None:
@@ -187,17 +192,46 @@ class _ConversationListView(QListView):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self._follows_model = False
+        self._was_key = False
+
+    @property
+    def is_walked(self) -> bool:
+        """Whether somebody goes from row to row with the keyboard."""
+        return self._was_key and self.hasFocus()
+
+    def show_current(self, index: QModelIndex) -> None:
+        """Mark a row as the current one without opening it."""
+        self._follows_model = True
+        self.setCurrentIndex(index)
+        self._follows_model = False
+
+    def rowsAboutToBeRemoved(  # noqa: N802 - Qt's name
+        self, parent: Index, start: int, end: int
+    ) -> None:
+        """Leave a row that goes; which one is opened in its place is not for the list to say."""
+        self._follows_model = True
+        super().rowsAboutToBeRemoved(parent, start, end)
+        self._follows_model = False
 
     def currentChanged(self, current: Index, previous: Index) -> None:
         """Open what was chosen."""
         super().currentChanged(current, previous)
-        if current.isValid():
+        if current.isValid() and not self._follows_model:
             self.opened.emit(self.model().index(current.row(), 0))
 
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Note that the mouse picks, not the keyboard."""
+        self._was_key = False
+        super().mousePressEvent(event)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Delete with the keys meant for it."""
+        """Delete with the keys meant for it; letters are for the composer."""
+        self._was_key = True
         if event.matches(QKeySequence.StandardKey.Delete) or event.key() == Qt.Key.Key_Backspace:
             self.delete_wanted.emit()
+        elif is_typed_text(event):
+            event.ignore()
         else:
             super().keyPressEvent(event)
 

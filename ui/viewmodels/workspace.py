@@ -33,12 +33,14 @@ class Workspace(QObject):
 
     Signals:
         opened: Another conversation is shown; carries its ``OpenConversation``.
+        selection_changed: Another conversation was asked for; it may still have to be loaded.
         run_shown: The stop panel shows another run; carries the ``Run`` or None.
         settings_changed: The open conversation's settings are others now.
         message_wanted: A message of the open conversation is to be seen; carries it.
     """
 
     opened = Signal(object)
+    selection_changed = Signal()
     message_wanted = Signal(object)
     run_shown = Signal(object)
     settings_changed = Signal()
@@ -86,9 +88,14 @@ class Workspace(QObject):
         self.conversations.insert(conversation)
         self.open(conversation)
 
+    @property
+    def selected(self) -> Conversation:
+        """The conversation that was asked for last: the open one, or one still being loaded."""
+        return self._wanted or self.current.conversation
+
     def open(self, conversation: Conversation) -> None:
         """Show a conversation, at once if its messages are in memory."""
-        self._wanted = conversation
+        self._want(conversation)
         if conversation.is_loaded:
             self._show(conversation)
         else:
@@ -102,7 +109,7 @@ class Workspace(QObject):
         if message_id is None:
             self.open(conversation)
         else:
-            self._wanted = conversation
+            self._want(conversation)
             work = self._load_and_open(conversation, message_id)
             self._tasks.start(work, "open a conversation at a message")
 
@@ -111,8 +118,9 @@ class Workspace(QObject):
         row = self.conversations.row_of(conversation)
         if conversation.id in self._open:
             self._open[conversation.id].session.cancel()
+        is_selected = self.selected is conversation
         self.conversations.delete(conversation)
-        if self.current.conversation is conversation:
+        if is_selected:
             count = self.conversations.rowCount()
             following = self.conversations.at(min(row, count - 1)) if count else None
             self.open(following or self.conversations.create())
@@ -235,20 +243,31 @@ class Workspace(QObject):
         self, conversation: Conversation, message_id: str | None = None
     ) -> None:
         await self.store.fill(conversation)
-        if self._wanted is not conversation or not conversation.is_loaded:
-            return  # another one has been asked for meanwhile, or it can not be read
+        if self._wanted is not conversation:
+            return  # another one has been asked for meanwhile
+        if not conversation.is_loaded:
+            self._want(None)  # it cannot be read, which the store has told
+            if self.conversations.row_of(self.current.conversation) < 0:
+                self.new_conversation()  # the open one was deleted meanwhile
+            return
         self._show(conversation)
         message = conversation.tree.get(message_id) if message_id else None
         if message is not None:
             self.current.session.show_version(message)
             self.message_wanted.emit(message)
 
+    def _want(self, conversation: Conversation | None) -> None:
+        self._wanted = conversation
+        self.selection_changed.emit()
+
     def _show(self, conversation: Conversation) -> None:
+        self._wanted = None
         if self.current.conversation is conversation:
             return
         if self._drafts.isActive():
             self.keep_draft()
         self.current = self._opened(conversation)
+        self.selection_changed.emit()
         self.opened.emit(self.current)
         self.run_shown.emit(self.current.shown_run)
 

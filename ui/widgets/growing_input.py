@@ -33,6 +33,11 @@ class GrowingInput(QPlainTextEdit):
         self.textChanged.connect(self._fit)
         self._fit()
 
+    def setPlaceholderText(self, text: str) -> None:  # noqa: N802 - Qt's name
+        """Show another hint; Qt itself does not draw one again that is in sight."""
+        super().setPlaceholderText(text)
+        self.viewport().update()
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Send on a plain Enter; everything else is typing."""
         is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
