@@ -2,13 +2,13 @@
 
 from engine.answer import AnswerBuilder, AnswerLimits
 from engine.backend import Backend
+from engine.beginnings import open_splitter
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
-from engine.harmony import open_splitter
-from engine.request import GenerationRequest
+from engine.request import GenerationRequest, TraceLevel
 from engine.row import Row
 from engine.setting import RunSetting
-from engine.stopping.record import Channel
+from engine.sources import Sources
 
 MAX_TOP_LOGPROBS = 20
 
@@ -32,26 +32,28 @@ def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
         field = "messages" if request.prompt is None else "prompt"
         raise PromptTooLong(field, len(prompt.tokens), context)
     channels = backend.answer_format(request, prompt)
+    vocabulary = backend.vocabulary_of(request)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
-    starts_in = Channel.THINKING if prompt.thinks else Channel.TEXT
     limits = AnswerLimits(request.max_tokens, context - len(prompt.tokens))
     generation.setting = RunSetting(
         model=backend.info.id,
         channels=channels,
-        starts_in=starts_in,
+        beginning=prompt.beginning,
         eos=tuple(sorted(backend.vocabulary.eos)),
         context_room=limits.context_room,
         has_bytes=backend.vocabulary.raw is not None,
         strips_first_space=backend.vocabulary.strips_first_space,
     )
     builder = AnswerBuilder(
-        vocabulary=backend.vocabulary,
-        detokenizer=backend.detokenizer(),
-        splitter=open_splitter(channels, starts_in),
+        vocabulary=vocabulary,
+        detokenizer=backend.detokenizer(vocabulary),
+        splitter=open_splitter(channels, prompt.beginning),
         rules=request.stops,
         limits=limits,
         parse_calls=backend.call_parser(request),
+        beginning=prompt.beginning,
+        sources=Sources() if request.trace is TraceLevel.FULL else None,
     )
     return Row(generation, prompt, builder, submitted_at)
 

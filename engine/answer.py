@@ -2,18 +2,27 @@
 
 The only place where a ``StopInfo`` is made. Pure: knows no MLX, no thread, no clock. The engine
 thread feeds it one token id at a time and sends on what it has written to ``events``.
+
+An id is first asked what it means (``engine.endings``); what is text goes through the splitter
+of channels, the stripping of white space and the stop matcher of its channel. When the answer
+ends, everything held is released the same way, and the reason is decided by precedence.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.calls import CallParser, OpenCalls
-from engine.channels import Splitter, Switch
+from engine.channels import Beginning, Part, Splitter, Switch
 from engine.detokenizer import Detokenizer
+from engine.endings import Ending, Endings
 from engine.events import Event, TextDelta, ThinkingDelta
+from engine.sources import Sources
 from engine.stopping.matcher import Match, StopMatcher
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.vocabulary import Vocabulary
+
+_START = Beginning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,16 @@ class AnswerLimits:
 class AnswerBuilder:
     """The pipeline of one answer: ids → text → channels → stop matching → events.
 
+    Args:
+        vocabulary: What token ids stand for.
+        detokenizer: Makes text of them.
+        splitter: Follows the channels of the answer.
+        rules: The stops of the request.
+        limits: How long the answer may get.
+        parse_calls: The parser of the model's tool calls.
+        beginning: Where the prompt leaves the answer.
+        sources: Told of which tokens the answer's text is made of, if somebody asks.
+
     Attributes:
         events: What is to be sent on; the caller takes and clears it.
         count: Tokens fed so far.
@@ -44,6 +63,7 @@ class AnswerBuilder:
         vocabulary: What token ids stand for.
         piece: The text that the last token completed.
         residue: The text that appeared only when the detokenizer was finalised.
+        sources: As given.
     """
 
     def __init__(
@@ -55,6 +75,8 @@ class AnswerBuilder:
         rules: StopRules,
         limits: AnswerLimits,
         parse_calls: CallParser,
+        beginning: Beginning = _START,
+        sources: Sources | None = None,
     ) -> None:
         self.events: list[Event] = []
         self.count = 0
@@ -62,59 +84,53 @@ class AnswerBuilder:
         self.piece = ""
         self.residue = ""
         self.vocabulary = vocabulary
+        self.sources = sources
         self._detokenizer = detokenizer
         self._splitter = splitter
         self._rules = rules
         self._limits = limits
         self._most = limits.most
+        self._least = rules.min_tokens
         self._calls = OpenCalls(parse_calls)
-        self._counting: tuple[int, ...] = ()
-        self._stop_ids = frozenset(rules.token_ids)
-        self._special_stops = _special_stops(rules, vocabulary)
-        eos = frozenset() if rules.ignore_eos else vocabulary.eos
-        self._eos = eos
-        self._ending_ids = eos | self._stop_ids | frozenset(self._special_stops)
-        self._boundary_ids = splitter.boundary_ids
+        self._calls.continue_call(beginning.call, beginning.tool_name)
+        self._endings = Endings(rules, vocabulary, splitter.tags)
+        # Ids that mean more than their text, or have none.
+        self._marked = self._endings.ids.union(splitter.tags, vocabulary.special)
         self._lengths = dict.fromkeys(Channel, 0)
+        self._matchers: dict[tuple[int, ...], StopMatcher] = {}
         self._strips_space = False
+        # The end, once there is one: by a stop in the text, or by a token or tag.
         self._match: Match | None = None
-        self._matcher: StopMatcher | None = None
-        self._channel = splitter.channel
-        self._open_matcher()
+        self._ending: Ending | None = None
+        self._held = ""
+        self._rest: list[str] = []
+        self._enter(splitter.channel)
 
     # -- feeding ---------------------------------------------------------------------------
 
     def add(self, token_id: int) -> StopInfo | None:
         """Take the next sampled id; return the record if the answer ends with it."""
-        is_armed = self.count >= self._rules.min_tokens
+        is_armed = self.count >= self._least
         self.count += 1
         thinks = self._channel is Channel.THINKING
-        ending: StopKind | None = None
-        value: int | None = None
-        if token_id in self._ending_ids:
-            ending, value, piece = self._ended_by_id(token_id, is_armed)
+        if token_id in self._marked:
+            self._take_marked(token_id, is_armed)
         else:
-            piece = self._detokenizer.add(token_id)
-            if not piece and self._channel is Channel.TOOL:
-                # Parsers of calls read the special tokens between a call's parts.
-                piece = self.vocabulary.special.get(token_id, "")
-        self.piece = piece
-        if token_id in self._boundary_ids or self._splitter.scans_text:
-            self._split(token_id, piece, is_armed)
-            thinks = thinks or self._channel is Channel.THINKING
-        elif piece:
-            self._deliver(piece, is_armed)
-        if thinks:
+            self._take_text(self._detokenizer.add(token_id), is_armed)
+        if thinks or self._channel is Channel.THINKING:
             self.thinking_tokens += 1
-        if ending is None and self._match is None and self.count < self._most:
+        if self._match is None and self._ending is None and self.count < self._most:
             self._calls.is_fresh = False
             return None
-        return self._decide(token_id, ending, value, is_armed)
+        return self._decide(token_id, is_armed)
 
     @property
     def unfinished_call(self) -> str:
         """Raw text of a tool call that the end cut short."""
         return self._calls.unfinished
+
+    def _is_over(self) -> bool:
+        return self._match is not None or self._ending is not None
 
     @property
     def channel(self) -> Channel:
@@ -123,8 +139,9 @@ class AnswerBuilder:
 
     @property
     def held(self) -> str:
-        """The text that the matcher holds back now."""
-        return self._matcher.held if self._matcher is not None else ""
+        """The text that is held back now, because it could become a stop or a tag."""
+        matcher = self._matcher
+        return (matcher.held if matcher is not None else "") + self._splitter.held
 
     @property
     def progress(self) -> tuple[int, ...]:
@@ -139,9 +156,9 @@ class AnswerBuilder:
 
     def end(self, kind: StopKind) -> StopInfo:
         """End the answer from outside (``CANCELLED`` or ``ERROR``) and return the record."""
-        self._release_residue(is_armed=True)
-        held = self._flush_held()
-        self._close_call(may_parse=False)
+        held = self._release(is_armed=self.count > self._least)
+        if self._channel is Channel.TOOL:
+            self._calls.cut()
         return StopInfo(
             kind,
             channel=self._channel,
@@ -151,51 +168,84 @@ class AnswerBuilder:
             dropped=self._match.dropped if self._match else "",
         )
 
-    def _ended_by_id(
-        self, token_id: int, is_armed: bool
-    ) -> tuple[StopKind | None, int | None, str]:
-        """Judge an id that can end the answer; return kind, value and the text to deliver."""
-        rule = self._special_stops.get(token_id)
-        if rule is not None and is_armed and rule in self._counting:
-            self._match_special(rule)
-            return StopKind.STOP_STRING, None, ""
-        if token_id in self._stop_ids and is_armed:
-            piece = self._detokenizer.peek(token_id)
-            if self._would_match(piece):
-                return None, None, self._detokenizer.add(token_id)
-            return StopKind.STOP_TOKEN, token_id, ""
-        if token_id in self._eos:
-            return StopKind.EOS, None, ""
-        return None, None, self._detokenizer.add(token_id)
+    # -- what an id means ------------------------------------------------------------------
 
-    def _would_match(self, piece: str) -> bool:
-        return self._matcher is not None and self._matcher.would_match(piece)
+    def _take_marked(self, token_id: int, is_armed: bool) -> None:
+        """Take an id that can be an end, a tag, or a token whose text is skipped."""
+        splitter = self._splitter
+        ending = self._endings.ending(
+            token_id, self._channel, is_armed=is_armed, in_header=splitter.in_header
+        )
+        is_tag = token_id in splitter.tags
+        special = self.vocabulary.special.get(token_id)
+        if ending is not None and (
+            is_tag or special is not None or not self._is_outdone(token_id, ending)
+        ):
+            self._end_by(ending, token_id if is_tag else None, is_armed)
+        elif is_tag and not splitter.is_text(token_id):
+            self.piece = ""
+            truncated = self._detokenizer.cut(token_id)
+            if truncated:
+                self._take_text(truncated, is_armed)
+            self._split(splitter.take_tag(token_id), is_armed)
+        elif is_tag or (special and self._channel is Channel.TOOL and not self._is_eos(token_id)):
+            # Parsers of calls read the special tokens between a call's parts.
+            text = splitter.tags[token_id] if is_tag else special
+            self._take_text(self._detokenizer.cut(token_id) + str(text), is_armed)
+        else:
+            self._take_text(self._detokenizer.add(token_id), is_armed)
 
-    def _match_special(self, rule: int) -> None:
-        """A special token whose text is a stop string: release what was held, then stop there."""
-        self._flush_held()
-        value = self._rules.strings[rule]
-        offset = self._lengths[self._channel]
-        keep = self._rules.include_stop
-        if keep:
-            self._emit(value)
-        self._match = Match(rule, value, offset, "" if keep else value)
+    def _is_eos(self, token_id: int) -> bool:
+        return token_id in self.vocabulary.eos
 
-    def _split(self, token_id: int, piece: str, is_armed: bool) -> None:
-        for part in self._splitter.feed(token_id, piece):
-            if isinstance(part, Switch):
+    def _is_outdone(self, token_id: int, ending: Ending) -> bool:
+        """Return whether a stop string, or a tag, completes in the text of an ending token."""
+        text = self._splitter.preview(self._detokenizer.peek(token_id))
+        if text is None:
+            return not ending.is_eos
+        matcher = self._matcher
+        return matcher is not None and matcher.would_match(
+            text.lstrip() if self._strips_space else text
+        )
+
+    def _end_by(self, ending: Ending, tag_id: int | None, is_armed: bool) -> None:
+        """Note the end; what was held before its token goes out first."""
+        self.piece = ""
+        self._held = self._release(is_armed)
+        if self._match is not None:
+            return
+        opened = None if tag_id is None else self._splitter.opens(tag_id)
+        if opened is not None:
+            self._switch(Switch(opened), is_armed)
+        self._ending = ending
+
+    # -- text ------------------------------------------------------------------------------
+
+    def _take_text(self, piece: str, is_armed: bool) -> None:
+        self.piece = piece
+        if self.sources is not None:
+            self.sources.add(self.count - 1, piece)
+        if self._splitter.scans_text:
+            self._split(self._splitter.feed(piece), is_armed)
+        elif piece:
+            self._deliver(piece, is_armed)
+
+    def _split(self, parts: Iterable[Part], is_armed: bool) -> None:
+        for part in parts:
+            if self._is_over():
+                self._rest.append(part if isinstance(part, str) else part.tag)
+            elif isinstance(part, Switch):
                 self._switch(part, is_armed)
             elif part:
                 self._deliver(part, is_armed)
-            if self._match is not None:
-                return
 
     def _deliver(self, text: str, is_armed: bool) -> None:
         if self._strips_space:
-            text = text.lstrip()
+            text = self._stripped(text)
             if not text:
                 return
-            self._strips_space = False
+        if self.sources is not None:
+            self.sources.deliver(len(text), self._channel)
         matcher = self._matcher
         if matcher is None:
             self._emit(text)
@@ -206,6 +256,13 @@ class AnswerBuilder:
             rule, offset = self._counting[found.rule], self._base + found.offset
             self._match = Match(rule, found.value, offset, found.dropped)
 
+    def _stripped(self, text: str) -> str:
+        left = text.lstrip()
+        self._strips_space = not left
+        if self.sources is not None:
+            self.sources.skip(len(text) - len(left))
+        return left
+
     def _emit(self, text: str) -> None:
         if not text:
             return
@@ -213,6 +270,8 @@ class AnswerBuilder:
         self._lengths[channel] += len(text)
         if channel is Channel.TEXT:
             self.events.append(TextDelta(text))
+            if self.sources is not None:
+                self.sources.release(len(text))
         elif channel is Channel.THINKING:
             self.events.append(ThinkingDelta(text))
         else:
@@ -220,12 +279,18 @@ class AnswerBuilder:
 
     # -- channels --------------------------------------------------------------------------
 
-    def _open_matcher(self) -> None:
-        rules = self._rules
-        self._counting = rules.counting_in(self._channel)
-        strings = tuple(rules.strings[number] for number in self._counting)
-        self._matcher = StopMatcher(strings, keep_stop=rules.include_stop) if strings else None
-        self._base = self._lengths[self._channel]
+    def _enter(self, channel: Channel) -> None:
+        self._channel = channel
+        self._strips_space = False
+        self._base = self._lengths[channel]
+        self._counting = counting = self._rules.counting_in(channel)
+        self._matcher = self._matchers.get(counting)
+        if self._matcher is not None:
+            self._matcher.restart()
+        elif counting:
+            strings = self._rules.strings
+            self._matcher = StopMatcher(tuple(strings[number] for number in counting))
+            self._matchers[counting] = self._matcher
 
     def _flush_held(self) -> str:
         held = self._matcher.flush() if self._matcher is not None else ""
@@ -233,119 +298,162 @@ class AnswerBuilder:
         return held
 
     def _switch(self, switch: Switch, is_armed: bool) -> None:
-        self._flush_held()
-        is_text = self._text_of_call(may_parse=True, is_armed=is_armed)
+        if self.sources is not None:
+            self.sources.skip(len(switch.tag))
+        held = self._flush_held()
+        ending = self._endings.by_tag(switch.tag) if switch.tag and is_armed else None
+        if ending is not None:
+            self._held = held
+        if ending is None or switch.to is not Channel.TEXT:
+            # A closing tag that ends the answer leaves open what it closes: that ends there.
+            self._change(switch, is_armed)
+        if self._match is None:
+            self._ending = ending
+
+    def _change(self, switch: Switch, is_armed: bool) -> None:
+        is_text = self._channel is Channel.TOOL and self._close_call(is_armed)
         if self._match is not None:
             return
         if not (is_text and switch.to is Channel.TEXT):
             self._flush_held()
             self._enter(switch.to)
-        self._strips_space = switch.strips_space
+            self._strips_space = switch.strips_space
+        if switch.to is Channel.THINKING:
+            self.thinking_tokens += switch.tokens
         self._calls.name = switch.tool_name
 
-    def _enter(self, channel: Channel) -> None:
-        self._channel = channel
-        self._strips_space = False
-        self._open_matcher()
-
-    def _text_of_call(self, *, may_parse: bool, is_armed: bool) -> bool:
+    def _close_call(self, is_armed: bool) -> bool:
         """Close the open call; what turns out to be none is text, and stops count in it.
 
         Returns:
             Whether it was text; the channel is the text's then.
         """
-        stray = self._close_call(may_parse=may_parse)
+        stray = self._parse_call()
         if stray:
+            if self.sources is not None:
+                self.sources.take_back_call()
             self._enter(Channel.TEXT)
             self._deliver(stray, is_armed)
         return bool(stray)
 
-    def _close_call(self, *, may_parse: bool) -> str:
-        """End the open call, if there is one; return its text if it cannot be parsed."""
-        if self._channel is not Channel.TOOL:
-            return ""
-        if not may_parse:
-            self._calls.cut()
-            return ""
+    def _parse_call(self) -> str:
+        """Take the open call as complete; return its text if it cannot be parsed."""
         events, stray = self._calls.close()
         self.events += events
+        if events and self.sources is not None:
+            self.sources.drop_call()
         return stray
 
-    # -- deciding --------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------
 
-    def _release_residue(self, *, is_armed: bool) -> None:
-        """Send what detokenizer and splitter still keep through the matcher."""
-        if self._match is not None:
-            return
+    def _release(self, is_armed: bool) -> str:
+        """Send what is held through the same chain as any text; return what was held."""
+        if self._is_over():
+            return ""
+        held = self.held
         self.residue = self._detokenizer.finish()
         if self.residue:
-            self._split(-1, self.residue, is_armed)
+            if self.sources is not None:
+                self.sources.add(self.count - 1, self.residue)
+            self._split(self._splitter.feed(self.residue), is_armed)
         rest = self._splitter.finish()
-        if rest and self._match is None:
+        if self._is_over():
+            self._rest.append(rest)
+        elif rest:
             self._deliver(rest, is_armed)
+        if self._is_over():
+            return ""
+        self._flush_held()
+        return held
 
-    def _decide(
-        self, token_id: int, ending: StopKind | None, value: int | None, is_armed: bool
-    ) -> StopInfo:
-        self._release_residue(is_armed=is_armed)
-        held = ""
-        if self._match is None:
-            held = self._flush_held()
-            self._text_of_call(may_parse=ending is StopKind.EOS, is_armed=is_armed)
-            if self._match is None:
-                held = self._flush_held() or held
-        else:
-            self._close_call(may_parse=False)
+    def _decide(self, token_id: int, is_armed: bool) -> StopInfo:
+        """Say why the answer ends with this token."""
+        held = self._release(is_armed) or self._held
+        if self._channel is Channel.TOOL:
+            held = self._end_call(is_armed) or held
+        kind = self._kind()
         match = self._match
-        at_limit = self.count >= self._most
-        kind: StopKind
-        if self._calls.is_fresh or (ending is StopKind.EOS and self._calls.count and not at_limit):
-            kind = StopKind.TOOL_CALL
+        if kind is StopKind.STOP_TOKEN or (kind is StopKind.STOP_STRING and match is None):
+            match = self._matched_by_id(token_id)
         elif match is not None:
-            kind = StopKind.STOP_STRING
-        elif ending is StopKind.STOP_TOKEN:
-            kind = StopKind.STOP_TOKEN
-        elif at_limit:
-            kind = self._limits.reached(self.count)
-        else:
-            kind = StopKind.EOS
-        is_string = match is not None and kind is StopKind.STOP_STRING
-        dropped = match.dropped if match is not None else ""
-        if kind is StopKind.STOP_TOKEN:
-            dropped = self._stopped_by_id(token_id)
+            held = ""
+            match = self._kept(match)
+        value: str | int | None = None
+        if kind is StopKind.STOP_STRING and match is not None:
+            value = match.value
+        elif kind is StopKind.STOP_TOKEN:
+            value = token_id
+        is_stop = match is not None and kind in (StopKind.STOP_STRING, StopKind.STOP_TOKEN)
         return StopInfo(
             kind=kind,
-            value=match.value
-            if match is not None and is_string
-            else value
-            if kind is StopKind.STOP_TOKEN
-            else None,
+            value=value,
             token_id=token_id,
             token_text=self.vocabulary.text_of(token_id),
             channel=self._channel,
-            text_offset=match.offset
-            if match is not None and is_string
-            else self._lengths[self._channel],
+            text_offset=match.offset if match and is_stop else self._lengths[self._channel],
             token_index=self.count - 1,
-            rule_index=match.rule if match is not None and is_string else None,
+            rule_index=match.rule if match and kind is StopKind.STOP_STRING else None,
             held=held,
-            dropped=dropped,
+            dropped=match.dropped if match else "",
         )
 
-    def _stopped_by_id(self, token_id: int) -> str:
-        """Keep or drop the text of a stop id; return what was dropped."""
-        text = self.vocabulary.text_of(token_id)
-        if self._rules.include_stop:
-            self._emit(text)
+    def _kind(self) -> StopKind:
+        """Choose the reason by precedence."""
+        ending = self._ending
+        by_eos = ending is not None and (ending.is_eos or ending.kind is StopKind.EOS)
+        if self._calls.is_fresh or (self._calls.count and by_eos and self._match is None):
+            return StopKind.TOOL_CALL
+        if self._match is not None:
+            return StopKind.STOP_STRING
+        if ending is not None:
+            return ending.kind
+        return self._limits.reached(self.count)
+
+    def _end_call(self, is_armed: bool) -> str:
+        """End the open call with the answer: it is whole, or text, or was cut short.
+
+        Returns:
+            The text that was held in the answer, where the call turned out to be text.
+        """
+        ending = self._ending
+        if ending is None and self._match is None and self._splitter.closes_calls:
+            self._calls.cut()  # by a limit, before its end came
             return ""
-        return text
+        if ending is not None and (ending.is_eos or ending.kind is StopKind.EOS):
+            if not self._close_call(is_armed):
+                return ""
+            return self._flush_held() if self._match is None else ""
+        self._calls.unfinished = self._parse_call()
+        return ""
 
+    def _kept(self, match: Match) -> Match:
+        """Keep or drop the stop in the text that matched; add the rest of its last piece."""
+        dropped = match.dropped + "".join(self._rest) + self._splitter.finish()
+        if self._rules.include_stop and not self._calls.is_fresh:
+            self._keep(match.value)
+            dropped = dropped[len(match.value) :]
+        return Match(match.rule, match.value, match.offset, dropped)
 
-def _special_stops(rules: StopRules, vocabulary: Vocabulary) -> dict[int, int]:
-    """Stop strings that are the text of one special token, whose text never appears otherwise."""
-    found: dict[int, int] = {}
-    for index, string in enumerate(rules.strings):
-        token_id = vocabulary.special_id(string)
-        if token_id is not None:
-            found[token_id] = index
-    return found
+    def _matched_by_id(self, token_id: int) -> Match:
+        """Return the match of a stop by token or tag, its text kept or dropped."""
+        assert self._ending is not None, "decided by the ending"
+        rule = self._ending.rule
+        is_string = self._ending.kind is StopKind.STOP_STRING
+        text = self._rules.strings[rule] if is_string else self.vocabulary.text_of(token_id)
+        offset = self._lengths[self._channel]
+        dropped = "".join(self._rest)
+        if self._rules.include_stop and not self._splitter.in_header:
+            if self.sources is not None:
+                self.sources.add(self.count - 1, text)
+                self.sources.deliver(len(text), self._channel)
+            self.piece += text
+            self._keep(text)
+        else:
+            dropped = text + dropped
+        return Match(rule, text, offset, dropped)
+
+    def _keep(self, stop: str) -> None:
+        if self._channel is Channel.TOOL:
+            self._calls.unfinished += stop
+        else:
+            self._emit(stop)

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine.calls import CallParser
-from engine.channels import ChannelFormat
+from engine.channels import Beginning, ChannelFormat
 from engine.detokenizer import Detokenizer
 from engine.events import TokenStats
 from engine.loading import OnLoadProgress
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
+from engine.stopping.record import Channel
 from engine.vocabulary import Vocabulary
 
 
@@ -24,11 +25,16 @@ class Prompt:
 
     Attributes:
         tokens: Its token ids, at least one.
-        thinks: Whether it leaves reasoning open, so that the answer starts inside it.
+        beginning: Where it leaves the answer: in the text, in reasoning, in a header.
     """
 
     tokens: list[int]
-    thinks: bool
+    beginning: Beginning = field(default_factory=Beginning)
+
+    @property
+    def thinks(self) -> bool:
+        """Whether it leaves reasoning open, so that the answer starts inside it."""
+        return self.beginning.channel is Channel.THINKING
 
 
 @dataclass(slots=True)
@@ -94,7 +100,11 @@ class Backend(Protocol):
         """Return the ids of plain text, no special tokens added."""
         ...
 
-    def detokenizer(self) -> Detokenizer:
+    def vocabulary_of(self, request: GenerationRequest) -> Vocabulary:
+        """Return what token ids stand for in the answer to a request."""
+        ...
+
+    def detokenizer(self, vocabulary: Vocabulary) -> Detokenizer:
         """Return a fresh streaming detokenizer."""
         ...
 

@@ -23,15 +23,21 @@ class OpenCalls:
         unfinished: Raw text of a call that the end cut short.
     """
 
-    __slots__ = ("_parse", "_text", "count", "is_fresh", "name", "unfinished")
+    __slots__ = ("_begun", "_parse", "_text", "count", "is_fresh", "name", "unfinished")
 
     def __init__(self, parse: CallParser) -> None:
         self._parse = parse
         self._text: list[str] = []
+        self._begun = ""
         self.count = 0
         self.is_fresh = False
         self.name: str | None = None
         self.unfinished = ""
+
+    def continue_call(self, begun: str, name: str | None) -> None:
+        """Open a call whose first part is in the prompt; that part is read, never told."""
+        self._begun = begun
+        self.name = name
 
     def add(self, text: str) -> None:
         """Take more of the open call's text."""
@@ -40,8 +46,9 @@ class OpenCalls:
     def close(self) -> tuple[list[ToolCallDelta], str]:
         """Parse what was collected; return its calls, or the text itself where it is none."""
         raw = self._taken()
+        begun, self._begun = self._begun, ""
         try:
-            parsed = self._parse(raw, self.name)
+            parsed = self._parse(begun + raw, self.name)
         except ValueError:
             return [], raw
         events = []

@@ -4,7 +4,8 @@ Tags that are one token are recognised by id, so that the same characters typed 
 stay text; tags of several tokens are recognised by text. Pure; belongs to the engine thread.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,11 +19,15 @@ class Switch:
 
     Attributes:
         to: The channel.
+        tag: The tag's text where plain tokens spelled it; empty where the tag is one token.
+        tokens: Earlier tokens that turned out to belong to this tag or header.
         tool_name: The tool, where the tag itself names it.
         strips_space: Whether white space that follows is the template's, not the answer's.
     """
 
     to: Channel
+    tag: str = ""
+    tokens: int = 0
     tool_name: str | None = None
     strips_space: bool = False
 
@@ -36,20 +41,45 @@ class Splitter(Protocol):
 
     Attributes:
         channel: Where text goes now.
-        boundary_ids: Ids that ``feed`` must see; others matter only if ``scans_text``.
-        scans_text: Whether every piece has to pass through ``feed``.
+        tags: Tokens that are structure by themselves, by id: ``take_tag`` must see them.
+        scans_text: Whether text has to pass through ``feed``.
+        in_header: Whether what comes now is a header, of which nothing is text.
+        closes_calls: Whether a call has an end of its own, or only the answer's.
     """
 
     channel: Channel
-    boundary_ids: frozenset[int]
+    tags: Mapping[int, str]
     scans_text: bool
+    in_header: bool
+    closes_calls: bool
 
-    def feed(self, token_id: int, piece: str) -> Iterator[Part]:
-        """Take a token and the text it completed; yield the parts in order."""
+    @property
+    def held(self) -> str:
+        """The text that is kept because it could become a tag."""
+        ...
+
+    def feed(self, piece: str) -> Iterable[Part]:
+        """Take text; yield the parts in order."""
+        ...
+
+    def take_tag(self, token_id: int) -> Iterable[Part]:
+        """Take one of ``tags``; yield what it changes."""
+        ...
+
+    def opens(self, token_id: int) -> Channel | None:
+        """Return the channel that one of ``tags`` would open now."""
+        ...
+
+    def is_text(self, token_id: int) -> bool:
+        """Return whether one of ``tags`` is a part of the text where it comes."""
+        ...
+
+    def preview(self, piece: str) -> str | None:
+        """Return the text that this piece would let out; None if it would complete a tag."""
         ...
 
     def finish(self) -> str:
-        """Return text that was kept because it could have become a tag."""
+        """Return the text that was kept; from here on it can no longer become a tag."""
         ...
 
 
@@ -79,6 +109,9 @@ class ChannelFormat:
         if channel is Channel.TOOL:
             if self.tool_end:
                 edges[self.tool_end] = Channel.TEXT
+            elif self.tool_start:
+                # Without a closing tag, only the next call shows that one is complete.
+                edges[self.tool_start] = Channel.TOOL
             return edges
         if self.tool_start:
             edges[self.tool_start] = Channel.TOOL
@@ -88,14 +121,37 @@ class ChannelFormat:
             edges[self.think_end] = Channel.TEXT
         return edges
 
+    @property
+    def structure(self) -> frozenset[int]:
+        """All tokens that are tags or markers by themselves."""
+        return frozenset(self.ids) | frozenset(self.harmony.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where an answer begins, as the end of its prompt says.
+
+    Attributes:
+        channel: The channel that is open.
+        header: The part of a Harmony header that the prompt has; None outside of headers.
+        call: The text of the open tool call that the prompt has.
+        tool_name: The tool that the open call's tag named.
+    """
+
+    channel: Channel = Channel.TEXT
+    header: str | None = None
+    call: str = ""
+    tool_name: str | None = None
+
 
 class TagSplitter:
     """Channels marked by tags (``<think>`` … ``</think>``, ``<tool_call>`` … and the like)."""
 
-    def __init__(self, tags: ChannelFormat, starts_in: Channel) -> None:
+    def __init__(self, tags: ChannelFormat, starts_in: Channel = Channel.TEXT) -> None:
         self.channel = starts_in
-        self.boundary_ids = frozenset(tags.ids)
-        self._tags = tags
+        self.tags: Mapping[int, str] = tags.ids
+        self.in_header = False
+        self.closes_calls = bool(tags.tool_end)
         one_token = set(tags.ids.values())
         self._edges = {channel: tags.edges(channel) for channel in Channel}
         self._typed = {
@@ -104,34 +160,70 @@ class TagSplitter:
         }
         self.scans_text = any(self._typed.values())
         self._scanner = StopMatcher(self._typed[starts_in])
+        # Lengths of the pieces that reach into the text which is kept.
+        self._pieces: deque[int] = deque()
 
-    def feed(self, token_id: int, piece: str) -> Iterator[Part]:
-        """Take a token and the text it completed; yield the parts in order."""
-        tag = self._tags.ids.get(token_id)
-        target = None if tag is None else self._edges[self.channel].get(tag)
-        if target is not None:
-            yield self._scanner.flush()
-            yield self._enter(target)
-        elif self.scans_text:
-            yield from self._scan(piece)
-        elif tag is None or self.channel is Channel.TOOL:
+    @property
+    def held(self) -> str:
+        """The text that is kept because it could become a tag."""
+        return self._scanner.held
+
+    def feed(self, piece: str) -> Iterator[Part]:
+        """Take text; yield the parts in order."""
+        if not self.scans_text:
             yield piece
-        # A tag that means nothing here (a second closing tag, say) is structure, not text.
-
-    def _scan(self, text: str) -> Iterator[Part]:
+            return
+        self._pieces.append(len(piece))
+        text = piece
         while True:
             yield self._scanner.feed(text)
             match = self._scanner.match
             if match is None:
-                return
+                break
             text = match.dropped[len(match.value) :]
-            yield self._enter(self._edges[self.channel][match.value])
+            # The tag's first characters came with these tokens before this one.
+            self._forget(len(match.dropped))
+            tokens = len(self._pieces) - 1
+            self._forget(len(text))
+            yield self._enter(self._edges[self.channel][match.value], match.value, tokens)
+        self._forget(len(self._scanner.held))
 
-    def _enter(self, channel: Channel) -> Switch:
+    def _forget(self, kept: int) -> None:
+        """Forget the pieces before the last ``kept`` characters."""
+        surplus = sum(self._pieces) - kept
+        while self._pieces and self._pieces[0] <= surplus:
+            surplus -= self._pieces.popleft()
+        if surplus > 0:
+            self._pieces[0] -= surplus
+
+    def take_tag(self, token_id: int) -> Iterator[Part]:
+        """Take one of ``tags``; yield what it changes."""
+        tag = self.tags[token_id]
+        target = self._edges[self.channel].get(tag)
+        yield self.finish()
+        if target is not None:
+            yield self._enter(target)
+        # A tag that means nothing here (a second closing tag, say) is structure, not text.
+
+    def opens(self, token_id: int) -> Channel | None:
+        """Return the channel that one of ``tags`` would open now."""
+        target = self._edges[self.channel].get(self.tags[token_id])
+        return None if target is Channel.TEXT else target
+
+    def is_text(self, token_id: int) -> bool:
+        """Return whether one of ``tags`` is a part of the text where it comes."""
+        return self.channel is Channel.TOOL and self.tags[token_id] not in self._edges[Channel.TOOL]
+
+    def preview(self, piece: str) -> str | None:
+        """Return the text that this piece would let out; None if it would complete a tag."""
+        return self._scanner.preview(piece) if self.scans_text else piece
+
+    def _enter(self, channel: Channel, tag: str = "", tokens: int = 0) -> Switch:
         self.channel = channel
         self._scanner = StopMatcher(self._typed[channel])
-        return Switch(channel, strips_space=channel is not Channel.TOOL)
+        return Switch(channel, tag, tokens, strips_space=channel is not Channel.TOOL)
 
     def finish(self) -> str:
-        """Return text that was kept because it could have become a tag."""
+        """Return the text that was kept; from here on it can no longer become a tag."""
+        self._pieces.clear()
         return self._scanner.flush()

@@ -111,6 +111,8 @@ class Constraints:
         self, request: GenerationRequest, prompt: Sequence[int], thinks: bool
     ) -> Phase:
         tokens, channels = self._tokens, self._channels
+        if request.prompt is not None:
+            return Phase.ANSWER
         if thinks:
             if tokens.closing is None:
                 raise InvalidRequest("thinking", _LONG_TAG)

@@ -23,6 +23,10 @@ class Detokenizer(Protocol):
         """Return what ``add`` would return, and change nothing."""
         ...
 
+    def cut(self, token_id: int) -> str:
+        """Take a tag or another token that is no text here; return what it truncates."""
+        ...
+
     def finish(self) -> str:
         """Return what is left when no more ids come."""
         ...
@@ -63,6 +67,11 @@ class ByteDetokenizer:
         self._is_partial, self._at_start = kept[1:]
         return text
 
+    def cut(self, token_id: int) -> str:
+        """Take a tag: a character that it truncates never becomes whole."""
+        self._at_start = False
+        return self.finish()
+
     def finish(self) -> str:
         """Return U+FFFD for a character that never became whole, else nothing."""
         self._is_partial = False
@@ -90,6 +99,12 @@ class TokenizerDetokenizer:
             if isinstance(value, list):
                 setattr(trial, name, list(value))
         return TokenizerDetokenizer(trial, self._special).add(token_id)
+
+    def cut(self, token_id: int) -> str:
+        """Take a tag: what precedes it is decoded without what follows."""
+        text = self.finish()
+        self._streaming.reset()
+        return text
 
     def finish(self) -> str:
         """Return what the detokenizer still kept."""

@@ -6,6 +6,7 @@ Pure values; made on the engine thread, read on any.
 from dataclasses import dataclass
 
 from engine.chat import ToolCall
+from engine.sources import Source
 from engine.stopping.record import Channel, StopInfo
 
 
@@ -77,6 +78,9 @@ class TokenTrace:
         progress: For each stop string, how many of its first characters the text ends with.
         special: Its text, if it is a special token (whose text is no part of an answer).
         stats: How likely it was; at trace level ``full`` only.
+        sources: The tokens whose text went out with the answer's on this one; at trace level
+            ``full`` only.
+        waiting: The earliest token whose text may still go out; None if there is none.
     """
 
     index: int
@@ -90,6 +94,8 @@ class TokenTrace:
     progress: tuple[int, ...]
     special: str | None = None
     stats: TokenStats | None = None
+    sources: tuple[Source, ...] = ()
+    waiting: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,18 @@
 """Channels of the Harmony format: headers between ``<|start|>`` and ``<|message|>`` name them.
 
 ``analysis`` is reasoning, ``commentary`` with a recipient is a tool call, all else is the answer.
-Markers are special tokens, recognised by id. Pure; belongs to the engine thread.
+Markers are special tokens, recognised by id. Text outside of headers and messages is the answer's.
+Pure; belongs to the engine thread.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 
-from engine.channels import ChannelFormat, Part, Splitter, Switch, TagSplitter
+from engine.channels import Part, Switch
 from engine.stopping.record import Channel
 
 MARKERS = ("<|start|>", "<|end|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>")
+_MESSAGE_ENDS = ("<|end|>", "<|call|>", "<|return|>")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 
 
@@ -19,62 +21,94 @@ class HarmonySplitter:
 
     Args:
         ids: The id of each of ``MARKERS`` (and ``<|constrain|>`` where the model has it).
+        header: The part of a header with which the prompt ends; None where it ends outside.
+        channel: Where text goes at the beginning.
     """
 
-    def __init__(self, ids: Mapping[str, int]) -> None:
-        self.channel = Channel.TEXT
-        self.boundary_ids = frozenset(ids.values())
-        # The prompt ends inside a header ("<|start|>assistant").
-        self.scans_text = True
-        self._names = {token_id: name for name, token_id in ids.items()}
-        self._header: list[str] = []
+    def __init__(
+        self, ids: Mapping[str, int], header: str | None, channel: Channel = Channel.TEXT
+    ) -> None:
+        self.channel = channel
+        self.closes_calls = True
+        self.tags: Mapping[int, str] = {token_id: name for name, token_id in ids.items()}
+        self.in_header = self.scans_text = header is not None
+        self._header = [header or ""]
+        self._tokens = 0
 
-    def feed(self, token_id: int, piece: str) -> Iterator[Part]:
-        """Take a token and the text it completed; yield the parts in order."""
-        marker = self._names.get(token_id)
-        if marker is None:
-            if self.scans_text:
-                self._header.append(piece)
-            else:
-                yield piece
+    @property
+    def held(self) -> str:
+        """Nothing: a header is never text, and a message's text never a marker."""
+        return ""
+
+    @property
+    def header(self) -> str | None:
+        """What has come of the open header; None outside of headers."""
+        return "".join(self._header) if self.in_header else None
+
+    def feed(self, piece: str) -> Iterator[Part]:
+        """Take text; yield the parts in order."""
+        if self.in_header:
+            self._header.append(piece)
+            self._tokens += 1
+        else:
+            yield piece
+
+    def take_tag(self, token_id: int) -> Iterator[Part]:
+        """Take a marker; yield what it changes."""
+        marker = self.tags[token_id]
+        if marker in _MESSAGE_ENDS:
+            self._close_header()
+            yield self._enter(Channel.TEXT)
         elif marker == "<|message|>":
-            yield self._open()
-        elif marker == "<|start|>":
-            self._header.clear()
-            self.scans_text = True
-        elif marker == "<|end|>":
-            self.scans_text = True
-            if self.channel is Channel.TOOL:
-                self.channel = Channel.TEXT
-                yield Switch(Channel.TEXT)
-        elif marker in ("<|channel|>", "<|constrain|>"):
+            if self.in_header:
+                yield self._open_message()
+        elif marker == "<|start|>" or (marker == "<|channel|>" and not self.in_header):
+            self._close_header()
+            yield self._enter(Channel.TEXT)
+            self.in_header = self.scans_text = True
+            self._tokens = 1
+        elif self.in_header:
             self._header.append(" ")
+            self._tokens += 1
 
-    def _open(self) -> Switch:
-        header = "".join(self._header)
+    def opens(self, token_id: int) -> Channel | None:
+        """Return the channel that a marker would open now."""
+        if self.tags[token_id] != "<|message|>" or not self.in_header:
+            return None
+        channel, _ = self._meaning()
+        return channel
+
+    def is_text(self, token_id: int) -> bool:
+        """Return that no marker is ever text."""
+        return False
+
+    def preview(self, piece: str) -> str:
+        """Return the text that this piece would let out."""
+        return "" if self.in_header else piece
+
+    def _close_header(self) -> None:
         self._header.clear()
-        self.scans_text = False
+        self.in_header = self.scans_text = False
+        self._tokens = 0
+
+    def _open_message(self) -> Switch:
+        channel, name = self._meaning()
+        tokens = self._tokens
+        self._close_header()
+        return self._enter(channel, tokens, name)
+
+    def _meaning(self) -> tuple[Channel, str | None]:
+        """Return the channel that the header names, and the tool that it calls."""
+        header = "".join(self._header)
         recipient = _RECIPIENT.search(header)
         if recipient is not None:
-            self.channel = Channel.TOOL
-            return Switch(Channel.TOOL, recipient[1].removeprefix("functions."))
-        self.channel = Channel.THINKING if "analysis" in header.split() else Channel.TEXT
-        return Switch(self.channel)
+            return Channel.TOOL, recipient[1].removeprefix("functions.")
+        return (Channel.THINKING if "analysis" in header.split() else Channel.TEXT), None
+
+    def _enter(self, channel: Channel, tokens: int = 0, tool_name: str | None = None) -> Switch:
+        self.channel = channel
+        return Switch(channel, tokens=tokens, tool_name=tool_name)
 
     def finish(self) -> str:
-        """Return a header that no message followed: then it was the answer, not a header."""
-        text = "".join(self._header).strip() if self.scans_text else ""
-        self._header.clear()
-        return "" if text in ("", "assistant") else text
-
-
-def open_splitter(channels: ChannelFormat, starts_in: Channel) -> Splitter:
-    """Return a fresh splitter for an answer in a model's format.
-
-    Args:
-        channels: The format.
-        starts_in: ``THINKING`` where the prompt leaves reasoning open.
-    """
-    if channels.harmony:
-        return HarmonySplitter(channels.harmony)
-    return TagSplitter(channels, starts_in)
+        """Return nothing: an unfinished header leaks no part of itself."""
+        return ""

@@ -21,6 +21,7 @@ from mlx_lm.utils import load as mlx_load
 
 from engine import prompts, sampling
 from engine.backend import Prompt, PromptCacheUse, Step
+from engine.beginnings import find_beginning
 from engine.calls import CallParser
 from engine.channels import ChannelFormat
 from engine.constraints import Constraints
@@ -92,21 +93,33 @@ class MlxBackend:
         """Template and tokenise."""
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
-        return prompts.render(self._tokenizer, request)
+        tokens = prompts.render(self._tokenizer, request)
+        beginning = find_beginning(request, tokens, self.channels, self.vocabulary)
+        return Prompt(tokens, beginning)
 
     def answer_format(self, request: GenerationRequest, prompt: Prompt) -> ChannelFormat:
         """Return the tags that the answer can hold, if it can be what the request asks."""
-        return self._constraints.check(request, prompt.tokens, thinks=prompt.thinks)
+        channels = self._constraints.check(request, prompt.tokens, thinks=prompt.thinks)
+        # The answer to a raw prompt is the text that was generated, its tags included.
+        return channels if request.prompt is None else ChannelFormat()
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of plain text."""
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
-    def detokenizer(self) -> Detokenizer:
+    def vocabulary_of(self, request: GenerationRequest) -> Vocabulary:
+        """Return what token ids stand for in the answer to a request."""
+        return self.vocabulary if request.prompt is None else self._showing_tags
+
+    @functools.cached_property
+    def _showing_tags(self) -> Vocabulary:
+        return self.vocabulary.showing(self.channels.structure)
+
+    def detokenizer(self, vocabulary: Vocabulary) -> Detokenizer:
         """Return a fresh streaming detokenizer."""
-        if self.vocabulary.raw is not None:
-            return ByteDetokenizer(self.vocabulary)
-        return TokenizerDetokenizer(self._tokenizer.detokenizer, self.vocabulary.special)
+        if vocabulary.raw is not None:
+            return ByteDetokenizer(vocabulary)
+        return TokenizerDetokenizer(self._tokenizer.detokenizer, vocabulary.special)
 
     def call_parser(self, request: GenerationRequest) -> CallParser:
         """Return the parser of this model's tool calls."""

@@ -3,14 +3,13 @@
 import json
 from typing import Any
 
-from engine.backend import Prompt
 from engine.chat import Message, Tool
 from engine.errors import InvalidRequest
 from engine.request import GenerationRequest
 
 
-def render(tokenizer: Any, request: GenerationRequest) -> Prompt:
-    """Return the prompt of a request.
+def render(tokenizer: Any, request: GenerationRequest) -> list[int]:
+    """Return the token ids of a request's prompt.
 
     Args:
         tokenizer: mlx-lm's tokenizer wrapper.
@@ -25,7 +24,7 @@ def render(tokenizer: Any, request: GenerationRequest) -> Prompt:
         tokens = _templated(tokenizer, request)
     if not tokens:
         raise InvalidRequest("messages", "the prompt is empty")
-    return Prompt(tokens, _leaves_thinking_open(tokenizer, tokens))
+    return tokens
 
 
 def _raw_tokens(tokenizer: Any, prompt: str | tuple[int, ...]) -> list[int]:
@@ -105,12 +104,3 @@ def tool_dict(tool: Tool) -> dict[str, Any]:
             "parameters": dict(tool.parameters),
         },
     }
-
-
-def _leaves_thinking_open(tokenizer: Any, tokens: list[int]) -> bool:
-    if not tokenizer.has_thinking:
-        return False
-    # Only the template's last words count: an earlier turn may quote a tag.
-    tail = tokens[-16:]
-    opened = tokenizer.rfind_think_start(tail)
-    return bool(opened >= 0 and opened > tokenizer.rfind_think_end(tail))

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.answer import AnswerBuilder, AnswerLimits
+from engine.beginnings import open_splitter
 from engine.chat import ToolCall
 from engine.detokenizer import ByteDetokenizer, Detokenizer
 from engine.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
-from engine.harmony import open_splitter
 from engine.setting import RunSetting
-from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.trace import traced
 from engine.vocabulary import Vocabulary
@@ -102,10 +102,11 @@ def replay(
     builder = AnswerBuilder(
         vocabulary=vocabulary,
         detokenizer=_detokenizer(recording, vocabulary),
-        splitter=open_splitter(recording.setting.channels, recording.setting.starts_in),
+        splitter=open_splitter(recording.setting.channels, recording.setting.beginning),
         rules=recording.rules if rules is None else rules,
         limits=AnswerLimits(recording.max_tokens, recording.setting.context_room),
         parse_calls=_CallLookup(recording.calls),
+        beginning=recording.setting.beginning,
     )
     stop: StopInfo | None = None
     if is_traced:
@@ -126,11 +127,13 @@ def replay(
 
 def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
     events = builder.events
-    held = builder.held if stop is None else ""
+    held = {builder.channel: builder.held} if stop is None else {}
     return Replayed(
         stop=stop,
-        text="".join(e.text for e in events if isinstance(e, TextDelta)) + held,
-        thinking="".join(e.text for e in events if isinstance(e, ThinkingDelta)),
+        text="".join(e.text for e in events if isinstance(e, TextDelta))
+        + held.get(Channel.TEXT, ""),
+        thinking="".join(e.text for e in events if isinstance(e, ThinkingDelta))
+        + held.get(Channel.THINKING, ""),
         calls=tuple(e.call for e in events if isinstance(e, ToolCallDelta)),
         output_tokens=builder.count,
         events=events,
@@ -189,7 +192,13 @@ def _vocabulary(recording: Recording) -> Vocabulary:
 def _detokenizer(recording: Recording, vocabulary: Vocabulary) -> Detokenizer:
     if recording.setting.has_bytes:
         return ByteDetokenizer(vocabulary)
-    return _RecordedText([token.piece for token in recording.tokens], recording.residue)
+    # What a token is called is in its piece only where it was a part of the text.
+    tags = recording.setting.channels.ids
+    pieces = [
+        token.piece.removesuffix(token.special or tags.get(token.token_id, ""))
+        for token in recording.tokens
+    ]
+    return _RecordedText(pieces, recording.residue)
 
 
 class _RecordedText:
@@ -210,6 +219,10 @@ class _RecordedText:
         """Return the next piece and stay before it."""
         return self._pieces[self._next]
 
+    def cut(self, token_id: int) -> str:
+        """Return what the recorded tag truncated."""
+        return self.add(token_id)
+
     def finish(self) -> str:
         """Return the recorded residue, if the recording was played to its end."""
         return self._residue if self._next >= len(self._pieces) - 1 else ""
@@ -219,9 +232,11 @@ class _CallLookup:
     """Stands for the model's parser: what it made of a text is in the recording."""
 
     def __init__(self, calls: dict[str, tuple[ToolCall, ...]]) -> None:
-        self._calls = calls
+        # A stop may leave out white space at a call's end.
+        self._calls = {raw.strip(): found for raw, found in calls.items()}
 
     def __call__(self, raw: str, name: str | None) -> list[tuple[str, str]]:
-        if raw not in self._calls:
+        calls = self._calls.get(raw.strip())
+        if calls is None:
             raise ValueError("the recorded run did not parse this as a call")
-        return [(call.name, call.arguments) for call in self._calls[raw]]
+        return [(call.name, call.arguments) for call in calls]

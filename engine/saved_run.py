@@ -9,7 +9,8 @@ Version 1::
       "rules": {"strings": ["END"], "token_ids": [], "scope": "text", "include_stop": false,
                 "ignore_eos": false, "min_tokens": 0},
       "max_tokens": 512,
-      "setting": {"starts_in": "text", "eos": [2], "context_room": 4000, "has_bytes": true,
+      "setting": {"starts_in": "text", "header": null, "call": "", "tool_name": null,
+                  "eos": [2], "context_room": 4000, "has_bytes": true,
                   "strips_first_space": false,
                   "channels": {"think_start": "<think>", "think_end": "</think>",
                                "tool_start": null, "tool_end": null,
@@ -28,7 +29,7 @@ Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 import dataclasses
 import json
 
-from engine.channels import ChannelFormat
+from engine.channels import Beginning, ChannelFormat
 from engine.chat import ToolCall
 from engine.errors import EngineError
 from engine.fields import DamagedFile, Fields, parsed_json
@@ -54,7 +55,10 @@ def to_json(recording: Recording, question: str = "") -> str:
         "rules": dataclasses.asdict(recording.rules),
         "max_tokens": recording.max_tokens,
         "setting": {
-            "starts_in": setting.starts_in,
+            "starts_in": setting.beginning.channel,
+            "header": setting.beginning.header,
+            "call": setting.beginning.call,
+            "tool_name": setting.beginning.tool_name,
             "eos": setting.eos,
             "context_room": setting.context_room,
             "has_bytes": setting.has_bytes,
@@ -168,11 +172,23 @@ def _setting(top: Fields) -> RunSetting:
             ids=ids,
             harmony=harmony,
         ),
-        starts_in=fields.choice("starts_in", Channel),
+        beginning=_beginning(fields, is_harmony=bool(harmony)),
         eos=fields.ints("eos"),
         context_room=fields.take("context_room", int),
         has_bytes=fields.take("has_bytes", bool),
         strips_first_space=fields.take("strips_first_space", bool),
+    )
+
+
+def _beginning(fields: Fields, *, is_harmony: bool) -> Beginning:
+    header = fields.maybe("header", str)
+    if is_harmony and not fields.has("call"):
+        header = ""  # for earlier versions, every answer began in a header
+    return Beginning(
+        channel=fields.choice("starts_in", Channel),
+        header=header,
+        call=fields.maybe("call", str) or "",
+        tool_name=fields.maybe("tool_name", str),
     )
 
 

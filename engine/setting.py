@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from engine.channels import ChannelFormat
-from engine.stopping.record import Channel
+from engine.channels import Beginning, ChannelFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +12,7 @@ class RunSetting:
     Attributes:
         model: The model's id.
         channels: The tags of its output.
-        starts_in: The channel in which the answer starts.
+        beginning: Where the prompt left the answer.
         eos: Ids that end generation.
         context_room: Tokens that the context left for the answer.
         has_bytes: Whether the model's tokens are known byte strings.
@@ -22,7 +21,7 @@ class RunSetting:
 
     model: str = ""
     channels: ChannelFormat = field(default_factory=ChannelFormat)
-    starts_in: Channel = Channel.TEXT
+    beginning: Beginning = field(default_factory=Beginning)
     eos: tuple[int, ...] = ()
     context_room: int = 0
     has_bytes: bool = True

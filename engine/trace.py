@@ -25,6 +25,7 @@ def traced(
     before = builder.channel
     count = len(builder.events)
     stop = builder.add(token_id)
+    sources = builder.sources
     released = 0
     for event in builder.events[count:]:
         if isinstance(event, (TextDelta, ThinkingDelta)):
@@ -42,6 +43,8 @@ def traced(
             progress=builder.progress,
             special=builder.vocabulary.special.get(token_id),
             stats=stats,
+            sources=() if sources is None else sources.take_released(),
+            waiting=None if sources is None else sources.waiting,
         )
     )
     return stop

@@ -115,13 +115,23 @@ class StopMatcher:
         self._node = ROOT
         return text[:cut]
 
+    def preview(self, piece: str) -> str | None:
+        """Return what ``feed`` would return, None if a stop would complete; nothing changes."""
+        node, seen = self._node, self.seen
+        text = self.feed(piece)
+        found = self.match is not None
+        self._node, self.seen, self.match = node, seen, None
+        return None if found else text
+
     def would_match(self, piece: str) -> bool:
         """Return whether a stop would complete in this piece; nothing changes."""
-        trial = StopMatcher(self._automaton.strings)
-        trial._automaton = self._automaton
-        trial._node = self._node
-        trial.feed(piece)
-        return trial.match is not None
+        return self.preview(piece) is None
+
+    def restart(self) -> None:
+        """Begin another text."""
+        self._node = ROOT
+        self.match = None
+        self.seen = 0
 
     def flush(self) -> str:
         """Return what was held back; from here on it can no longer become a stop."""

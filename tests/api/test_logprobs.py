@@ -218,8 +218,11 @@ def test_completions_tells_each_token_of_the_text(client: openai.OpenAI, is_stre
     choices = [chunk.choices[0] for chunk in answer] if is_streamed else [answer.choices[0]]
     found = [choice.logprobs for choice in choices if choice.logprobs is not None]
 
-    assert [token for one in found for token in one.tokens] == ["Hel", "lo "]
-    assert [offset for one in found for offset in one.text_offset] == [0, 3]
+    # The answer to a raw prompt holds all that was generated.
+    tokens = ["<|channel|>", "analysis", "<|message|>", "think "]
+    offsets = [0, *itertools.accumulate(map(len, tokens))][: len(tokens)]
+    assert [token for one in found for token in one.tokens] == tokens
+    assert [offset for one in found for offset in one.text_offset] == offsets
     assert all(is_sure(value) for one in found for value in one.token_logprobs)
 
 
@@ -303,9 +306,9 @@ def test_completions_names_the_likeliest_tokens(client: openai.OpenAI, is_stream
     choices = [chunk.choices[0] for chunk in answer] if is_streamed else [answer.choices[0]]
     top = [one for choice in choices if choice.logprobs for one in choice.logprobs.top_logprobs]
 
-    assert len(top) == len(SCRIPT)
+    pieces = [*ANALYSIS, *FINAL, *SCRIPT]
     assert all(len(one) == 2 for one in top)
-    assert all(piece in one for piece, one in zip(SCRIPT, top, strict=True))
+    assert all(piece in one for piece, one in zip(pieces, top, strict=True))
 
 
 def test_responses_names_the_likeliest_tokens(client: openai.OpenAI) -> None:

@@ -68,10 +68,10 @@ def test_a_stop_wins_over_the_limit_and_eos_on_the_same_token(tmp_path: Path) ->
     assert answer.finished.stop.kind is StopKind.STOP_STRING
 
 
-def test_the_limit_wins_over_eos_on_the_same_token(tmp_path: Path) -> None:
+def test_eos_on_the_last_allowed_token_is_eos(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["a", "b"]})
-    answer = scripted_answer(stage, "go", max_tokens=3)
-    assert answer.finished.stop.kind is StopKind.MAX_TOKENS
+    kinds = [scripted_answer(stage, "go", max_tokens=most).finished.stop.kind for most in (2, 3, 4)]
+    assert kinds == [StopKind.MAX_TOKENS, StopKind.EOS, StopKind.EOS]
 
 
 def test_a_stop_at_the_very_first_character_leaves_an_empty_answer(tmp_path: Path) -> None:
