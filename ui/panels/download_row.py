@@ -7,7 +7,7 @@ from ui.panels.model_words import download_words, percent, sentence
 from ui.theme import Theme, restyle
 from ui.viewmodels.downloads import Download, Downloads
 from ui.widgets.buttons import IconButton
-from ui.widgets.labels import label
+from ui.widgets.labels import ElidedLabel, label, rescale
 
 
 class DownloadRow(QFrame):
@@ -32,7 +32,9 @@ class DownloadRow(QFrame):
         self.close_button.clicked.connect(lambda: downloads.forget(one))
         words = QVBoxLayout()
         words.setSpacing(5)
-        words.addWidget(label(one.repository, "title", weight=QFont.Weight.DemiBold))
+        name = ElidedLabel(one.repository)
+        rescale(name, 1.0, QFont.Weight.DemiBold)
+        words.addWidget(name)
         words.addWidget(self.bar)
         words.addWidget(self.words)
         row = QHBoxLayout(self)

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 from ui.panels.model_words import percent
 from ui.theme import Theme
 from ui.viewmodels.model_state import ModelState
+from ui.widgets.elided import ElidedButton
 from ui.wording import Tone
 
 
@@ -23,7 +24,7 @@ class ModelBadge(QWidget):
         super().__init__()
         self._model = model
         self._light = _Light(theme)
-        self._name = QPushButton()
+        self._name = ElidedButton()
         self._name.setProperty("kind", "fold")
         self._name.clicked.connect(self.models_wanted)
         self._again = QPushButton("Try again")

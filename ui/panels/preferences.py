@@ -21,6 +21,7 @@ from ui.theme import Theme, ThemeMode
 from ui.viewmodels.preferences import TEXT_PERCENTS, PreferencesState, ServerAtLaunch
 from ui.widgets.check_box import CheckBox
 from ui.widgets.choice import Choice
+from ui.widgets.growing_input import never_sideways
 from ui.widgets.labels import label
 
 MODES: tuple[tuple[ThemeMode, str], ...] = (
@@ -130,6 +131,7 @@ class PreferencesDialog(QDialog):
         self.system_prompt.setAccessibleName("System prompt of new conversations")
         self.system_prompt.setPlaceholderText("Instructions that precede the conversation")
         self.system_prompt.setTabChangesFocus(True)
+        never_sideways(self.system_prompt)
         prompt = self.system_prompt
         self._theme.follow(prompt, lambda: prompt.setFixedHeight(self._theme.px(92)))
         self.temperature = QDoubleSpinBox()

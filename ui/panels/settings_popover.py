@@ -22,6 +22,7 @@ from ui.panels.preset_button import PresetButton
 from ui.theme import Theme
 from ui.viewmodels.conversations import ConversationSettings
 from ui.viewmodels.preset_list import PresetList
+from ui.widgets.growing_input import never_sideways
 from ui.widgets.labels import label
 
 _MOST_TOKENS = 1_000_000
@@ -48,6 +49,7 @@ class SettingsPopover(QFrame):
         self.system_prompt.setAccessibleName("System prompt")
         self.system_prompt.setPlaceholderText("Instructions that precede the conversation")
         self.system_prompt.setTabChangesFocus(True)
+        never_sideways(self.system_prompt)
         self.temperature = _number("Temperature", 2.0, 0.05)
         self.max_tokens = QSpinBox()
         self.max_tokens.setAccessibleName("Longest answer, in tokens")

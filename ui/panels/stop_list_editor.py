@@ -24,7 +24,8 @@ from ui.viewmodels.stop_cells import Column
 from ui.viewmodels.stop_list import StopListModel
 from ui.visible import visible
 from ui.widgets.buttons import ChipButton, IconButton
-from ui.widgets.labels import ElidedLabel, clear_layout_of, label
+from ui.widgets.elided import ElidedButton, ElidedChip
+from ui.widgets.labels import ElidedLabel, clear_layout_of, label, rescale
 
 
 def _end_token(text: str, words: str) -> QWidget:
@@ -32,7 +33,7 @@ def _end_token(text: str, words: str) -> QWidget:
     row = QWidget()
     line = QHBoxLayout(row)
     line.setContentsMargins(0, 0, 0, 0)
-    chip = label(text, "chip")
+    chip = ElidedChip(text)
     chip.setFont(fixed_font(chip.font(), 0.92))
     source = ElidedLabel(words)
     source.setProperty("role", "faint")
@@ -70,7 +71,7 @@ class StopListEditor(QWidget):
         self.message.hide()
         self.remark = label("", "muted", 0.93, is_wrapped=True)
         self.remark.hide()
-        self.fix = QPushButton()
+        self.fix = ElidedButton()
         self.fix.setAccessibleName("Mend the selected sequence")
         self.fix.hide()
         self.apply_bar = QFrame()
@@ -137,7 +138,10 @@ class StopListEditor(QWidget):
         layout.setSpacing(5)
         if info is None:
             return
-        layout.addWidget(label(f"Always ends {info.id}", "muted", 0.93))
+        head = ElidedLabel(f"Always ends {info.id}")
+        head.setProperty("role", "muted")
+        rescale(head, 0.93)
+        layout.addWidget(head)
         for token in info.eos:
             words = f"token {token.token_id}, from {token.source}"
             layout.addWidget(_end_token(visible(token.text), words))

@@ -3,14 +3,14 @@
 import json
 
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.runs import Run
 from ui.widgets.buttons import IconBadge
 from ui.widgets.copy_button import CopyButton
 from ui.widgets.flow_text import FlowText
-from ui.widgets.labels import clear_layout_of, label
+from ui.widgets.labels import ElidedLabel, clear_layout_of, label, rescale
 from ui.wording import Tone
 
 _ICON_PX = 26
@@ -53,7 +53,10 @@ class ToolCards(QWidget):
         head = QHBoxLayout()
         head.setSpacing(9)
         head.addWidget(badge)
-        head.addWidget(label(name, "title", 1.0, weight=QFont.Weight.DemiBold))
+        title = ElidedLabel(name)
+        rescale(title, 1.0, QFont.Weight.DemiBold)
+        title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        head.addWidget(title)
         head.addWidget(label(state, "muted", 0.92))
         head.addStretch(1)
         head.addWidget(CopyButton(self._theme, f"Copy the arguments of {name}", lambda: arguments))

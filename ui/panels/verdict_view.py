@@ -25,7 +25,7 @@ from ui.viewmodels.runs import Run, RunState
 from ui.visible import quoted, visible
 from ui.widgets.buttons import IconBadge
 from ui.widgets.facts import FactTable, FigureTile
-from ui.widgets.labels import clear_layout_of, label
+from ui.widgets.labels import breakable, clear_layout_of, label
 from ui.wording import (
     INTERRUPTED_DETAIL,
     INTERRUPTED_SENTENCE,
@@ -38,6 +38,7 @@ from ui.wording import (
 )
 
 _TAIL_CHARS = 60
+_CUT_CHARS = 240
 
 
 class VerdictView(QWidget):
@@ -159,10 +160,11 @@ class VerdictView(QWidget):
             return
         colors = self._theme.colors
         dots = "…" if len(source) > _TAIL_CHARS else ""
-        kept = f"{dots}{_breakable(visible(tail))}"
+        kept = f"{dots}{_as_html(visible(tail))}"
         html = f'<span style="color:{colors.text}">{kept}</span>'
         if stop.dropped:
-            cut = _breakable(visible(stop.dropped))
+            more = "…" if len(stop.dropped) > _CUT_CHARS else ""
+            cut = _as_html(visible(stop.dropped[:_CUT_CHARS])) + more
             html += (
                 f'<span style="color:{colors.fault};background:{colors.fault_soft}">'
                 f"<s>{cut}</s></span>"
@@ -194,7 +196,7 @@ class VerdictView(QWidget):
         else:
             facts.add("Held", "nothing")
         if stop.dropped:
-            facts.add_struck("Dropped", visible(stop.dropped), self._theme.colors.fault)
+            facts.add_struck("Dropped", visible(stop.dropped))
         else:
             facts.add("Dropped", "nothing")
         cached = f", {usage.cached_tokens:,} cached" if usage.cached_tokens else ""
@@ -279,6 +281,6 @@ class VerdictView(QWidget):
         QTimer.singleShot(1500, self.copy_report, lambda: self.copy_report.setText("Copy report"))
 
 
-def _breakable(text: str) -> str:
+def _as_html(text: str) -> str:
     """Return HTML that may be broken after every sign, so that long tails wrap."""
-    return escape(text).replace("⏎", "⏎\u200b").replace("·", "·\u200b")
+    return escape(breakable(text)).replace("⏎", "⏎\u200b").replace("·", "·\u200b")

@@ -1,12 +1,11 @@
 """Rows of a name and a value, and tiles with one figure each. Main thread."""
 
-from html import escape
-
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QVBoxLayout, QWidget
 
-from ui.widgets.labels import clear_layout_of, label, rescale
+from ui.widgets.elided import ElidedChip
+from ui.widgets.labels import clear_layout_of, label
 
 
 class FactTable(QWidget):
@@ -30,29 +29,26 @@ class FactTable(QWidget):
         """Add a row and return its value's label."""
         row = self._grid.rowCount()
         title = label(name, "muted", 0.95)
-        shown = label(value, "chip" if is_code else "", 1.0, is_wrapped=not is_code)
+        shown: QLabel
         if is_code:
+            shown = ElidedChip(value)
             shown.setFont(self._fixed)
-            shown.setMaximumWidth(230)
             title.setContentsMargins(0, 3, 0, 0)
         else:
-            rescale(shown, 0.95)
-        shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            shown = label(value, "", 0.95, is_wrapped=True)
+            shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         shown.setAccessibleName(f"{name}: {value}")
-        top = Qt.AlignmentFlag.AlignTop
-        self._grid.addWidget(title, row, 0, top)
-        side = Qt.AlignmentFlag.AlignLeft | top
-        if is_code:
-            self._grid.addWidget(shown, row, 1, side)
-        else:
-            self._grid.addWidget(shown, row, 1)
+        self._grid.addWidget(title, row, 0, Qt.AlignmentFlag.AlignTop)
+        self._grid.addWidget(shown, row, 1)
         return shown
 
-    def add_struck(self, name: str, value: str, color: str) -> None:
+    def add_struck(self, name: str, value: str) -> None:
         """Add a row whose value was cut away."""
         shown = self.add(name, value, is_code=True)
-        shown.setTextFormat(Qt.TextFormat.RichText)
-        shown.setText(f'<s style="color:{color}">{escape(value)}</s>')
+        shown.setProperty("role", "struck")
+        font = QFont(shown.font())
+        font.setStrikeOut(True)
+        shown.setFont(font)
 
 
 class FigureTile(QFrame):

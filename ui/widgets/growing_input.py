@@ -9,6 +9,16 @@ from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 _MOST_LINES = 10
 
 
+def never_sideways(field: QPlainTextEdit) -> None:
+    """Keep a field that wraps its lines from scrolling sideways.
+
+    Qt rounds the width of a line without spaces up and lets the field scroll by that pixel.
+    """
+    field.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    bar = field.horizontalScrollBar()
+    bar.rangeChanged.connect(lambda: bar.setMaximum(0))
+
+
 class GrowingInput(QPlainTextEdit):
     """Enter sends, Shift+Enter breaks the line; an input method's Enter is left to it.
 
@@ -29,6 +39,7 @@ class GrowingInput(QPlainTextEdit):
         self.setTabChangesFocus(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        never_sideways(self)
         self.document().setDocumentMargin(2)
         self.textChanged.connect(self._fit)
         self._fit()
