@@ -5,7 +5,6 @@ says and notices when it is lost, which is for good.
 """
 
 import contextlib
-import hmac
 import json
 import queue
 import secrets
@@ -14,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from engine.distributed.arrivals import Arrivals
 from engine.distributed.link import SILENCE_S, Link, LinkLost
 from engine.distributed.messages import (
     End,
@@ -21,7 +21,6 @@ from engine.distributed.messages import (
     Hello,
     Loaded,
     Message,
-    Pulse,
     encoded,
 )
 from engine.distributed.world import World
@@ -67,29 +66,33 @@ class Followers:
         # Cables between two machines may be addresses that a third one cannot reach, so others
         # may be tried. The secret, which went through MLX's connections, keeps strangers out.
         place = home if home.startswith("127.") else ""
-        self._listener = socket.create_server((place, 0), backlog=world.size)
+        listener = socket.create_server((place, 0), backlog=64)
+        self._port = listener.getsockname()[1]
+        self._arrivals = Arrivals(listener, self._secret.encode())
 
     def invitation(self) -> bytes:
         """Return what followers have to know to find this process."""
         home = self._world.hosts[0]
         others = [] if home.startswith("127.") else _own_addresses()
         hosts = list(dict.fromkeys([home, *others]))[:16]
-        port = self._listener.getsockname()[1]
-        return json.dumps({"hosts": hosts, "port": port, "secret": self._secret}).encode()
+        told = {"hosts": hosts, "port": self._port, "secret": self._secret}
+        return json.dumps(told).encode()
 
     def gather(self) -> None:
         """Wait for all of them; raises ``RankLost`` for those that do not come."""
         deadline_s = time.monotonic() + _ARRIVAL_S
         while len(self._links) < self._world.size - 1:
-            self._listener.settimeout(max(0.01, deadline_s - time.monotonic()))
             try:
-                connection, _ = self._listener.accept()
+                connection = self._arrivals.next(deadline_s - time.monotonic())
             except TimeoutError:
                 missing = set(range(1, self._world.size)) - set(self._links)
                 names = ", ".join(self._world.name_of(rank) for rank in sorted(missing))
                 raise self.lose(f"{names} did not connect within {_ARRIVAL_S:g} s") from None
+            except ConnectionAbortedError:
+                self.check()
+                raise
             self._greet(connection)
-        self._listener.close()
+        self._arrivals.close()
         for rank, link in self._links.items():
             link.show_life()
             threading.Thread(
@@ -98,14 +101,13 @@ class Followers:
 
     def _greet(self, connection: socket.socket) -> None:
         link = Link(connection, self._silence_s)
+        hello: Message | None
         try:
             hello = link.receive()
         except LinkLost:
-            hello = Pulse()
-        if not isinstance(hello, Hello) or not hmac.compare_digest(
-            str(hello.secret).encode(), self._secret.encode()
-        ):
-            link.close()  # a stranger's
+            hello = None
+        if not isinstance(hello, Hello) or hello.rank not in range(1, self._world.size):
+            link.close()  # it ended at once, or is no follower
             return
         if hello.versions != self._versions:
             link.close()
@@ -144,7 +146,7 @@ class Followers:
         """Let all of them go; what happens to them from now on is no loss. Any thread."""
         with self._lock:
             self._is_over.set()
-        self._listener.close()
+        self._arrivals.close()
         for link in self._links.values():
             with contextlib.suppress(LinkLost):
                 link.send(End())

@@ -55,8 +55,10 @@ def follow(meeting: Meeting, on_lost: Callable[[str], object]) -> None:
 
     world, group = meeting.world, meeting.group
     invitation = json.loads(dividing.shared(group, b""))
-    link = Link(_connected(world, invitation["hosts"], invitation["port"]))
-    link.send(Hello(world.rank, invitation["secret"], dividing.versions()))
+    connection = _connected(world, invitation["hosts"], invitation["port"])
+    connection.sendall(invitation["secret"].encode())
+    link = Link(connection)
+    link.send(Hello(world.rank, dividing.versions()))
     link.show_life()
     orders = _Orders(link, lambda why: on_lost(f"{world.name_of(0)} is lost: {why}"))
     try:

@@ -9,21 +9,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 # Raised with every change that an older process would not understand.
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A follower's first word: who it is, and proof that it belongs to this launch.
+    """A follower's first message, once it has proved that it belongs to this launch.
 
     Attributes:
         rank: Its rank.
-        secret: What the invitation said.
         versions: The programs that have to be the same everywhere.
     """
 
     rank: int
-    secret: str
     versions: str
 
 
@@ -127,6 +125,6 @@ def decoded(payload: bytes) -> Message:
     try:
         name, fields = json.loads(payload)
         message: Message = _KINDS[name](**fields)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"no message of ours: {payload[:60]!r}") from error
     return message

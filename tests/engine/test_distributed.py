@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.distributed import dividing
+from engine.distributed.arrivals import Arrivals
 from engine.distributed.copies import mark_of, portable
 from engine.distributed.dividing import divide
 from engine.distributed.followers import Followers, RankLost
@@ -100,7 +101,7 @@ def test_a_launch_that_makes_no_sense_is_told(
 
 tokens = st.lists(st.integers(0, 1 << 20), max_size=20)
 messages: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Hello, st.integers(0, 9), st.text(), st.text()),
+    st.builds(Hello, st.integers(0, 9), st.text()),
     st.builds(Load, st.text(), st.text(), st.integers(1), st.integers(1)),
     st.builds(Loaded, st.integers(0), st.text()),
     st.builds(Insert, tokens, st.integers(0), st.integers(0), st.integers(0)),
@@ -176,8 +177,10 @@ class Peer:
 
     def __init__(self, followers: Followers, *, secret: str = "", versions: str = "v1") -> None:
         told = json.loads(followers.invitation())
-        self.link = Link(socket.create_connection((told["hosts"][0], told["port"])), 5)
-        self.link.send(Hello(1, secret or told["secret"], versions))
+        connection = socket.create_connection((told["hosts"][0], told["port"]))
+        connection.sendall((secret or told["secret"]).encode())
+        self.link = Link(connection, 60)
+        self.link.send(Hello(1, versions))
 
 
 @pytest.fixture
@@ -243,6 +246,41 @@ def test_a_stranger_is_not_let_in(
     peer.link.show_life()
     followers.announce(Step())
     assert lost == []
+
+
+def test_strangers_delay_nobody_and_nothing_they_send_is_parsed() -> None:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=200)
+    place = listener.getsockname()
+    # A stranger that were waited for would be waited for longer than any test runs.
+    arrivals = Arrivals(listener, b"secret", patience_s=3600)
+    with contextlib.ExitStack() as stack:
+        strangers = [stack.enter_context(socket.create_connection(place)) for _ in range(100)]
+        for number, stranger in enumerate(strangers):
+            stranger.sendall((b"", b"sec", b"[" * 100_000, b"\xff\xff\xff\xff")[number % 4])
+        strangers[0].shutdown(socket.SHUT_RDWR)
+        for _ in range(2):
+            follower = stack.enter_context(socket.create_connection(place))
+            follower.sendall(b"sec")
+            follower.sendall(b"ret and more")
+            connection = stack.enter_context(arrivals.next(60))
+            connection.settimeout(60)
+            assert connection.recv(100) == b" and more"
+        with pytest.raises(TimeoutError):
+            arrivals.next(0)
+        arrivals.close()
+        with pytest.raises(ConnectionAbortedError):
+            arrivals.next(1)
+
+
+def test_a_connection_that_proves_nothing_is_dropped_after_a_while() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    arrivals = Arrivals(listener, b"secret", patience_s=0.05)
+    with socket.create_connection(listener.getsockname()) as stranger:
+        with pytest.raises(TimeoutError):
+            arrivals.next(2)
+        stranger.settimeout(60)
+        assert stranger.recv(1) == b""
+    arrivals.close()
 
 
 def test_other_versions_are_refused_with_both_named(
