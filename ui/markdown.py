@@ -4,19 +4,19 @@ Pure; knows no Qt. Nothing that a model says may vanish: HTML stays text, so do 
 definitions, images and backslashes that escape nothing of Markdown's own (LaTeX needs them).
 """
 
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
-from mdit_py_plugins.dollarmath import dollarmath_plugin
-from mdit_py_plugins.dollarmath.index import math_inline_dollar
-from mdit_py_plugins.texmath import texmath_plugin
 
+from ui.markdown_rules import add_rules
 from ui.visible import with_control_pictures
 
-_TEX_SIGNS = frozenset("\\^_{}=+<>/")
-_ESCAPABLE = frozenset("*_~`#|<>!")
+_MENTION = re.compile(r"\[\^([^\]\s]+)\]")
+# Quote signs, list marks and indentation before the row of a table.
+_CONTAINER = re.compile(r"^(?:\s|>|[-*+]\s|\d{1,9}[.)]\s)*")
 # What QTextDocument would take as its own marks, or as the end of a paragraph.
 _UNSAFE = str.maketrans(
     {"\u2029": "\u2028", "\ufdd0": "\ufffd", "\ufdd1": "\ufffd", "\ufffc": "\ufffd"}
@@ -28,9 +28,15 @@ def prepared(text: str) -> str:
     return with_control_pictures(text.replace("\r\n", "\n")).translate(_UNSAFE)
 
 
-def parse(text: str) -> list[Token]:
-    """Return the block tokens of prepared text, in the manner of markdown-it."""
-    return _parser().parse(text)
+def parse(text: str, notes: Iterable[str] = ()) -> list[Token]:
+    """Return the block tokens of prepared text, in the manner of markdown-it.
+
+    Args:
+        text: Prepared text.
+        notes: Labels of footnotes that are defined elsewhere.
+    """
+    refs = {f":{label}": -1 for label in notes}
+    return _parser().parse(text, {"footnotes": {"refs": refs, "list": {}}})
 
 
 def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
@@ -50,7 +56,7 @@ def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
     lines = text.split("\n")
     boundary = (0, 0)
     for number, token in enumerate(tokens):
-        if token.map is None or token.nesting < 0:
+        if not token.map or token.map[0] == 0 or token.nesting < 0:
             continue
         if token.map[0] >= len(lines) - 1:
             break
@@ -67,19 +73,67 @@ def _begins_item(token: Token, lines: list[str]) -> bool:
     return len(line) - len(line.lstrip(" ")) < 4 and not line.startswith("\t")
 
 
-def is_ragged(token: Token, text: str) -> bool:
-    """Return whether a table has rows with more cells than its head: Markdown drops those."""
-    if token.map is None:
-        return False
-    rows = text.split("\n")[token.map[0] : token.map[1]]
+def table_tokens(tokens: list[Token], text: str) -> list[Token] | None:
+    """Return the tokens of a table that lose no cell.
+
+    Markdown drops the cells that a row has beyond its head; here the head gets more columns.
+
+    Args:
+        tokens: From ``table_open`` to ``table_close``.
+        text: What was parsed.
+
+    Returns:
+        The tokens; None where the table cannot be read once more.
+    """
+    where = tokens[0].map
+    if where is None:
+        return tokens
+    rows = text.split("\n")[where[0] : where[1]]
     counts = [_cells(row) for row in rows]
-    return bool(counts) and max(counts) > counts[0]
+    if not counts or max(counts) <= counts[0]:
+        return tokens
+    bare = [_CONTAINER.sub("", row, count=1) for row in rows]
+    surplus = max(counts) - counts[0]
+    bare[0] = _closed(bare[0]) + " |" * surplus
+    bare[1] = _closed(bare[1]) + " --- |" * surplus
+    again = parse("\n".join(bare))
+    return again if again and again[0].type == "table_open" else None
 
 
 def _cells(row: str) -> int:
-    row = row.strip()
+    row = _CONTAINER.sub("", row, count=1).strip()
     bars = row.replace("\\|", "").count("|")
     return bars + 1 - row.startswith("|") - (row.endswith("|") and not row.endswith("\\|"))
+
+
+def _closed(row: str) -> str:
+    row = row.rstrip()
+    return row if row.endswith("|") and not row.endswith("\\|") else row + " |"
+
+
+def note_labels(tokens: Iterable[Token]) -> set[str]:
+    """Return the labels of the footnotes that tokens define."""
+    return {str(t.meta["label"]) for t in tokens if t.type == "footnote_reference_open"}
+
+
+def note_mentions(text: str) -> set[str]:
+    """Return every label that a text may refer to, whether it is defined or not."""
+    return set(_MENTION.findall(text))
+
+
+def note_numbers(tokens: Iterable[Token], before: Mapping[str, int]) -> dict[str, int]:
+    """Return the numbers of footnotes, in the order in which a text first refers to them.
+
+    Args:
+        tokens: Of the text.
+        before: The numbers of what stands above it.
+    """
+    numbers = dict(before)
+    for token in tokens:
+        for child in token.children or ():
+            if child.type == "footnote_ref":
+                numbers.setdefault(str(child.meta["label"]), len(numbers) + 1)
+    return numbers
 
 
 @cache
@@ -87,63 +141,5 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False})
     parser.enable(["table", "strikethrough"])
     parser.disable(["reference", "entity", "html_block", "html_inline"])
-    # Before our rule for backslashes, so that \\( is found; sums of money are no formulas.
-    parser.use(
-        dollarmath_plugin,
-        allow_labels=False,
-        allow_space=False,
-        allow_digits=False,
-        double_inline=True,
-    )
-    parser.inline.ruler.at("math_inline", _dollars)
-    parser.use(texmath_plugin, delimiters="brackets")
-    parser.inline.ruler.at("escape", _escape)
+    add_rules(parser)
     return parser
-
-
-def formula_source(token: Token) -> str:
-    """Return a formula as it was written, delimiters included."""
-    closing = {"\\(": "\\)", "\\[": "\\]"}.get(token.markup, token.markup)
-    return f"{token.markup}{token.content}{closing}"
-
-
-_between_dollars = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
-
-
-def _dollars(state: StateInline, silent: bool) -> bool:
-    """Take what stands between dollars as a formula only where it is likely meant as one."""
-    position, pending, count = state.pos, state.pending, len(state.tokens)
-    if not _between_dollars(state, False):
-        return False
-    is_meant = _is_formula(state.tokens[-1])
-    if silent or not is_meant:
-        del state.tokens[count:], state.tokens_meta[count:]
-        state.pending = pending
-    if not is_meant:
-        state.pos = position
-    return is_meant
-
-
-def _is_formula(token: Token) -> bool:
-    content = token.content
-    is_amount = content[:1].isdigit() and not _TEX_SIGNS & set(content)
-    return token.markup != "$" or not ("`" in content or is_amount)
-
-
-def _escape(state: StateInline, silent: bool) -> bool:
-    """Take a backslash away only where it keeps one of Markdown's own signs from acting."""
-    if state.src[state.pos] != "\\":
-        return False
-    following = state.src[state.pos + 1 : min(state.pos + 2, state.posMax)]
-    if following in _ESCAPABLE:
-        if not silent:
-            token = state.push("text_special", "", 0)
-            token.content = following
-            token.markup = "\\" + following
-            token.info = "escape"
-        state.pos += 2
-    else:
-        if not silent:
-            state.pending += "\\"
-        state.pos += 1
-    return True

@@ -31,6 +31,7 @@ DOCUMENTS = st.lists(SNIPPETS, max_size=30).map("".join)
 def view(theme: Theme, app: QApplication) -> MarkdownView:
     made = MarkdownView(markdown_style(theme, app.font()))
     made.resize(500, 300)
+    made.show()
     return made
 
 

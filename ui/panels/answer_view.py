@@ -57,7 +57,7 @@ class AnswerView(QWidget):
         self._text = MarkdownView(markdown_style(theme, self.font()))
         self._text.setObjectName("answer_text")
         self._text.setAccessibleName("Answer")
-        self._text.anchorClicked.connect(self.link_chosen)
+        self._text.link_chosen.connect(self.link_chosen)
         self._progress = _Progress()
         self._reason = ReasonLine(theme)
         reasons.addButton(self._reason)
