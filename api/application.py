@@ -136,9 +136,10 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     config = request.app[SERVICE].config
     headers = request.headers
     _check_place(request)
-    check_host(headers.get("Host"), config, _local_host(request))
+    local_host = _local_host(request)
+    check_host(headers.get("Host"), config, local_host)
     origin = headers.get("Origin")
-    check_origin(origin, headers.get("Host"), config)
+    check_origin(origin, headers.get("Host"), config, local_host)
     if (
         request.method == "OPTIONS"
         and origin is not None

@@ -40,7 +40,8 @@ class ServerConfig:
         port: TCP port; 0 picks a free one.
         api_key: What clients must present, or None for no key.
         allowed_origins: Web origins whose pages may call us (``https://example.org``); ``*``
-            allows every page.
+            allows every page, and a scheme of desktop apps with a star (``app://*``,
+            ``tauri://*``, ``vscode-webview://*``) every one of that scheme.
         allowed_hosts: Names under which other computers reach us, beside the address itself.
         strict: Refuse what the hosted APIs refuse: other model names, more than four stops in
             Chat, stops of white space only in Messages.
@@ -86,7 +87,8 @@ class ServerConfig:
             if origin != "*" and not _is_origin(origin):
                 raise ConfigError(
                     "allowed_origins",
-                    f"{origin!r} is no origin; write scheme and host, such as https://example.org",
+                    f"{origin!r} is no origin; write scheme and host, such as "
+                    "https://example.org, or app://* for desktop apps",
                 )
         for name in _ABOVE_ZERO:
             if not 0 < getattr(self, name) < math.inf:
@@ -97,4 +99,7 @@ class ServerConfig:
 
 def _is_origin(text: str) -> bool:
     scheme, separator, rest = text.partition("://")
-    return bool(separator and scheme and rest) and not set(rest) & set("/?#@ ")
+    if rest == "*":
+        # On the web a scheme is everybody's; a desktop app's own scheme is not.
+        return bool(scheme) and scheme.lower() not in ("http", "https", "ws", "wss")
+    return bool(separator and scheme and rest) and not set(rest) & set("/?#@ *")

@@ -25,11 +25,17 @@ class FullstopOptions(WireModel):
         stop_scope: Where stop strings are looked for.
         stop_scopes: Stop strings, each with where it is looked for instead.
         report: Whether the answer carries the stop record.
+        images: What becomes of an image, which no model here can see: the request is refused, or
+            a note takes the image's place in the prompt.
+        additional_properties: Whether JSON that is held to a schema may have keys that the schema
+            neither names nor rules out, as JSON Schema has it; otherwise it has no others.
     """
 
     stop_scope: _Scope = "text"
     stop_scopes: dict[str, _Scope] = Field(default_factory=dict)
     report: bool = False
+    images: Literal["refuse", "note"] = "refuse"
+    additional_properties: bool = False
 
 
 def scoped(rules: StopRules, options: FullstopOptions | None) -> StopRules:
@@ -56,6 +62,16 @@ def scoped(rules: StopRules, options: FullstopOptions | None) -> StopRules:
 def is_report_wanted(options: FullstopOptions | None) -> bool:
     """Whether a request asks for the stop record."""
     return options is not None and options.report
+
+
+def wants_image_notes(options: FullstopOptions | None) -> bool:
+    """Whether a request wants a note in the place of an image."""
+    return options is not None and options.images == "note"
+
+
+def allows_more_keys(options: FullstopOptions | None) -> bool:
+    """Whether JSON that is held to a schema may have keys that the schema does not name."""
+    return options is not None and options.additional_properties
 
 
 def report_to_wire(finished: Finished) -> dict[str, object]:

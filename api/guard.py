@@ -2,9 +2,14 @@
 
 ``Host`` must be ours, or a rebound DNS name could reach us; ``Origin`` must be absent, ours or
 allowed. CORS headers go to allowed origins only. Pure but for the request's headers; any thread.
+
+A name ending in ``.local`` or ``.internal`` is in nobody's public DNS, and containers reach their
+host by such names, so that they are admitted as ``Host``. Somebody on the same network could still
+answer for one: as the *origin* of a page it therefore counts only where it is allowed.
 """
 
 import re
+import socket
 from collections.abc import Mapping
 
 from api.address import is_loopback, same_host
@@ -16,11 +21,18 @@ _HOST = re.compile(
     r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s\[\]:/?#@\\,]+))(?::(?P<port>\d{0,5}))?"
 )
 _MAX_PORT = 65535
+# RFC 6762, and ICANN's reservation for private use; loopback names count elsewhere.
+_PRIVATE = (".local", ".internal")
+# What can be repeated in an error without its reader being misled.
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9.:\[\]_-]{1,200}")
 _EXPOSED = "request-id, x-request-id, retry-after, x-should-retry"
 
 
 def check_host(host_header: str | None, config: ServerConfig, local_host: str | None) -> None:
-    """Let a request pass that addresses us by a loopback name or by the address it reached.
+    """Let a request pass that addresses us by a name that only we can have.
+
+    That is a loopback name, the address that it reached, this computer's own name, a name of a
+    local network or of containers, and what the user allowed.
 
     Args:
         host_header: The request's ``Host``.
@@ -31,34 +43,55 @@ def check_host(host_header: str | None, config: ServerConfig, local_host: str | 
         ApiError: The name is not ours.
     """
     host = _host_of(host_header)
-    ours = [config.host, *config.allowed_hosts, *([local_host] if local_host else [])]
-    if host and (is_loopback(host) or any(same_host(host, one) for one in ours)):
+    if host and (_is_certain(host, config, local_host) or _is_private(host)):
         return
+    remedy = f"--allow-host {host}" if host else "--allow-host NAME"
     raise ApiError(
         ErrorKind.PERMISSION,
-        "the Host header names no address of this server; use its IP address or localhost",
+        "the Host header names no address of this server; use its IP address or localhost, or "
+        f"start the server with {remedy}",
     )
 
 
-def check_origin(origin: str | None, host_header: str | None, config: ServerConfig) -> None:
+def check_origin(
+    origin: str | None,
+    host_header: str | None,
+    config: ServerConfig,
+    local_host: str | None = None,
+) -> None:
     """Let a request pass that comes from no web page, or from one that is ours or allowed.
+
+    Args:
+        origin: The request's ``Origin``.
+        host_header: The request's ``Host``.
+        config: What is allowed.
+        local_host: The address of our end of the connection, where it is known.
 
     Raises:
         ApiError: The page's origin is not allowed.
     """
-    if origin is None or is_allowed(origin, config) or _is_own(origin, host_header):
+    if origin is None or is_allowed(origin, config):
         return
+    host = _host_of(host_header)
+    if host and _is_certain(host, config, local_host) and _is_own(origin, host_header):
+        return
+    shown = origin if _ORIGIN.fullmatch(origin) else "ORIGIN"
     raise ApiError(
         ErrorKind.PERMISSION,
-        "this web origin may not call this server; add it to the allowed origins",
+        "this web origin may not call this server; add it to the allowed origins of the server "
+        f"window, or start the server with --allow-origin {shown}",
     )
 
 
 def is_allowed(origin: str, config: ServerConfig) -> bool:
-    """Whether the user allowed a web origin."""
+    """Whether the user allowed a web origin, alone or with all of its scheme."""
     if "*" in config.allowed_origins:
         return True
-    return origin.lower() in (one.lower().rstrip("/") for one in config.allowed_origins)
+    asked = origin.lower()
+    return any(
+        asked.startswith(one[:-1]) if one.endswith("://*") else asked == one.rstrip("/")
+        for one in map(str.lower, config.allowed_origins)
+    )
 
 
 def cors_headers(origin: str | None, config: ServerConfig) -> dict[str, str]:
@@ -90,6 +123,20 @@ def _host_of(header: str | None) -> str | None:
     if found is None or not 0 <= int(found["port"] or 0) <= _MAX_PORT:
         return None
     return (found["address"] or found["name"]).lower()
+
+
+def _is_certain(host: str, config: ServerConfig, local_host: str | None) -> bool:
+    """Whether a name can only mean this server, whoever is on the network."""
+    ours = [config.host, *config.allowed_hosts, *([local_host] if local_host else [])]
+    own_name = socket.gethostname()
+    if own_name:
+        ours.append(own_name)
+    return is_loopback(host) or any(same_host(host, one) for one in ours)
+
+
+def _is_private(host: str) -> bool:
+    """Whether a name is in no public DNS, where a stranger could point it at this computer."""
+    return host.rstrip(".").endswith(_PRIVATE)
 
 
 def _is_own(origin: str, host_header: str | None) -> bool:

@@ -189,6 +189,14 @@ ROUTES: tuple[Route, ...] = (
         answer=ollama_wire.OllamaModels,
     ),
     Route(
+        "HEAD",
+        "/api/tags",
+        ollama.list_tags,
+        "Whether the list of models is there",
+        OLLAMA,
+        media_type=None,
+    ),
+    Route(
         "GET",
         "/api/ps",
         ollama.list_running,
@@ -203,6 +211,14 @@ ROUTES: tuple[Route, ...] = (
         "The version of Ollama's API that is spoken",
         OLLAMA,
         answer=ollama_wire.OllamaVersion,
+    ),
+    Route(
+        "HEAD",
+        "/api/version",
+        ollama.version,
+        "Whether Ollama's API is there",
+        OLLAMA,
+        media_type=None,
     ),
     Route(
         "GET",

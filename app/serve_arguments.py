@@ -93,13 +93,15 @@ def add_serve(commands: Any, run: Command) -> None:
         "--allow-origin",
         metavar="ORIGIN",
         action="append",
-        help="let web pages of this origin call, such as https://example.org; repeatable",
+        help="let web pages of this origin call, such as https://example.org, or desktop apps of "
+        "a scheme: app://*, tauri://*, vscode-webview://*; repeatable",
     )
     serve.add_argument(
         "--allow-host",
         metavar="NAME",
         action="append",
-        help="a name under which other computers reach this one; repeatable",
+        help="a name under which other computers reach this one, beside its own name, *.local, "
+        "*.internal and *.localhost; repeatable",
     )
     serve.add_argument(
         "--strict",

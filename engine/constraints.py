@@ -13,6 +13,7 @@ from typing import Any
 from engine.channels import ChannelFormat
 from engine.errors import InvalidRequest
 from engine.grammars import (
+    MOST_CHARACTERS,
     answer_grammar,
     answer_schema,
     arguments_schema,
@@ -25,8 +26,6 @@ from engine.token_constraint import ConstraintTokens, Phase, TokenConstraint, in
 from engine.vocabulary import Vocabulary
 
 _CACHED_GRAMMARS = 64
-# Writing the grammar of a larger schema could keep the engine thread from decoding for seconds.
-_MOST_CHARACTERS = 256 * 1024
 
 
 class Constraints:
@@ -146,11 +145,13 @@ class Constraints:
         schemas: list[tuple[str, Mapping[str, Any]]] = []
         if request.constraint is not None:
             schemas.append(("constraint.json_schema", answer_schema(request.constraint)))
-        for number, tool in enumerate(request.tools):
-            schemas.append((f"tools[{number}].parameters", arguments_schema(tool)))
+        # By name: a dialect may have left tools of other kinds out.
+        for tool in request.tools:
+            schemas.append((f"tools.{tool.name}.parameters", arguments_schema(tool)))
         for field, schema in schemas:
             try:
-                self._compile(schema_grammar(schema))
+                more = request.allows_more_keys
+                self._compile(schema_grammar(schema, allows_more_keys=more))
             except ValueError as error:
                 return field, str(error)
         return _field(request), reason
@@ -158,8 +159,8 @@ class Constraints:
     def _compile(self, grammar: str) -> Any:
         matcher = self._compiled.get(grammar)
         if matcher is None:
-            if len(grammar) > _MOST_CHARACTERS:
-                raise ValueError(f"longer than {_MOST_CHARACTERS} characters, written as JSON")
+            if len(grammar) > MOST_CHARACTERS:
+                raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
             matcher = _new_matcher(self._adapter, grammar)
             self._compiled[grammar] = matcher
             if len(self._compiled) > _CACHED_GRAMMARS:

@@ -7,10 +7,12 @@ tokenizer and no model; belongs to the engine thread.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from engine.channels import ChannelFormat
 from engine.chat import Tool
+from engine.closing import closed
 from engine.errors import InvalidRequest
 from engine.request import GenerationRequest, OutputConstraint
 
@@ -22,6 +24,9 @@ JSON_CALLS = "json_tools"
 _SPACE = r"[ ]|\n[ \t]{0,40}"
 # Where only one text can follow, the library would choose its tokens; the model knows better.
 _OPTIONS = '%llguidance {"no_forcing": true}'
+# A larger schema would keep the engine thread from decoding for seconds.
+MOST_CHARACTERS = 256 * 1024
+_CACHED_SCHEMAS = 64
 _HARMONY_NAME = re.compile(r"[^\s<]+")
 
 
@@ -50,20 +55,38 @@ def answer_grammar(request: GenerationRequest, channels: ChannelFormat, call_sty
     Raises:
         InvalidRequest: The tools, or the model, cannot do what is asked.
     """
-    rules = _Rules(channels, call_style)
+    rules = _Rules(channels, call_style, allows_more_keys=request.allows_more_keys)
     if request.tool_choice.mode == "required":
         return rules.grammar(None, _wanted_tools(request))
     assert request.constraint is not None
     return rules.grammar(request.constraint, request.tools if may_call(request) else ())
 
 
-def schema_grammar(schema: Mapping[str, Any]) -> str:
+def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False) -> str:
     """Return the grammar of one schema alone.
+
+    Args:
+        schema: The schema.
+        allows_more_keys: Whether objects may have keys that it neither names nor rules out.
 
     Raises:
         ValueError: The schema is no JSON.
     """
-    return f"start: %json {_json_schema(schema)}\n"
+    return f"start: %json {_json_schema(schema, allows_more_keys)}\n"
+
+
+_DESCRIBING = frozenset(
+    {
+        "properties",
+        "patternProperties",
+        "additionalProperties",
+        "unevaluatedProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "$ref",
+    }
+)
 
 
 def answer_schema(constraint: OutputConstraint) -> Mapping[str, Any]:
@@ -72,8 +95,12 @@ def answer_schema(constraint: OutputConstraint) -> Mapping[str, Any]:
 
 
 def arguments_schema(tool: Tool) -> Mapping[str, Any]:
-    """Return the schema of a tool's arguments, which are always an object."""
-    return {**tool.parameters, "type": "object"}
+    """Return the schema of a tool's arguments, which are always an object.
+
+    A tool that describes no argument takes none.
+    """
+    described: dict[str, Any] = {} if tool.parameters.keys() & _DESCRIBING else {"properties": {}}
+    return {**described, **tool.parameters, "type": "object"}
 
 
 def _wanted_tools(request: GenerationRequest) -> Sequence[Tool]:
@@ -92,7 +119,8 @@ def _wanted_tools(request: GenerationRequest) -> Sequence[Tool]:
 class _Rules:
     """Writes the rules of a grammar in one model's format."""
 
-    def __init__(self, channels: ChannelFormat, call_style: str) -> None:
+    def __init__(self, channels: ChannelFormat, call_style: str, *, allows_more_keys: bool) -> None:
+        self._allows_more_keys = allows_more_keys
         self._channels = channels
         self._harmony = channels.harmony
         self._style = call_style
@@ -105,14 +133,17 @@ class _Rules:
         if constraint is not None:
             choices.append("answer")
             rules.append(f"answer: {self._final()} document")
-            rules.append(f"document: %json {_json_schema(answer_schema(constraint))}")
+            rules.append(f"document: {self._json(answer_schema(constraint))}")
         for number, tool in enumerate(tools):
             field = "tool_choice" if constraint is None else "constraint"
             choices.append(f"call{number}")
             rules.append(f"call{number}: {self._call(tool.name, f'arguments{number}', field)}")
-            rules.append(f"arguments{number}: %json {_json_schema(arguments_schema(tool))}")
+            rules.append(f"arguments{number}: {self._json(arguments_schema(tool))}")
         start = f"start: {self._analysis(rules)}({' | '.join(choices)})"
         return "\n".join([_OPTIONS, start, *rules, ""])
+
+    def _json(self, schema: Mapping[str, Any]) -> str:
+        return f"%json {_json_schema(schema, self._allows_more_keys)}"
 
     def _analysis(self, rules: list[str]) -> str:
         """Harmony's reasoning is a message of its own, and so part of the grammar."""
@@ -168,14 +199,26 @@ def _literal(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _json_schema(schema: Mapping[str, Any]) -> str:
-    # The library's own switches are ours to set: "lenient", say, would break the promise.
-    options = {"x-guidance": {"whitespace_pattern": _SPACE}}
+def _json_schema(schema: Mapping[str, Any], allows_more_keys: bool) -> str:
     try:
-        text = json.dumps({**schema, **options}, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(schema, allow_nan=False, ensure_ascii=False)
         text.encode()
+        return _with_options(text, allows_more_keys)
     except UnicodeEncodeError as error:
         raise ValueError("it holds a lone surrogate, which is no character") from error
-    except (TypeError, ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except TypeError as error:
         raise ValueError(f"it is no JSON: {error}") from error
-    return text
+
+
+@lru_cache(_CACHED_SCHEMAS)
+def _with_options(text: str, allows_more_keys: bool) -> str:
+    """Return the text of a schema with what we make of it."""
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
+    schema = json.loads(text)
+    # The library's own switches are ours to set: "lenient", say, would break the promise.
+    options = {"x-guidance": {"whitespace_pattern": _SPACE}}
+    held = schema if allows_more_keys else closed(schema)
+    return json.dumps({**held, **options}, ensure_ascii=False)

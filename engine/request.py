@@ -89,6 +89,9 @@ class GenerationRequest:
         prompt: Instead of messages, text or token ids to continue as they are, no template.
         constraint: What the answer's text must be; None leaves it free.
         tool_choice: Whether one of ``tools`` may, must or must not be called.
+        allows_more_keys: Whether objects of a constrained answer, or of a required call, may have
+            keys that their schema neither names nor rules out, as JSON Schema has it. Without it
+            they have no others: a model that is unsure would otherwise add keys without end.
     """
 
     messages: tuple[Message, ...] = ()
@@ -102,3 +105,4 @@ class GenerationRequest:
     prompt: str | tuple[int, ...] | None = None
     constraint: OutputConstraint | None = None
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
+    allows_more_keys: bool = False

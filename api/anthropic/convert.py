@@ -1,27 +1,17 @@
 """Between the Messages API's types and the domain's. Pure functions, no web framework."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
-from api.anthropic.requirements import constraint_of, tool_choice_of, wants_report
-from api.anthropic.wire import (
-    ContentBlock,
-    CountTokensParams,
-    MessageCreateParams,
-    MessageParam,
-    RedactedThinkingBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolParam,
-    ToolResultBlock,
-    ToolUseBlock,
-)
-from api.errors import ApiError, ErrorKind, FieldPath, failure_of, invalid, unsupported
-from api.extension import report_to_wire, scoped
+from api.anthropic.requirements import constraint_of, tool_choice_of, tools_of, wants_report
+from api.anthropic.turns import TurnReader, append_turn
+from api.anthropic.wire import CountTokensParams, MessageCreateParams
+from api.errors import ApiError, ErrorKind, failure_of, invalid, unsupported
+from api.extension import allows_more_keys, report_to_wire, scoped, wants_image_notes
 from api.sampling import nucleus
-from engine.chat import Message, Tool, ToolCall
+from engine.chat import Message, ToolCall
 from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 from engine.request import GenerationRequest, Sampling
 from engine.stopping.record import StopInfo, StopKind
@@ -56,6 +46,7 @@ def request_from_wire(params: MessageCreateParams, *, strict: bool = False) -> G
         tools=prompt.tools,
         tool_choice=prompt.tool_choice,
         constraint=prompt.constraint,
+        allows_more_keys=prompt.allows_more_keys,
         thinking=prompt.thinking,
         sampling=Sampling(temperature=params.temperature, top_p=top_p, top_k=top_k),
         stops=scoped(
@@ -75,17 +66,18 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     _refuse_unsupported(params)
     system = "\n\n".join(block.text for block in params.system or [])
     messages = [Message("system", system)] if system else []
-    tool_names: dict[str, str] = {}
+    reader = TurnReader(has_notes=wants_image_notes(params.fullstop))
     for index, message in enumerate(params.messages):
-        for turn in _turns(message, ("messages", index, "content"), tool_names):
-            _append(messages, turn)
-    choice = tool_choice_of(params)
-    wants_tools = choice.mode != "none"
+        for turn in reader.turns(message, ("messages", index, "content")):
+            append_turn(messages, turn)
+    tools = tools_of(params)
+    choice = tool_choice_of(params, tools)
     return GenerationRequest(
         messages=tuple(messages),
-        tools=tuple(_tool(tool) for tool in params.tools or [] if wants_tools),
+        tools=tools if choice.mode != "none" else (),
         tool_choice=choice,
         constraint=constraint_of(params),
+        allows_more_keys=allows_more_keys(params.fullstop),
         # Absent means off, as in the vendor's API, whatever the model's template prefers.
         thinking=params.thinking is not None and params.thinking.type in ("enabled", "adaptive"),
     )
@@ -126,89 +118,6 @@ def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:
             if isinstance(value, str) and not value.strip():
                 raise invalid(("stop_sequences", index), "must contain non-whitespace")
     return strings
-
-
-def _tool(tool: ToolParam) -> Tool:
-    return Tool(tool.name, tool.description or "", tool.input_schema)
-
-
-def _turns(message: MessageParam, path: FieldPath, tool_names: dict[str, str]) -> Iterator[Message]:
-    """Yield the domain's turns of one wire turn: results of tools are turns of their own."""
-    match message.role:
-        case "assistant":
-            yield _assistant_turn(message.content, path, tool_names)
-        case "user" | "system":
-            texts: list[str] = []
-            for index, block in enumerate(message.content):
-                match block:
-                    case TextBlock():
-                        texts.append(block.text)
-                    case ToolResultBlock():
-                        if texts:
-                            yield Message(message.role, "\n".join(texts))
-                            texts = []
-                        name = tool_names.get(block.tool_use_id)
-                        yield Message(
-                            "tool",
-                            _result_text(block),
-                            tool_call_id=block.tool_use_id,
-                            name=name,
-                        )
-                    case ThinkingBlock() | RedactedThinkingBlock() | ToolUseBlock():
-                        raise invalid(
-                            (*path, index), f"{block.type} blocks belong into assistant turns"
-                        )
-                    case _:
-                        assert_never(block)
-            if texts or not message.content:
-                yield Message(message.role, "\n".join(texts))
-        case _:
-            assert_never(message.role)
-
-
-def _assistant_turn(
-    blocks: Sequence[ContentBlock], path: FieldPath, tool_names: dict[str, str]
-) -> Message:
-    texts: list[str] = []
-    thoughts: list[str] = []
-    calls: list[ToolCall] = []
-    for index, block in enumerate(blocks):
-        match block:
-            case TextBlock():
-                texts.append(block.text)
-            case ThinkingBlock():
-                thoughts.append(block.thinking)
-            case RedactedThinkingBlock():
-                pass
-            case ToolUseBlock():
-                tool_names[block.id] = block.name
-                arguments = json.dumps(block.input, ensure_ascii=False)
-                calls.append(ToolCall(block.id, block.name, arguments))
-            case ToolResultBlock():
-                raise invalid((*path, index), "tool_result blocks belong into user turns")
-            case _:
-                assert_never(block)
-    # An answer's blocks are one text that was cut up, and a prefill must not grow a line break.
-    return Message("assistant", "".join(texts), thinking="".join(thoughts), tool_calls=tuple(calls))
-
-
-def _result_text(block: ToolResultBlock) -> str:
-    text = "\n".join(part.text for part in block.content or [])
-    return f"Error: {text}" if block.is_error else text
-
-
-def _append(messages: list[Message], turn: Message) -> None:
-    """Add a turn; as in the vendor's API, the same role twice in a row is one turn."""
-    last = messages[-1] if messages else None
-    if last is None or last.role != turn.role or turn.role not in ("user", "assistant"):
-        messages.append(turn)
-        return
-    messages[-1] = Message(
-        turn.role,
-        ("\n" if turn.role == "user" else "").join((last.content, turn.content)),
-        thinking=last.thinking + turn.thinking,
-        tool_calls=last.tool_calls + turn.tool_calls,
-    )
 
 
 # -- answers ----------------------------------------------------------------------------------

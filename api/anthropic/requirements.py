@@ -1,22 +1,54 @@
-"""What a request requires of its answer: a tool's call, a schema to follow, the stop record.
+"""What a request offers and requires: tools, a tool's call, a schema to follow, the stop record.
 
 Pure functions, no web framework. Any thread.
 """
 
-from api.anthropic.wire import CountTokensParams, MessageCreateParams
-from api.errors import invalid
+from collections.abc import Sequence
+
+from api.anthropic.wire import CountTokensParams, MessageCreateParams, ToolParam
+from api.errors import FieldPath, invalid
 from api.extension import is_report_wanted
+from api.tools import check_left_out
+from engine.chat import Tool
 from engine.request import OutputConstraint, ToolChoice
 
 
-def tool_choice_of(params: CountTokensParams) -> ToolChoice:
+def tools_of(params: CountTokensParams) -> tuple[Tool, ...]:
+    """Return the client's own tools; of the others some are left out.
+
+    Raises:
+        ApiError: A tool has no name or schema, or is one that cannot be left out.
+    """
+    tools = []
+    for index, tool in enumerate(params.tools or []):
+        path = ("tools", index)
+        if tool.type is None or tool.type == "custom":
+            tools.append(_tool(tool, path))
+        else:
+            check_left_out(tool.type, path)
+    return tuple(tools)
+
+
+def _tool(tool: ToolParam, path: FieldPath) -> Tool:
+    if tool.name is None:
+        raise invalid((*path, "name"), "Field required", code="missing_required_parameter")
+    if tool.input_schema is None:
+        raise invalid((*path, "input_schema"), "Field required", code="missing_required_parameter")
+    return Tool(tool.name, tool.description or "", tool.input_schema)
+
+
+def tool_choice_of(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoice:
     """Return whether a tool may, must or must not be called.
+
+    Args:
+        params: The request.
+        tools: The tools that are offered.
 
     Raises:
         ApiError: A call is required of a tool that is not there.
     """
     wanted = params.tool_choice
-    names = [tool.name for tool in params.tools or []]
+    names = [tool.name for tool in tools]
     if wanted is None or wanted.type == "auto":
         return ToolChoice()
     if wanted.type == "none":

@@ -20,6 +20,13 @@ class TextBlock(WireModel):
     text: str
 
 
+class ImageBlock(WireModel):
+    """``{"type": "image"}``."""
+
+    type: Literal["image"]
+    source: Any = None
+
+
 class ThinkingBlock(WireModel):
     """``{"type": "thinking"}`` of an earlier answer."""
 
@@ -42,17 +49,20 @@ class ToolUseBlock(WireModel):
     input: dict[str, Any]
 
 
+ResultBlock = Annotated[TextBlock | ImageBlock, Field(discriminator="type")]
+
+
 class ToolResultBlock(WireModel):
     """``{"type": "tool_result"}``: what a call came to."""
 
     type: Literal["tool_result"]
     tool_use_id: str
-    content: Annotated[list[TextBlock], TEXT_OR_PARTS] | None = None
+    content: Annotated[list[ResultBlock], TEXT_OR_PARTS] | None = None
     is_error: bool | None = None
 
 
 ContentBlock = Annotated[
-    TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock,
+    TextBlock | ImageBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock,
     Field(discriminator="type"),
 ]
 TextContent = Annotated[list[TextBlock], TEXT_OR_PARTS]
@@ -66,12 +76,12 @@ class MessageParam(WireModel):
 
 
 class ToolParam(WireModel):
-    """A tool that the client runs."""
+    """A tool that the client runs; those of other types than "custom" are the hosted API's own."""
 
-    type: Literal["custom"] | None = None
-    name: str = Field(min_length=1)
+    type: str | None = None
+    name: str | None = Field(default=None, min_length=1)
     description: str | None = None
-    input_schema: dict[str, Any]
+    input_schema: dict[str, Any] | None = None
 
 
 class ToolChoiceParam(WireModel):
@@ -86,7 +96,10 @@ class ThinkingParam(WireModel):
     """Whether the model thinks first; the budget of older clients is taken as a wish."""
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
-    display: Literal["summarized", "omitted"] | None = None
+    display: str | None = Field(
+        default=None,
+        description='"omitted" keeps the text from the answer, any other word shows it',
+    )
 
 
 class OutputFormatParam(WireModel):
@@ -116,6 +129,8 @@ class CountTokensParams(WireModel):
     output_format: OutputFormatParam | None = None
     mcp_servers: list[Any] | None = None
     thread: Any = None
+    # Accepted beyond the reference.
+    fullstop: FullstopOptions | None = None
 
 
 class MessageCreateParams(CountTokensParams):
@@ -130,4 +145,3 @@ class MessageCreateParams(CountTokensParams):
     top_k: int | None = Field(default=None, ge=0)
     # Accepted beyond the reference.
     stop_token_ids: list[int] | None = None
-    fullstop: FullstopOptions | None = None

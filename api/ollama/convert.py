@@ -1,13 +1,18 @@
 """Between Ollama's types and the domain's. Pure functions, no web framework."""
 
 import json
+import re
+from collections.abc import Sequence
 from typing import Any, assert_never
 
-from api.errors import ApiError, ErrorKind, invalid, unsupported
-from api.extension import scoped
+from api.effort import asks_for_thinking
+from api.errors import ApiError, ErrorKind, FieldPath, invalid, unsupported
+from api.extension import allows_more_keys, scoped, wants_image_notes
+from api.images import note_of
 from api.ollama.wire import AnswerParams, ChatMessage, ChatParams, GenerateParams, Options
 from api.sampling import nucleus
 from api.stops import stop_strings
+from api.tools import check_left_out
 from engine.chat import Message, Tool, ToolCall
 from engine.events import Finished
 from engine.request import GenerationRequest, OutputConstraint, Sampling
@@ -15,7 +20,10 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
 
 _SEEDS = 2**64
+_NO_TIME = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
 _NS = 1_000_000_000
+# Beyond it every token is as likely as any other, and the logits' quotients lose their digits.
+_MAX_TEMPERATURE = 1000.0
 
 
 # -- requests ---------------------------------------------------------------------------------
@@ -28,18 +36,10 @@ def chat_from_wire(params: ChatParams) -> GenerationRequest:
         ApiError: A feature is not supported, or a field is wrong; the error names it.
         InvalidRequest: A stop is wrong; the message names its index.
     """
-    messages = params.messages or []
-    for index, message in enumerate(messages):
-        if message.images:
-            raise unsupported(("messages", index, "images"), "input other than text")
+    has_notes = wants_image_notes(params.fullstop)
     return GenerationRequest(
-        messages=_turns(messages),
-        tools=tuple(
-            Tool(
-                tool.function.name, tool.function.description or "", tool.function.parameters or {}
-            )
-            for tool in params.tools or []
-        ),
+        messages=_turns(params.messages or [], has_notes),
+        tools=_functions(params),
         **_common(params),
     )
 
@@ -47,21 +47,35 @@ def chat_from_wire(params: ChatParams) -> GenerationRequest:
 def generate_from_wire(params: GenerateParams) -> GenerationRequest:
     """Return what ``/api/generate`` asks for; raises as ``chat_from_wire`` does."""
     for name, what in (
-        ("images", "input other than text"),
         ("suffix", "filling in the middle"),
         ("template", "a template of the request's own"),
         ("context", "the context of an earlier answer"),
     ):
         if getattr(params, name):
             raise unsupported((name,), what)
+    notes = _notes(params.images, ("images",), wants_image_notes(params.fullstop))
+    prompt = "\n".join((params.prompt or "", *notes))
     if params.raw:
         if params.system:
             raise invalid(("system",), "cannot be used with raw; write it into the prompt")
-        return GenerationRequest(prompt=params.prompt or "", **_common(params))
+        return GenerationRequest(prompt=prompt, **_common(params))
     system = (Message("system", params.system),) if params.system else ()
-    return GenerationRequest(
-        messages=(*system, Message("user", params.prompt or "")), **_common(params)
-    )
+    return GenerationRequest(messages=(*system, Message("user", prompt)), **_common(params))
+
+
+def is_unloading(params: AnswerParams) -> bool:
+    """Whether a request that wants no answer asks for the model to be unloaded."""
+    wanted = params.keep_alive
+    if isinstance(wanted, str):
+        return _NO_TIME.fullmatch(wanted.strip()) is not None
+    return isinstance(wanted, int | float) and not isinstance(wanted, bool) and wanted == 0
+
+
+def wants_thinking(params: AnswerParams) -> bool | None:
+    """Return whether the model is to think; None leaves it to the template."""
+    if isinstance(params.think, str):
+        return asks_for_thinking(params.think)
+    return params.think
 
 
 def _common(params: AnswerParams) -> dict[str, Any]:
@@ -69,17 +83,17 @@ def _common(params: AnswerParams) -> dict[str, Any]:
         raise unsupported(("logprobs",), "returning log-probabilities")
     options = params.options if params.options is not None else Options()
     _refuse_samplers(options)
-    top_p, top_k = nucleus(options.top_p, options.top_k)
+    top_p, top_k = nucleus(_clamped(options.top_p, 1), options.top_k)
     # The reference's default of -1 means a new draw each time.
     seed = None if options.seed in (None, -1) else options.seed
     wanted = options.num_predict
     return {
-        "thinking": None if params.think is None else params.think is not False,
+        "thinking": wants_thinking(params),
         "sampling": Sampling(
-            temperature=options.temperature,
+            temperature=_clamped(options.temperature, _MAX_TEMPERATURE),
             top_p=top_p,
             top_k=top_k,
-            min_p=options.min_p,
+            min_p=_clamped(options.min_p, 1),
             repetition_penalty=options.repeat_penalty,
             presence_penalty=options.presence_penalty,
             frequency_penalty=options.frequency_penalty,
@@ -90,7 +104,35 @@ def _common(params: AnswerParams) -> dict[str, Any]:
         ),
         "max_tokens": wanted if wanted is not None and wanted > 0 else None,
         "constraint": _constraint(params.format),
+        "allows_more_keys": allows_more_keys(params.fullstop),
     }
+
+
+def _clamped(value: float | None, most: float) -> float | None:
+    return None if value is None else min(max(value, 0.0), most)
+
+
+def _functions(params: ChatParams) -> tuple[Tool, ...]:
+    """Return the functions among the tools; of the others some are left out."""
+    functions = []
+    for index, tool in enumerate(params.tools or []):
+        path = ("tools", index)
+        if tool.type and tool.type != "function":
+            check_left_out(tool.type, path)
+        elif (function := tool.function) is None:
+            raise invalid((*path, "function"), "Field required", code="missing_required_parameter")
+        else:
+            functions.append(
+                Tool(function.name, function.description or "", function.parameters or {})
+            )
+    return tuple(functions)
+
+
+def _notes(images: Sequence[object] | None, path: FieldPath, has_notes: bool) -> list[str]:
+    """Return a note for each image of a message."""
+    return [
+        note_of((*path, index), None, is_allowed=has_notes) for index in range(len(images or ()))
+    ]
 
 
 def _refuse_samplers(options: Options) -> None:
@@ -111,22 +153,23 @@ def _constraint(form: object) -> OutputConstraint | None:
             raise invalid(("format",), 'must be "json" or a JSON schema')
 
 
-def _turns(messages: list[ChatMessage]) -> tuple[Message, ...]:
+def _turns(messages: list[ChatMessage], has_notes: bool) -> tuple[Message, ...]:
     """Return the conversation; results without an id belong to the calls in their order."""
     turns: list[Message] = []
     open_calls: list[ToolCall] = []
-    for message in messages:
-        text = message.content or ""
+    for index, message in enumerate(messages):
+        notes = _notes(message.images, ("messages", index, "images"), has_notes)
+        text = "\n".join((message.content or "", *notes))
         if message.role == "tool":
             turns.append(_result(message, text, open_calls))
             continue
         calls = tuple(
             ToolCall(
-                call.id or f"call_{len(turns)}_{index}",
+                call.id or f"call_{len(turns)}_{number}",
                 call.function.name,
                 json.dumps(call.function.arguments, ensure_ascii=False),
             )
-            for index, call in enumerate(message.tool_calls or [])
+            for number, call in enumerate(message.tool_calls or [])
         )
         open_calls = list(calls) or open_calls
         turns.append(Message(message.role, text, thinking=message.thinking or "", tool_calls=calls))

@@ -7,11 +7,16 @@ from aiohttp import web
 
 from api.body import parsed
 from api.context import Service, check_model, loaded_model, service_of
-from api.errors import ApiError, ErrorKind, invalid
+from api.errors import invalid
 from api.extension import is_report_wanted
 from api.json_text import json_text
 from api.ollama import models
-from api.ollama.convert import chat_from_wire, generate_from_wire
+from api.ollama.convert import (
+    chat_from_wire,
+    generate_from_wire,
+    is_unloading,
+    wants_thinking,
+)
 from api.ollama.stream import AnswerEncoder
 from api.ollama.wire import AnswerParams, ChatParams, GenerateParams, ShowParams
 from api.running import batches_of, collected, running
@@ -40,15 +45,16 @@ async def _answered(
     request: web.Request, params: AnswerParams, wanted: GenerationRequest | None, *, is_chat: bool
 ) -> web.StreamResponse:
     service = service_of(request)
-    model = await _model_for(service, params)
+    await _check(service, params)
     encoder = AnswerEncoder(
-        model=params.model if models.is_named(params.model, model) else models.tagged(model.id),
+        # The name that was asked for, as the reference answers.
+        model=params.model,
         created_at=models.time_text(datetime.now(UTC)),
         is_chat=is_chat,
         reports=is_report_wanted(params.fullstop),
     )
     if wanted is None:
-        return _json(encoder.loaded())
+        return _json(encoder.unanswered("unload" if is_unloading(params) else "load"))
     async with running(service, [wanted]) as generations:
         # Unlike everywhere else, silence means a stream here.
         if params.stream is not False:
@@ -64,12 +70,16 @@ async def _answered(
     return _json(encoder.whole(events, finished))
 
 
-async def _model_for(service: Service, params: AnswerParams) -> ModelInfo:
-    model = await loaded_model(service)
-    asked = model.id if models.is_named(params.model, model) else params.model
-    check_model(service, asked)
-    if params.think and not model.can_think:
+async def _check(service: Service, params: AnswerParams) -> None:
+    model = await _model_for(service, params.model)
+    if wants_thinking(params) and not model.can_think:
         raise invalid(("think",), f"{models.tagged(model.id)} does not support thinking")
+
+
+async def _model_for(service: Service, asked: str) -> ModelInfo:
+    """Return the loaded model, which answers to any name where the settings are not strict."""
+    model = await loaded_model(service)
+    check_model(service, model.id if models.is_named(asked, model) else asked)
     return model
 
 
@@ -91,12 +101,7 @@ async def show(request: web.Request) -> web.StreamResponse:
     asked = params.model or params.name
     if not asked:
         raise invalid(("model",), "Field required")
-    model = await loaded_model(service_of(request))
-    if not models.is_named(asked, model):
-        raise ApiError(
-            ErrorKind.NOT_FOUND, f"model '{asked}' not found; GET /api/tags lists what is loaded"
-        )
-    return _json(models.shown(model))
+    return _json(models.shown(await _model_for(service_of(request), asked)))
 
 
 async def version(request: web.Request) -> web.StreamResponse:

@@ -5,7 +5,7 @@ framework. Any thread.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, assert_never
+from typing import Any, Literal, NamedTuple, assert_never
 
 from api.errors import ApiError, failure_of
 from api.extension import report_to_wire
@@ -104,9 +104,9 @@ class AnswerEncoder:
         content = self._line(text=text, thinking=thinking, calls=calls).value
         return content | self._end(finished)
 
-    def loaded(self) -> dict[str, Any]:
-        """Return the answer to a request that only asks whether the model is there."""
-        return {**self._line().value, "done": True, "done_reason": "load"}
+    def unanswered(self, reason: Literal["load", "unload"]) -> dict[str, Any]:
+        """Return the answer to a request that only asks for the model to be there, or to go."""
+        return {**self._line().value, "done": True, "done_reason": reason}
 
     def _last(self, finished: Finished) -> JsonLine:
         failure = failure_of(finished)

@@ -12,7 +12,8 @@ from api.body import WireModel
 from api.extension import FullstopOptions
 from api.stops import STOPS
 
-_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+# Numbers outside what makes sense are taken as the nearest that does, as the reference does it.
+_Number = Annotated[float, Field(allow_inf_nan=False)]
 _Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
 _FORMAT = WithJsonSchema(
     {
@@ -23,7 +24,7 @@ _FORMAT = WithJsonSchema(
         ]
     }
 )
-# The model stays loaded whatever it says.
+# The model stays loaded whatever it says; only the answer to 0 is the reference's.
 _KEEP_ALIVE = WithJsonSchema({"type": ["string", "number", "null"]})
 
 
@@ -36,11 +37,11 @@ class Options(WireModel):
     stop: Annotated[Any, STOPS] = None
     # -1 and -2 are "until it ends by itself", as is 0.
     num_predict: int | None = Field(default=None, ge=-2)
-    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    temperature: _Number | None = None
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
     top_k: int | None = Field(default=None, ge=-1)
-    top_p: _Share | None = None
-    min_p: _Share | None = None
+    top_p: _Number | None = None
+    min_p: _Number | None = None
     repeat_penalty: float | None = Field(default=None, ge=0.01, le=100, allow_inf_nan=False)
     presence_penalty: _Penalty | None = None
     frequency_penalty: _Penalty | None = None
@@ -84,10 +85,10 @@ class FunctionParam(WireModel):
 
 
 class ToolParam(WireModel):
-    """A tool that the model may call."""
+    """A tool; only functions can be offered to a model here."""
 
     type: str | None = None
-    function: FunctionParam
+    function: FunctionParam | None = None
 
 
 class AnswerParams(WireModel):
@@ -97,7 +98,7 @@ class AnswerParams(WireModel):
     stream: bool | None = None
     format: Annotated[Any, _FORMAT] = None
     options: Options | None = None
-    think: bool | Literal["low", "medium", "high"] | None = None
+    think: bool | str | None = None
     keep_alive: Annotated[Any, _KEEP_ALIVE] = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
@@ -142,7 +143,7 @@ class OllamaAnswer(AnswerModel):
     model: str
     created_at: str
     done: bool
-    done_reason: Literal["stop", "length", "load", "error"] | None = None
+    done_reason: Literal["stop", "length", "load", "unload", "error"] | None = None
     total_duration: int | None = None
     load_duration: int | None = None
     prompt_eval_count: int | None = None

@@ -5,6 +5,7 @@ Pure functions, no web framework. Any thread.
 
 from dataclasses import replace
 
+from api.effort import asks_for_thinking
 from api.errors import invalid
 from api.extension import scoped
 from api.openai.parameters import GenerationParams
@@ -16,7 +17,6 @@ from engine.stopping.rules import StopRules
 _HOSTED_MAX_STOPS = 4
 # The vendor's seeds are signed; a generator of random numbers takes them as they are in memory.
 _SEEDS = 2**64
-_EFFORTS_WITHOUT_THINKING = ("none", "minimal")
 
 
 def sampling_of(params: GenerationParams) -> Sampling:
@@ -73,7 +73,7 @@ def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
     if params.enable_thinking is not None:
         return params.enable_thinking
     if effort is not None:
-        return effort not in _EFFORTS_WITHOUT_THINKING
+        return asks_for_thinking(effort)
     return None
 
 

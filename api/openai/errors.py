@@ -22,11 +22,12 @@ def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, obje
 def message_of(error: ApiError) -> str:
     """Return what an error answer says of a failure."""
     if isinstance(error, ContextOverflow):
-        # Clients look for these very words, and for the code beside them.
+        # Clients look for these very words. Some look for the code in them as well, which the
+        # vendor's own library has not put there since version 3.
         return (
             f"This model's maximum context length is {error.most_tokens} tokens. However, your "
             f"messages resulted in {error.prompt_tokens} tokens. Please reduce the length of the "
-            "messages."
+            f"messages. ({error.code})"
         )
     param = path_text(error.field)
     return f"{param}: {error.message}" if param else error.message

@@ -3,11 +3,21 @@
 Pure functions, no web framework. Any thread.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from api.errors import FieldPath, invalid, unsupported
+from api.extension import allows_more_keys
+from api.openai.parameters import GenerationParams, StructuredOutputs
 from engine.request import OutputConstraint
+
+_OTHER_FORMS = {
+    "regex": "a regular expression",
+    "choice": "a list of texts",
+    "grammar": "a grammar",
+    "structural_tag": "structural tags",
+}
 
 
 def constraint_of(
@@ -35,3 +45,58 @@ def constraint_of(
             return OutputConstraint(schema)
         case _:
             raise unsupported((*path, "type"), f"the format {kind}")
+
+
+def guided(
+    params: GenerationParams, constraint: OutputConstraint | None = None
+) -> OutputConstraint | None:
+    """Return what holds the answer to its form, also where open servers' fields ask for one.
+
+    Args:
+        params: The request.
+        constraint: What the API's own field asks for.
+
+    Raises:
+        ApiError: More than one field asks for a form, or the form is not JSON.
+    """
+    found = constraint
+    for name, asked in (
+        ("guided_json", _guided_json(params.guided_json, ("guided_json",))),
+        ("structured_outputs", _structured(params.structured_outputs)),
+    ):
+        if asked is not None and found is not None:
+            raise invalid((name,), "the form of the answer is given twice; leave one of them out")
+        found = found or asked
+    return found
+
+
+def allows_more(params: GenerationParams) -> bool:
+    """Whether JSON may have keys that its schema does not name."""
+    wanted = params.structured_outputs
+    if wanted is not None and wanted.disable_additional_properties is not None:
+        return not wanted.disable_additional_properties
+    return allows_more_keys(params.fullstop)
+
+
+def _structured(wanted: StructuredOutputs | None) -> OutputConstraint | None:
+    if wanted is None:
+        return None
+    for name, what in _OTHER_FORMS.items():
+        if getattr(wanted, name) is not None:
+            raise unsupported(("structured_outputs", name), f"holding the answer to {what}")
+    asked = _guided_json(wanted.json_schema, ("structured_outputs", "json"))
+    return OutputConstraint() if asked is None and wanted.json_object else asked
+
+
+def _guided_json(schema: object, path: FieldPath) -> OutputConstraint | None:
+    """Return the constraint of a schema that may be written as JSON text."""
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema)
+        except (ValueError, RecursionError):
+            raise invalid(path, "must be a JSON schema, or one as JSON text") from None
+    if schema is None:
+        return None
+    if not isinstance(schema, dict):
+        raise invalid(path, "must be a JSON schema, or one as JSON text")
+    return OutputConstraint(schema)

@@ -6,9 +6,11 @@ Only shapes: what they mean is ``decoding``'s business. Unknown fields are ignor
 from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema
 
 from api.body import WireModel
 from api.extension import FullstopOptions
+from api.openai.unhonoured import UnhonouredParams
 from api.stops import STOPS
 
 _Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
@@ -17,6 +19,9 @@ _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 # For fields of any type, which are read where they get their meaning.
 TOOL_CHOICE = WithJsonSchema(
     {"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object"}, {"type": "null"}]}
+)
+SCHEMA_OR_TEXT = WithJsonSchema(
+    {"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]}
 )
 FORMAT_TYPE = WithJsonSchema({"enum": ["text", "json_object", "json_schema"]})
 
@@ -38,7 +43,19 @@ def includes_usage(options: StreamOptions | None) -> bool:
     return options is not None and bool(options.include_usage)
 
 
-class GenerationParams(WireModel):
+class StructuredOutputs(WireModel):
+    """``structured_outputs``, the form of the answer as vLLM spells it."""
+
+    json_schema: Annotated[Any, SCHEMA_OR_TEXT] = Field(default=None, alias="json")
+    json_object: bool | None = None
+    disable_additional_properties: bool | None = None
+    regex: SkipJsonSchema[Any] = None
+    choice: SkipJsonSchema[Any] = None
+    grammar: SkipJsonSchema[Any] = None
+    structural_tag: SkipJsonSchema[Any] = None
+
+
+class GenerationParams(UnhonouredParams):
     """How an answer is drawn, where it stops, and whether it is streamed."""
 
     model: str
@@ -59,5 +76,7 @@ class GenerationParams(WireModel):
     stop_token_ids: list[int] | None = None
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
+    guided_json: Annotated[Any, SCHEMA_OR_TEXT] = None
+    structured_outputs: StructuredOutputs | None = None
     min_tokens: int | None = Field(default=None, ge=0)
     fullstop: FullstopOptions | None = None

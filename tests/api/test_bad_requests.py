@@ -61,7 +61,7 @@ def check_envelope(reply: Any, path: str) -> str:
         (
             MESSAGES,
             ASK | {"messages": [{"role": "user", "content": [{"type": "image"}]}]},
-            "messages.0.content.0.type: 'image'",
+            "messages.0.content.0: this model reads text only",
         ),
         (
             MESSAGES,
@@ -95,7 +95,7 @@ def check_envelope(reply: Any, path: str) -> str:
         (
             CHAT,
             ASK | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
-            "messages[0].content[0].type: 'image_url'",
+            "messages[0].content[0]: this model reads text only",
         ),
         (CHAT, ASK | {"messages": [{"role": "tool", "content": ""}]}, "messages[0].tool_call_id: "),
         (CHAT, ASK | {"stop": 1}, "stop: "),
@@ -136,7 +136,7 @@ def check_envelope(reply: Any, path: str) -> str:
         (
             RESPONSES,
             ASK | {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
-            "input[0].content[0].type: 'input_image'",
+            "input[0].content[0]: this model reads text only",
         ),
         (RESPONSES, ASK | {"input": "Hi", "stop": [1]}, "stop[0]: "),
         (RESPONSES, ASK | {"input": "Hi", "max_output_tokens": 0}, "max_output_tokens: "),

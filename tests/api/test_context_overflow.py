@@ -14,7 +14,7 @@ from tests.api.conftest import LONG, Site
 CONTEXT = 64
 CHAT_WORDS = (
     f"This model's maximum context length is {CONTEXT} tokens. However, your messages resulted in "
-    "{n} tokens. Please reduce the length of the messages."
+    "{n} tokens. Please reduce the length of the messages. (context_length_exceeded)"
 )
 OPENAI = {"type": "invalid_request_error", "code": "context_length_exceeded"}
 STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from api import guard
 from api.auth import check_key
 from api.config import ServerConfig
 from api.errors import ApiError, ErrorKind
@@ -39,6 +40,14 @@ def passes_key(headers: dict[str, str], key: str | None) -> bool:
     return found is None
 
 
+@pytest.fixture
+def own_name(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of the computer on which the test believes to run."""
+    name = "Studio.corp.example"
+    monkeypatch.setattr(guard.socket, "gethostname", lambda: name)
+    return name
+
+
 @pytest.mark.parametrize(
     "header",
     [
@@ -51,9 +60,18 @@ def passes_key(headers: dict[str, str], key: str | None) -> bool:
         "[::1]",
         "[::1]:8080",
         "[0:0:0:0:0:0:0:1]",
+        "my-mac.local",
+        "My-Mac.local.:8080",
+        "host.docker.internal:8642",
+        "host.containers.internal",
+        "gateway.docker.internal",
+        "fullstop.localhost:8642",
+        "studio.corp.example",
+        "STUDIO.corp.example:8642",
     ],
 )
-def test_every_name_of_this_computer_is_ours(header: str) -> None:
+def test_every_name_of_this_computer_is_ours(header: str, own_name: str) -> None:
+    assert own_name == "Studio.corp.example"
     assert passes_host(header, HOME)
 
 
@@ -75,11 +93,87 @@ def test_every_name_of_this_computer_is_ours(header: str) -> None:
         "notlocalhost",
         "localhost, evil.example",
         "2130706433",
+        "local",
+        "internal",
+        "evil.local.example",
+        "notlocal",
+        "evil-local",
+        "host.docker.internal.evil.example",
+        "evil.example.local.nip.io",
+        "fullstop",
+        "corp.example",
+        "evil.studio.corp.example",
         "0x7f000001",
     ],
 )
-def test_no_other_name_is(header: str | None) -> None:
+def test_no_other_name_is(header: str | None, own_name: str) -> None:
     assert not passes_host(header, HOME)
+
+
+@pytest.mark.parametrize(
+    ("header", "named"),
+    [
+        ("fullstop:8642", "--allow-host fullstop"),
+        ("evil.example", "--allow-host evil.example"),
+        (None, "--allow-host NAME"),
+        ("a b", "--allow-host NAME"),
+    ],
+)
+def test_a_refused_name_is_told_the_option_that_lets_it_in(header: str | None, named: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        check_host(header, HOME, None)
+
+    assert refused.value.message.endswith(f"start the server with {named}")
+
+
+@pytest.mark.parametrize(
+    ("origin", "named"),
+    [
+        ("https://page.example:8", "--allow-origin https://page.example:8"),
+        ("app://obsidian.md", "--allow-origin app://obsidian.md"),
+        ("null", "--allow-origin ORIGIN"),
+        ("https://a b", "--allow-origin ORIGIN"),
+    ],
+)
+def test_a_refused_page_is_told_the_option_that_lets_it_in(origin: str, named: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        check_origin(origin, "localhost:1", HOME)
+
+    assert refused.value.message.endswith(f"start the server with {named}")
+
+
+def test_a_page_of_a_name_that_a_neighbour_may_answer_for_is_not_ours() -> None:
+    """Somebody on the same network can answer for x.local with an address of this computer."""
+    for name in ("x.local:8080", "x.internal:8080"):
+        assert passes_host(name, HOME)
+        assert refusal(check_origin, f"http://{name}", name, HOME) is ErrorKind.PERMISSION
+        allowed = ServerConfig(allowed_hosts=(name.partition(":")[0],))
+        assert refusal(check_origin, f"http://{name}", name, allowed) is None
+
+
+def test_a_page_of_the_address_that_was_reached_is_ours() -> None:
+    host = "192.168.1.5:8080"
+
+    assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.5") is None
+    assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.6") is not None
+
+
+DESKTOP = ServerConfig(allowed_origins=("app://*", "TAURI://*", "vscode-webview://*"))
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["app://obsidian.md", "app://-", "tauri://localhost", "vscode-webview://0a1b-2c", "APP://x"],
+)
+def test_a_scheme_of_desktop_apps_can_be_allowed(origin: str) -> None:
+    assert not passes_origin(origin, HOME)
+    assert passes_origin(origin, DESKTOP)
+    assert cors_headers(origin, DESKTOP)["Access-Control-Allow-Origin"] == origin
+
+
+@pytest.mark.parametrize("origin", ["https://app", "file://", "myapp://x", "app:", "appx://y"])
+def test_no_other_scheme_comes_with_it(origin: str) -> None:
+    assert not passes_origin(origin, DESKTOP)
 
 
 def test_beyond_loopback_the_address_that_was_reached_is_ours() -> None:

@@ -147,7 +147,7 @@ def test_a_prompt_is_a_turn_unless_it_is_raw() -> None:
         ({"options": {"typical_p": 0.5}}, ("options", "typical_p")),
         (
             {"messages": [{"role": "user", "content": "", "images": ["aGk="]}]},
-            ("messages", 0, "images"),
+            ("messages", 0, "images", 0),
         ),
     ],
 )
@@ -166,7 +166,6 @@ def test_what_cannot_be_honoured_is_refused_by_its_name(
         ({"suffix": "}"}, "suffix"),
         ({"template": "{{ .Prompt }}"}, "template"),
         ({"context": [1, 2]}, "context"),
-        ({"images": ["aGk="]}, "images"),
         ({"raw": True, "system": "Be brief."}, "system"),
     ],
 )
@@ -239,20 +238,100 @@ def test_a_prompt_is_answered_whole_when_asked(serve: Callable[..., Any], staged
     answer = site.send("POST", "/api/generate", ask).json
 
     OllamaGenerateAnswer.model_validate(answer)
-    assert (answer["model"], answer["response"]) == ("scripted:latest", "word word word ")
+    assert (answer["model"], answer["response"]) == ("any", "word word word ")
     assert (answer["done_reason"], answer["eval_count"]) == ("length", 3)
     assert answer["total_duration"] > 0
 
 
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
 @pytest.mark.parametrize(
-    ("path", "body"), [("/api/chat", {"messages": []}), ("/api/generate", {"keep_alive": 0})]
+    ("body", "reason"),
+    [
+        ({}, "load"),
+        ({"keep_alive": "5m"}, "load"),
+        ({"keep_alive": -1}, "load"),
+        ({"keep_alive": None}, "load"),
+        ({"keep_alive": 0}, "unload"),
+        ({"keep_alive": "0"}, "unload"),
+        ({"keep_alive": "0s"}, "unload"),
+    ],
 )
-def test_an_empty_request_asks_whether_the_model_is_there(
-    site: Any, path: str, body: dict[str, Any]
+def test_an_empty_request_asks_for_the_model_to_be_there_or_to_go(
+    site: Any, path: str, body: dict[str, Any], reason: str
 ) -> None:
     answer = site.send("POST", path, {"model": "demo-model", **body}).json
 
-    assert (answer["done"], answer["done_reason"]) == (True, "load")
+    assert (answer["done"], answer["done_reason"]) == (True, reason)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("name", ["llama3.2", "llama3.2:3b", "Demo-Model", "hf.co/a/b"])
+def test_every_answer_carries_the_name_that_was_asked_for(
+    site: Any, name: str, is_streamed: bool
+) -> None:
+    for path, more in (
+        ("/api/chat", {"messages": [{"role": "user", "content": "Hi"}]}),
+        ("/api/generate", {"prompt": "Hi"}),
+    ):
+        ask = {"model": name, "stream": is_streamed, "options": {"num_predict": 2}, **more}
+        lines = lines_of(site.send("POST", path, ask).body)
+
+        assert {line["model"] for line in lines} == {name}
+
+
+def test_any_name_can_be_shown_unless_the_settings_are_strict(
+    site: Any, serve: Callable[..., Any]
+) -> None:
+    strict = serve(strict=True)
+    for field in ("model", "name"):
+        assert (
+            "completion" in site.send("POST", "/api/show", {field: "llama3.2"}).json["capabilities"]
+        )
+        assert strict.send("POST", "/api/show", {field: "llama3.2"}).status == 404
+        assert strict.send("POST", "/api/show", {field: "demo-model"}).status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/api/tags", "/api/version"])
+def test_a_client_can_ask_for_headers_alone(site: Any, path: str) -> None:
+    reply = site.send("HEAD", path)
+
+    assert (reply.status, reply.body) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("sent", "taken"),
+    [
+        ({"temperature": 2.5}, {"temperature": 2.5}),
+        ({"temperature": -1}, {"temperature": 0.0}),
+        ({"temperature": 1e300}, {"temperature": 1000.0}),
+        ({"top_p": 1.5}, {"top_p": 1.0}),
+        ({"top_p": -0.5}, {"top_p": None, "top_k": 1}),
+        ({"min_p": 7}, {"min_p": 1.0}),
+    ],
+)
+def test_numbers_out_of_range_are_taken_as_the_nearest_in_it(
+    sent: dict[str, float], taken: dict[str, float]
+) -> None:
+    sampling = read(options=sent).sampling
+
+    assert {name: getattr(sampling, name) for name in taken} == taken
+
+
+def test_the_model_draws_at_a_high_temperature(site: Any) -> None:
+    for temperature in (3.0, 1e9):
+        options = {"temperature": temperature, "num_predict": 5, "seed": 1}
+        answer = site.send("POST", "/api/chat", ASK | {"stream": False, "options": options}).json
+        assert answer["done"] is True
+
+
+@pytest.mark.parametrize(
+    ("think", "thinks"),
+    [(True, True), (False, False), (None, None), ("low", True), ("max", True), ("none", False)],
+)
+def test_an_unknown_effort_of_thinking_is_taken_as_the_nearest_known(
+    think: object, thinks: bool | None
+) -> None:
+    assert read(think=think).thinking is thinks
 
 
 def test_a_silent_stream_shows_signs_of_life_that_are_json(
@@ -270,7 +349,7 @@ def test_a_silent_stream_shows_signs_of_life_that_are_json(
     [
         ("POST", "/api/chat", {"messages": 5}, 400),
         ("POST", "/api/generate", {"model": "m", "prompt": "x", "suffix": "y"}, 400),
-        ("POST", "/api/show", {"model": "other"}, 404),
+        ("POST", "/api/show", {}, 400),
         ("POST", "/api/pull", {"model": "llama"}, 404),
         ("GET", "/api/nowhere", None, 404),
         ("GET", "/api/chat", None, 405),

@@ -144,6 +144,3 @@ def test_errors_reach_the_client_as_its_own(client: ollama.Client) -> None:
 
     assert refusal.value.status_code == 400
     assert "options.stop[0]" in refusal.value.error
-    with pytest.raises(ollama.ResponseError) as missing:
-        client.show("other")
-    assert missing.value.status_code == 404

@@ -102,6 +102,51 @@ def test_every_answer_satisfies_its_schema(engine: Engine, name: str) -> None:
         jsonschema.validate(json.loads(answer.text), schema)
 
 
+OPEN = {"type": "object", "properties": {"name": {"enum": ["a", "b"]}}, "required": ["name"]}
+
+
+@pytest.mark.parametrize("allows_more", [False, True])
+def test_a_model_adds_keys_of_its_own_only_where_the_request_allows_it(
+    engine: Engine, allows_more: bool
+) -> None:
+    asked = [
+        request(
+            "Say: hello",
+            constraint=held(OPEN),
+            sampling=Sampling(temperature=1.5, seed=seed),
+            max_tokens=200,
+            allows_more_keys=allows_more,
+        )
+        for seed in range(8)
+    ]
+    answers = run(ask_all(engine, asked))
+    if allows_more:
+        # It runs on to the limit, or writes keys that nobody asked for.
+        assert any(
+            a.finished.stop.kind is StopKind.MAX_TOKENS or json.loads(a.text).keys() != {"name"}
+            for a in answers
+        )
+    else:
+        assert all(json.loads(a.text).keys() == {"name"} for a in answers)
+
+
+def test_a_required_call_has_the_arguments_of_its_tool_alone(engine: Engine) -> None:
+    tool = Tool("choose", "", OPEN)
+    for seed in range(4):
+        sampling = Sampling(temperature=1.5, seed=seed)
+        wanted = ToolChoice("required")
+        answer = run(ask(engine, "Hi", tools=(tool,), tool_choice=wanted, sampling=sampling))
+        assert json.loads(answer.tool_calls[0].arguments).keys() == {"name"}
+
+
+def test_json_after_a_raw_prompt_begins_with_the_first_token(engine: Engine) -> None:
+    raw = GenerationRequest(prompt="Hi", constraint=held(OPEN), max_tokens=60)
+    [answer] = run(ask_all(engine, [raw]))
+
+    assert answer.text in ('{"name": "a"}', '{"name": "b"}')
+    assert not answer.thinking
+
+
 def test_any_json_object_will_do_where_there_is_no_schema(engine: Engine) -> None:
     sampling = [Sampling(temperature=1, seed=n) for n in range(4)]
     asked = [
@@ -629,7 +674,7 @@ def test_a_bad_schema_of_a_tool_is_named(engine: Engine) -> None:
     bad = Tool("bad", "", {"type": "object", "properties": {"a": {"type": "objekt"}}})
     with pytest.raises(InvalidRequest, match="objekt") as refusal:
         run(ask(engine, "Say: x", tools=(ADD, bad), tool_choice=ToolChoice("required")))
-    assert refusal.value.field == "tools[1].parameters"
+    assert refusal.value.field == "tools.bad.parameters"
 
 
 @pytest.mark.parametrize(

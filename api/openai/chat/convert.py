@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-from api.errors import invalid, unsupported
-from api.extension import is_report_wanted, report_to_wire
+from api.errors import FieldPath, invalid, unsupported
+from api.extension import is_report_wanted, report_to_wire, wants_image_notes
+from api.images import media_type_of, note_of
 from api.openai.calls import call_to_wire
 from api.openai.chat.wire import (
     AssistantMessage,
     ChatCompletionParams,
     ChatMessage,
+    ImagePart,
+    InputPart,
     SystemMessage,
     TextPart,
     ToolMessage,
@@ -19,8 +22,10 @@ from api.openai.chunks import AnswerHead
 from api.openai.decoding import choices_of, sampling_of, stops_of, thinking_of
 from api.openai.endings import stop_to_wire, usage_to_wire
 from api.openai.logprobs import TokenTexts, aligned, entries_to_wire
-from api.openai.output_format import constraint_of
+from api.openai.output_format import allows_more, constraint_of, guided
 from api.openai.tool_choice import chosen_tools
+from api.openai.unhonoured import refuse_unhonoured
+from api.tools import check_left_out
 from engine.chat import Message, Tool, ToolCall
 from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from engine.request import GenerationRequest, OutputConstraint, TraceLevel
@@ -51,24 +56,21 @@ def request_from_wire(params: ChatCompletionParams, *, strict: bool = False) -> 
     """
     _refuse_unsupported(params)
     tool_names: dict[str, str] = {}
-    tools, tool_choice = chosen_tools(
-        params.tool_choice,
-        [
-            Tool(
-                tool.function.name, tool.function.description or "", tool.function.parameters or {}
-            )
-            for tool in params.tools or []
-        ],
-    )
+    tools, tool_choice = chosen_tools(params.tool_choice, _functions(params))
+    has_notes = wants_image_notes(params.fullstop)
     return GenerationRequest(
-        messages=tuple(_turn(message, tool_names) for message in params.messages),
+        messages=tuple(
+            _turn(message, tool_names, ("messages", index, "content"), has_notes)
+            for index, message in enumerate(params.messages)
+        ),
         tools=tools,
         tool_choice=tool_choice,
-        thinking=thinking_of(params, params.reasoning_effort),
+        thinking=thinking_of(params, _effort(params)),
         sampling=sampling_of(params),
         stops=stops_of(params, strict=strict),
         max_tokens=params.max_completion_tokens or params.max_tokens,
-        constraint=_constraint(params),
+        constraint=guided(params, _constraint(params)),
+        allows_more_keys=allows_more(params),
         trace=TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
     )
@@ -79,7 +81,42 @@ def allows_parallel_calls(params: ChatCompletionParams) -> bool:
     return params.parallel_tool_calls is not False
 
 
+def shows_thinking(params: ChatCompletionParams) -> bool:
+    """Whether the text of thinking is part of the answer."""
+    return params.reasoning is None or not params.reasoning.exclude
+
+
+def _functions(params: ChatCompletionParams) -> list[Tool]:
+    """Return the functions among the tools; of the others some are left out."""
+    functions = []
+    for index, tool in enumerate(params.tools or []):
+        path = ("tools", index)
+        if tool.type != "function":
+            check_left_out(tool.type, path)
+        elif (function := tool.function) is None:
+            raise invalid((*path, "function"), "Field required", code="missing_required_parameter")
+        else:
+            functions.append(
+                Tool(function.name, function.description or "", function.parameters or {})
+            )
+    return functions
+
+
+def _effort(params: ChatCompletionParams) -> str | None:
+    """Return how hard to think; gateways' object also has a plain switch."""
+    asked = params.reasoning
+    if params.reasoning_effort is not None or asked is None:
+        return params.reasoning_effort
+    if asked.enabled is False:
+        return "none"
+    return asked.effort if asked.effort is not None or not asked.enabled else "medium"
+
+
 def _refuse_unsupported(params: ChatCompletionParams) -> None:
+    refuse_unhonoured(params)
+    count = params.n or 1
+    if params.best_of is not None and params.best_of != count:
+        raise unsupported(("best_of",), f"choosing among more answers than n ({count})")
     if params.top_logprobs and not params.logprobs:
         raise invalid(("top_logprobs",), "is possible only where logprobs is true")
     if params.functions:
@@ -97,16 +134,18 @@ def _constraint(params: ChatCompletionParams) -> OutputConstraint | None:
     return constraint_of(wanted.type, schema, path, (*path, "json_schema", "schema"))
 
 
-def _turn(message: ChatMessage, tool_names: dict[str, str]) -> Message:
+def _turn(
+    message: ChatMessage, tool_names: dict[str, str], path: FieldPath, has_notes: bool
+) -> Message:
     match message:
         case SystemMessage():
-            return Message("system", _text(message.content))
+            return Message("system", _text(message.content, path, has_notes))
         case UserMessage():
-            return Message("user", _text(message.content))
+            return Message("user", _text(message.content, path, has_notes))
         case ToolMessage():
             return Message(
                 "tool",
-                _text(message.content),
+                _text(message.content, path, has_notes),
                 tool_call_id=message.tool_call_id,
                 name=tool_names.get(message.tool_call_id),
             )
@@ -130,8 +169,17 @@ def _turn(message: ChatMessage, tool_names: dict[str, str]) -> Message:
             assert_never(message)
 
 
-def _text(parts: Sequence[TextPart]) -> str:
-    return "\n".join(part.text for part in parts)
+def _text(parts: Sequence[InputPart], path: FieldPath, has_notes: bool) -> str:
+    return "\n".join(
+        _note(part, (*path, index), has_notes) if isinstance(part, ImagePart) else part.text
+        for index, part in enumerate(parts)
+    )
+
+
+def _note(part: ImagePart, path: FieldPath, has_notes: bool) -> str:
+    image = part.image_url
+    url = image.get("url") if isinstance(image, dict) else image
+    return note_of(path, media_type_of(url), is_allowed=has_notes)
 
 
 # -- answers ----------------------------------------------------------------------------------
@@ -191,7 +239,7 @@ def _message(events: Sequence[Event], params: ChatCompletionParams) -> dict[str,
         "content": text if text or not calls else None,
         "refusal": None,
     }
-    if thinking:
+    if thinking and shows_thinking(params):
         message["reasoning_content"] = thinking
     if calls:
         message["tool_calls"] = calls

@@ -7,7 +7,7 @@ no web framework. Any thread.
 from api.extension import is_report_wanted
 from api.json_text import json_text
 from api.openai.calls import call_to_wire
-from api.openai.chat.convert import allows_parallel_calls, logprobs_to_wire
+from api.openai.chat.convert import allows_parallel_calls, logprobs_to_wire, shows_thinking
 from api.openai.chat.wire import ChatCompletionParams
 from api.openai.choices import ChoicesEncoder
 from api.openai.chunks import AnswerHead, Chunks
@@ -41,6 +41,7 @@ class ChatEncoder(ChoicesEncoder):
             reports=is_report_wanted(params.fullstop),
         )
         self._allows_parallel_calls = allows_parallel_calls(params)
+        self._shows_thinking = shows_thinking(params)
         self._texts = texts
 
     def _beginning(self, choice: int) -> str:
@@ -49,7 +50,9 @@ class ChatEncoder(ChoicesEncoder):
     def _text(self, text: str) -> str:
         return _delta(f'"content":{json_text(text)}')
 
-    def _thinking(self, text: str) -> str:
+    def _thinking(self, text: str) -> str | None:
+        if not self._shows_thinking:
+            return None
         return _delta(f'"reasoning_content":{json_text(text)}')
 
     def _call(self, event: ToolCallDelta) -> str | None:

@@ -24,6 +24,13 @@ class TextPart(WireModel):
     text: str
 
 
+class ImagePart(WireModel):
+    """``{"type": "image_url"}``."""
+
+    type: Literal["image_url"]
+    image_url: Any = None
+
+
 class RefusalPart(WireModel):
     """``{"type": "refusal"}`` of an earlier answer."""
 
@@ -31,7 +38,8 @@ class RefusalPart(WireModel):
     refusal: str
 
 
-Text = Annotated[list[Annotated[TextPart, Field(discriminator="type")]], TEXT_OR_PARTS]
+InputPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+Content = Annotated[list[InputPart], TEXT_OR_PARTS]
 AnswerPart = Annotated[TextPart | RefusalPart, Field(discriminator="type")]
 
 
@@ -39,14 +47,14 @@ class SystemMessage(WireModel):
     """Instructions, under their old and their new name."""
 
     role: Literal["system", "developer"]
-    content: Text
+    content: Content
 
 
 class UserMessage(WireModel):
     """A person's turn."""
 
     role: Literal["user"]
-    content: Text
+    content: Content
 
 
 class FunctionCall(WireModel):
@@ -78,7 +86,7 @@ class ToolMessage(WireModel):
 
     role: Literal["tool"]
     tool_call_id: str
-    content: Text
+    content: Content
 
 
 ChatMessage = Annotated[
@@ -97,8 +105,8 @@ class FunctionParam(WireModel):
 class ToolParam(WireModel):
     """A tool; only functions can be offered to a model here."""
 
-    type: Literal["function"] = "function"
-    function: FunctionParam
+    type: str = "function"
+    function: FunctionParam | None = None
 
 
 class JsonSchemaFormat(WireModel):
@@ -112,6 +120,14 @@ class ResponseFormat(WireModel):
 
     type: Annotated[str, FORMAT_TYPE]
     json_schema: JsonSchemaFormat | None = None
+
+
+class ReasoningParam(WireModel):
+    """Whether the model thinks first, and whether the answer shows it, as gateways spell it."""
+
+    effort: str | None = None
+    enabled: bool | None = None
+    exclude: bool | None = None
 
 
 class ChatCompletionParams(GenerationParams):
@@ -131,3 +147,5 @@ class ChatCompletionParams(GenerationParams):
     response_format: ResponseFormat | None = None
     modalities: list[str] | None = None
     reasoning_effort: str | None = None
+    reasoning: ReasoningParam | None = None
+    best_of: int | None = Field(default=None, ge=1)

@@ -19,6 +19,8 @@ from api.openai.logprobs import (
     logprob_of,
     token_text,
 )
+from api.openai.output_format import allows_more, guided
+from api.openai.unhonoured import refuse_unhonoured
 from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from engine.request import GenerationRequest, TraceLevel
 
@@ -49,6 +51,8 @@ def requests_from_wire(
         max_tokens=params.max_tokens or _DEFAULT_MAX_TOKENS,
         trace=TraceLevel.OFF if params.logprobs is None else TraceLevel.FULL,
         top_logprobs=params.logprobs or 0,
+        constraint=guided(params),
+        allows_more_keys=allows_more(params),
     )
     return [
         choice
@@ -66,6 +70,7 @@ def choices_per_prompt(params: CompletionParams) -> int:
 
 
 def _refuse_unsupported(params: CompletionParams) -> None:
+    refuse_unhonoured(params)
     count = choices_per_prompt(params)
     if params.best_of is not None and params.best_of != count:
         raise unsupported(("best_of",), f"choosing among more answers than n ({count})")

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from api.errors import invalid, unsupported
-from api.extension import is_report_wanted
+from api.errors import FieldPath, invalid, unsupported
+from api.extension import is_report_wanted, wants_image_notes
+from api.images import media_type_of, note_of
 from api.openai.decoding import sampling_of, stops_of, thinking_of
-from api.openai.output_format import constraint_of
+from api.openai.output_format import allows_more, constraint_of, guided
 from api.openai.responses.wire import (
     FunctionCallItem,
     FunctionCallOutputItem,
-    Item,
+    InputImagePart,
     MessageItem,
     Part,
     ReasoningItem,
@@ -19,6 +20,8 @@ from api.openai.responses.wire import (
     ToolParam,
 )
 from api.openai.tool_choice import chosen_tools
+from api.openai.unhonoured import refuse_unhonoured
+from api.tools import check_left_out
 from engine.chat import Message, Tool, ToolCall
 from engine.request import GenerationRequest, OutputConstraint, TraceLevel
 
@@ -40,14 +43,15 @@ def request_from_wire(params: ResponseParams, *, strict: bool = False) -> Genera
     _refuse_unsupported(params)
     tools, tool_choice = chosen_tools(params.tool_choice, functions_of(params))
     return GenerationRequest(
-        messages=_messages(params.instructions, params.input),
+        messages=_messages(params),
         tools=tools,
         tool_choice=tool_choice,
         thinking=thinking_of(params, _effort(params)),
         sampling=sampling_of(params),
         stops=stops_of(params, strict=strict),
         max_tokens=params.max_output_tokens,
-        constraint=_constraint(params),
+        constraint=guided(params, _constraint(params)),
+        allows_more_keys=allows_more(params),
         trace=TraceLevel.FULL if wants_logprobs(params) else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
     )
@@ -69,16 +73,18 @@ def wants_report(params: ResponseParams) -> bool:
 
 
 def functions_of(params: ResponseParams) -> list[Tool]:
-    """Return the functions among the tools; tools of other kinds are the hosted API's own.
+    """Return the functions among the tools; of the others some are left out.
 
     Raises:
-        ApiError: A function has no name.
+        ApiError: A function has no name, or a tool cannot be left out.
     """
-    return [
-        _tool(index, tool)
-        for index, tool in enumerate(params.tools or [])
-        if tool.type == "function"
-    ]
+    functions = []
+    for index, tool in enumerate(params.tools or []):
+        if tool.type == "function":
+            functions.append(_tool(index, tool))
+        else:
+            check_left_out(tool.type, ("tools", index))
+    return functions
 
 
 def _tool(index: int, tool: ToolParam) -> Tool:
@@ -88,6 +94,7 @@ def _tool(index: int, tool: ToolParam) -> Tool:
 
 
 def _refuse_unsupported(params: ResponseParams) -> None:
+    refuse_unhonoured(params)
     if params.previous_response_id is not None:
         # Clients know this code: they send the whole conversation again.
         raise invalid(
@@ -118,17 +125,21 @@ def _constraint(params: ResponseParams) -> OutputConstraint | None:
     return constraint_of(wanted.type, wanted.json_schema, path, (*path, "schema"))
 
 
-def _messages(instructions: str | None, items: Sequence[Item]) -> tuple[Message, ...]:
-    turns = [Message("system", instructions)] if instructions else []
+def _messages(params: ResponseParams) -> tuple[Message, ...]:
+    turns = [Message("system", params.instructions)] if params.instructions else []
     tool_names: dict[str, str] = {}
-    for item in items:
+    has_notes = wants_image_notes(params.fullstop)
+    for index, item in enumerate(params.input):
+        path = ("input", index)
         match item:
             case MessageItem(role="system" | "developer"):
-                _add_system(turns, _text(item.content))
+                _add_system(turns, _text(item.content, (*path, "content"), has_notes))
             case MessageItem(role="assistant"):
-                _add_assistant(turns, Message("assistant", _text(item.content, joint="")))
+                text = _text(item.content, (*path, "content"), has_notes, joint="")
+                _add_assistant(turns, Message("assistant", text))
             case MessageItem():
-                turns.append(Message("user", _text(item.content)))
+                text = _text(item.content, (*path, "content"), has_notes)
+                turns.append(Message("user", text))
             case FunctionCallItem():
                 tool_names[item.call_id] = item.name
                 call = ToolCall(item.call_id, item.name, item.arguments or "{}")
@@ -137,7 +148,7 @@ def _messages(instructions: str | None, items: Sequence[Item]) -> tuple[Message,
                 turns.append(
                     Message(
                         "tool",
-                        _text(item.output),
+                        _text(item.output, (*path, "output"), has_notes),
                         tool_call_id=item.call_id,
                         name=tool_names.get(item.call_id),
                     )
@@ -149,10 +160,28 @@ def _messages(instructions: str | None, items: Sequence[Item]) -> tuple[Message,
     return tuple(turns)
 
 
-def _text(parts: Sequence[Part], joint: str = "\n") -> str:
+def _text(parts: Sequence[Part], path: FieldPath, has_notes: bool, *, joint: str = "\n") -> str:
+    """Return the text of a content.
+
+    Args:
+        parts: Its parts.
+        path: Where it is in the request.
+        has_notes: Whether a note takes the place of an image.
+        joint: What stands between two parts.
+    """
     return joint.join(
-        part.refusal if isinstance(part, RefusalPart) else part.text for part in parts
+        _part_text(part, (*path, index), has_notes) for index, part in enumerate(parts)
     )
+
+
+def _part_text(part: Part, path: FieldPath, has_notes: bool) -> str:
+    match part:
+        case RefusalPart():
+            return part.refusal
+        case InputImagePart():
+            return note_of(path, media_type_of(part.image_url), is_allowed=has_notes)
+        case _:
+            return part.text
 
 
 def _add_system(turns: list[Message], text: str) -> None:

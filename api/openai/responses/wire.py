@@ -20,6 +20,13 @@ class InputTextPart(WireModel):
     text: str
 
 
+class InputImagePart(WireModel):
+    """``{"type": "input_image"}``."""
+
+    type: Literal["input_image"]
+    image_url: Any = None
+
+
 class OutputTextPart(WireModel):
     """``{"type": "output_text"}`` of an earlier answer."""
 
@@ -42,7 +49,8 @@ class RefusalPart(WireModel):
 
 
 Part = Annotated[
-    InputTextPart | OutputTextPart | TextPart | RefusalPart, Field(discriminator="type")
+    InputTextPart | InputImagePart | OutputTextPart | TextPart | RefusalPart,
+    Field(discriminator="type"),
 ]
 
 

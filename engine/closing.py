@@ -1,0 +1,270 @@
+"""Closes the objects of a JSON schema: they then have no keys but those that the schema names.
+
+JSON Schema allows any further keys where ``additionalProperties`` is absent, and a model that is
+held to such a schema may add keys until it meets a limit. Where the schema itself says something
+of further keys it is left as it is. A schema that names no key at all is any object.
+
+Differences from JSON Schema, all of them narrower: an object without ``additionalProperties`` (or
+``unevaluatedProperties``) has the keys of its ``properties``, ``patternProperties`` and
+``required`` only. Parts that are combined (``allOf``, ``$ref`` with siblings, ``anyOf`` and
+``oneOf`` beside ``properties``) may each use the keys of the others.
+
+Pure; knows no grammar and no model. Engine thread.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+Schema = Any
+"""A JSON schema: an object, true or false."""
+
+# A schema of more parts would keep the engine thread from decoding.
+_MOST_PARTS = 30_000
+# How often parts may stand for one another in the same place.
+_DEEPEST = 100
+_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS = ("prefixItems", "items")
+_SINGLES = ("items", "additionalItems", "unevaluatedItems", "additionalProperties")
+_CHOICES = ("anyOf", "oneOf")
+_NAMING = ("properties", "patternProperties")
+_DEFINITIONS = ("$defs", "definitions")
+_ABOUT_OBJECTS = frozenset({"properties", "patternProperties", "required", "allOf", *_CHOICES})
+_SAYS_MORE = frozenset({"additionalProperties", "unevaluatedProperties"})
+_POINTER = re.compile(r"#(?:/.*)?")
+
+_Names = tuple[str, ...]
+
+
+def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema whose objects have only the keys that it names.
+
+    Raises:
+        ValueError: It has too many parts, or refers to itself without end.
+    """
+    found: dict[str, Any] = _Closer(schema).close(schema)
+    return found
+
+
+@dataclass
+class _Keys:
+    """The keys that the combined parts of an object name, in their order."""
+
+    names: dict[str, int] = field(default_factory=dict)
+    patterns: dict[str, None] = field(default_factory=dict)
+    is_open: bool = False
+
+    def add(self, part: Mapping[str, Any]) -> None:
+        """Add what one part names."""
+        for name in _named(part):
+            self.names[name] = self.names.get(name, 0) + 1
+        self.patterns.update(dict.fromkeys(_mapping(part, "patternProperties")))
+        self.is_open |= any(part.get(key, False) is not False for key in _SAYS_MORE)
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """The names that more than one part speaks of."""
+        return frozenset(name for name, count in self.names.items() if count > 1)
+
+
+class _Closer:
+    """Closes one document.
+
+    Args:
+        root: The document, to which its references lead.
+    """
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._left = _MOST_PARTS
+
+    def close(self, node: Schema, extra: _Names = ()) -> Schema:
+        """Return a part with its objects closed.
+
+        Args:
+            node: The part.
+            extra: Keys that what it is combined with names: they are allowed here too.
+        """
+        self._count()
+        if not isinstance(node, Mapping):
+            return _only(extra) if node is True and extra else node
+        if "allOf" in node:
+            return self._close_sole(node, extra) or self._merge(node, extra)
+        if "$ref" in node:
+            if node.keys() & _ABOUT_OBJECTS:
+                return self._merge(node, extra)
+            target = self._target(node)
+            if extra and target is not None:
+                return self.close(target, extra)
+            return self._with_definitions(node)
+        choices = [key for key in _CHOICES if isinstance(node.get(key), list)]
+        if len(choices) > 1:
+            return self._merge(node, extra)
+        inner = self._with_inner(node)
+        if node.keys() & _SAYS_MORE:
+            # The further keys are as the schema says; what it is combined with stays as it is.
+            return inner
+        if choices:
+            names = (*extra, *_named(node))
+            inner[choices[0]] = [self.close(one, names) for one in node[choices[0]]]
+        elif extra or any(isinstance(node.get(key), Mapping) for key in _NAMING):
+            if not isinstance(node.get("properties", {}), Mapping):
+                return inner
+            allowed = dict.fromkeys((*_named(node), *extra), True)
+            inner["properties"] = {**inner.get("properties", {}), **_without(allowed, node)}
+            inner["additionalProperties"] = False
+        return inner
+
+    def _close_sole(self, node: Mapping[str, Any], extra: _Names) -> Schema | None:
+        """Close an ``allOf`` of one part that stands alone, as some libraries write references."""
+        parts = node["allOf"]
+        is_sole = isinstance(parts, list) and len(parts) == 1
+        if not is_sole or node.keys() & (_ABOUT_OBJECTS | _SAYS_MORE | {"$ref"}) - {"allOf"}:
+            return None
+        return {**self._with_inner(node), "allOf": [self.close(parts[0], extra)]}
+
+    def _merge(self, node: Mapping[str, Any], extra: _Names) -> Schema:
+        """Close parts that are combined, over the keys of all of them."""
+        parts = list(self._parts(node))
+        keys = _Keys()
+        for part in parts:
+            if part is None:
+                return self._with_definitions(node)
+            self._learn(keys, part)
+        if keys.is_open:
+            return self._with_definitions(node)
+        shared = keys.shared
+        own = self._opened(parts[0], shared)
+        others = [self._opened(part, shared) for part in parts[1:] if part is not None]
+        merged = {**own, **({"allOf": others} if others else {})}
+        if keys.names or keys.patterns or extra:
+            allowed = dict.fromkeys((*keys.names, *extra), True)
+            properties = {**_mapping(merged, "properties")}
+            merged["properties"] = {**properties, **_without(allowed, merged)}
+            patterns = {**_mapping(merged, "patternProperties")}
+            if keys.patterns:
+                merged["patternProperties"] = {**dict.fromkeys(keys.patterns, True), **patterns}
+            merged["additionalProperties"] = False
+        return merged
+
+    def _parts(self, node: Schema, depth: int = 0) -> Iterator[Mapping[str, Any] | None]:
+        """Yield what applies to the same value: the part itself first; None for the unknown."""
+        self._count()
+        if not isinstance(node, Mapping):
+            if node is not True:
+                yield None
+            return
+        if depth > _DEEPEST:
+            raise ValueError("it refers to itself without end")
+        yield {key: value for key, value in node.items() if key not in ("allOf", "$ref")}
+        if "$ref" in node:
+            target = self._target(node)
+            if target is None:
+                yield None
+            else:
+                yield from self._parts(target, depth + 1)
+        inner = node.get("allOf", [])
+        for one in inner if isinstance(inner, list) else [None]:
+            yield from self._parts(one, depth + 1)
+
+    def _learn(self, keys: _Keys, part: Mapping[str, Any]) -> None:
+        """Add the keys of a part, those of its alternatives among them."""
+        keys.add(part)
+        for choice in _CHOICES:
+            branches = part.get(choice)
+            for branch in branches if isinstance(branches, list) else ():
+                for inner in self._parts(branch):
+                    if inner is None:
+                        keys.is_open |= branch is not False
+                    else:
+                        self._learn(keys, inner)
+
+    def _opened(self, part: Mapping[str, Any] | None, shared: frozenset[str]) -> dict[str, Any]:
+        """Return a part whose own keys are open and whose values are closed.
+
+        Values of keys that several parts speak of stay open: each would forbid the others' keys.
+        """
+        assert part is not None, "an unknown part is not opened"
+        opened = self._with_inner(part)
+        if shared and "properties" in opened:
+            opened["properties"] = {
+                name: part["properties"][name] if name in shared else value
+                for name, value in opened["properties"].items()
+            }
+        for choice in _CHOICES:
+            branches = part.get(choice)
+            if isinstance(branches, list):
+                opened[choice] = [self._opened_whole(one, shared) for one in branches]
+        return opened
+
+    def _opened_whole(self, branch: Schema, shared: frozenset[str]) -> Schema:
+        if not isinstance(branch, Mapping):
+            return branch
+        own, *others = [self._opened(part, shared) for part in self._parts(branch)]
+        return {**own, "allOf": others} if others else own
+
+    def _with_definitions(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a copy of a part in which nothing but what it defines is closed."""
+        return {**node, **self._with_inner({k: v for k, v in node.items() if k in _DEFINITIONS})}
+
+    def _with_inner(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a copy of a part in which the values below it are closed."""
+        inner = dict(node)
+        for key in _MAPS:
+            if isinstance(value := node.get(key), Mapping):
+                inner[key] = {name: self.close(one) for name, one in value.items()}
+        for key in _LISTS:
+            if isinstance(value := node.get(key), list):
+                inner[key] = [self.close(one) for one in value]
+        for key in _SINGLES:
+            if isinstance(value := node.get(key), Mapping):
+                inner[key] = self.close(value)
+        return inner
+
+    def _target(self, node: Mapping[str, Any]) -> Schema | None:
+        """Return what a reference leads to, None where that is not in this document."""
+        reference = node["$ref"]
+        if not isinstance(reference, str) or not _POINTER.fullmatch(reference):
+            return None
+        found: Any = self._root
+        for step in reference.removeprefix("#").split("/")[1:]:
+            name = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(found, Mapping) and name in found:
+                found = found[name]
+            elif isinstance(found, list) and name.isdecimal() and int(name[:9]) < len(found):
+                found = found[int(name[:9])]
+            else:
+                return None
+        if isinstance(found, Mapping) and found is self._root:
+            # Its definitions stay where they are.
+            return {key: one for key, one in found.items() if key not in _DEFINITIONS}
+        return found
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError(f"it has more than {_MOST_PARTS} parts")
+
+
+def _mapping(node: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = node.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _named(node: Mapping[str, Any]) -> _Names:
+    """Return the keys that a part names, required ones too."""
+    required = node.get("required")
+    listed = [one for one in required if isinstance(one, str)] if isinstance(required, list) else ()
+    return tuple(dict.fromkeys((*_mapping(node, "properties"), *listed)))
+
+
+def _without(allowed: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of which a part's properties say nothing yet."""
+    known = _mapping(node, "properties")
+    return {name: value for name, value in allowed.items() if name not in known}
+
+
+def _only(names: _Names) -> dict[str, Any]:
+    return {"properties": dict.fromkeys(names, True), "additionalProperties": False}
