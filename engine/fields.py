@@ -4,6 +4,7 @@ import json
 from typing import Any, TypeVar
 
 from engine.errors import EngineError
+from engine.patient_json import parse_json
 
 _T = TypeVar("_T")
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -20,7 +21,7 @@ def parsed_json(text: str) -> Any:
         DamagedFile: It is none; the message names the line.
     """
     try:
-        return json.loads(text)
+        return parse_json(text)
     except json.JSONDecodeError as error:
         raise DamagedFile(f"line {error.lineno} is not valid JSON") from error
     except RecursionError as error:

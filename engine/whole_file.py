@@ -3,31 +3,74 @@
 Any thread; blocks while the disk works.
 """
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
+from typing import TextIO
+
+
+class WholeFile:
+    """A file that is written piece by piece and put in its place at the end.
+
+    A device or a pipe is written to as it is: there is nothing to put in its place.
+
+    Args:
+        path: The file's place; of a link, what it points to is replaced, and not the link.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._is_device = path.exists() and not path.is_file()
+        self._path = path if self._is_device else path.resolve()
+        self._beside: Path | None = None
+        self._file: TextIO | None = None
+
+    def open(self) -> None:
+        """Open a file beside the place; raises ``OSError`` where none can be made."""
+        if self._is_device:
+            self._file = self._path.open("w", encoding="utf-8")
+            return
+        prefix, folder = f".{self._path.name}.", self._path.parent
+        number, name = tempfile.mkstemp(prefix=prefix, dir=folder)
+        self._beside = Path(name)
+        self._file = os.fdopen(number, "w", encoding="utf-8")
+
+    def write(self, text: str) -> None:
+        """Append text; raises ``OSError`` where the disk is full."""
+        assert self._file is not None, "a file is opened before it is written"
+        self._file.write(text)
+
+    def commit(self) -> None:
+        """Put the file in its place; raises ``OSError`` where it cannot be written to its end."""
+        assert self._file is not None, "a file is opened before it is written"
+        with self._file as file:
+            file.flush()
+            if self._beside is not None:
+                os.fsync(file.fileno())
+        if self._beside is not None:
+            os.replace(self._beside, self._path)
+            self._beside = None
+
+    def forget(self) -> None:
+        """Leave what was there before; does nothing once the file is in its place."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+        if self._beside is not None:
+            self._beside.unlink(missing_ok=True)
+            self._beside = None
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write text as UTF-8 in a file's place; what was there before stays if that fails.
 
-    A device or a pipe is written to as it is: there is nothing to put in its place.
-
     Raises:
         OSError: It cannot be written, or the disk is full.
     """
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    # Of a link, what it points to is replaced, and not the link.
-    path = path.resolve()
-    number, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    file = WholeFile(path)
     try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        file.open()
+        file.write(text)
+        file.commit()
+    finally:
+        file.forget()

@@ -39,6 +39,7 @@ from ui.panels.server_window import ServerWindow
 from ui.panels.shortcuts import ShortcutsDialog
 from ui.panels.sidebar import Sidebar
 from ui.panels.stop_panel import WIDTH_PX, StopPanel
+from ui.panels.transfer_bar import TransferBar
 from ui.panels.unsaved_box import UnsavedBox
 from ui.theme import Theme
 from ui.viewmodels.inspector.inspector import Inspector
@@ -307,6 +308,7 @@ class MainWindow(QMainWindow):
         splitter.setChildrenCollapsible(False)
         splitter.setSizes([_SIDEBAR_PX, 1000])
         self.setCentralWidget(splitter)
+        self.setStatusBar(TransferBar(self.workspace.library.transfers))
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.stop_panel)
         self.resizeDocks([self.stop_panel], [WIDTH_PX], Qt.Orientation.Horizontal)
 

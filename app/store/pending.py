@@ -40,6 +40,8 @@ class PendingWrites:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._writes: dict[Key, Write] = {}
+        # Conversations of which a change could not be written and never will be.
+        self._spoiled: set[str] = set()
 
     def __len__(self) -> int:
         """Return the number of changes that are not in the file yet."""
@@ -56,6 +58,8 @@ class PendingWrites:
     def concern(self, conversation_id: str) -> bool:
         """Return whether a change of a conversation is not in the file yet."""
         with self._lock:
+            if conversation_id in self._spoiled:
+                return True
             waiting = self._writes.values()
             return any(write.conversation_id == conversation_id for write in waiting)
 
@@ -94,6 +98,8 @@ class PendingWrites:
             except _FAULTS as error:
                 _log.error("a change of %s cannot be saved", write.key[0], exc_info=error)
                 self._remove([write])
+                with self._lock:
+                    self._spoiled.add(write.conversation_id)
                 unusable += 1
         return unusable
 

@@ -123,13 +123,18 @@ class SqliteConversationStore:
         """Load the messages of a conversation; it stays unloaded if they can not be read."""
         if conversation.is_loaded:
             return
+        messages = await self.read(conversation)
+        if messages is not None:
+            conversation.fill(messages)
+
+    async def read(self, conversation: Conversation) -> list[ChatMessage] | None:
+        """Return the messages as they are in the file; None if they cannot be read."""
         identity = conversation.id
         found = self._read(lambda database: writing.messages(database, identity))
         try:
-            messages = await asyncio.wrap_future(found)
+            return await asyncio.wrap_future(found)
         except sqlite3.Error:
-            return  # has been told
-        conversation.fill(messages)
+            return None  # has been told
 
     def save(self, conversation: Conversation) -> None:
         """Keep a conversation's own row, if it is another than before."""

@@ -18,11 +18,22 @@ from ui.wording import answer_line
 VERSION = 1
 
 
+# A file is these two with the conversations between them.
+ARCHIVE_BEGIN = f'{{\n"fullstop_conversations": {VERSION},\n"conversations": ['
+ARCHIVE_END = "\n]\n}\n"
+
+
+def archive_part(conversation: Conversation, *, is_first: bool) -> str:
+    """Return a loaded conversation, all versions included, as a part of a file."""
+    # With an indent, the interpreter writes in small steps and lets other threads go on.
+    text = json.dumps(_conversation_values(conversation), ensure_ascii=False, indent=1)
+    return f"{'' if is_first else ','}\n{text}"
+
+
 def conversations_json(conversations: Iterable[Conversation]) -> str:
     """Return loaded conversations, all versions included, as the text of a file."""
-    listed = [_conversation_values(conversation) for conversation in conversations]
-    values = {"fullstop_conversations": VERSION, "conversations": listed}
-    return json.dumps(values, ensure_ascii=False, indent=1) + "\n"
+    parts = [archive_part(one, is_first=not n) for n, one in enumerate(conversations)]
+    return ARCHIVE_BEGIN + "".join(parts) + ARCHIVE_END
 
 
 def conversations_from_json(text: str) -> list[Conversation]:

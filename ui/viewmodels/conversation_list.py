@@ -18,7 +18,6 @@ from ui.viewmodels.conversations import (
     ConversationSettings,
     title_of,
 )
-from ui.viewmodels.messages import copied
 from ui.viewmodels.storing import ConversationStore
 
 Index = QModelIndex | QPersistentModelIndex
@@ -108,22 +107,13 @@ class ConversationList(QAbstractListModel):
 
     def insert(self, conversation: Conversation) -> None:
         """Take a new conversation into the list, with its messages."""
-        self._insert(conversation)
-        self._store.save(conversation)
+        self.add(conversation)
         self._store.save_messages(conversation, list(conversation.tree))
 
-    def duplicate(self, conversation: Conversation) -> Conversation:
-        """Return a copy of a loaded conversation, which stands above it."""
-        settled = [message for message in conversation.tree if message.is_settled]
-        copy = Conversation(
-            f"{conversation.title} (copy)",
-            settings=conversation.settings,
-            stops=conversation.stops,
-            draft=conversation.draft,
-        )
-        copy.tree.fill(copied(settled))
-        self.insert(copy)
-        return copy
+    def add(self, conversation: Conversation) -> None:
+        """Take a new conversation into the list; its messages are for the caller to save."""
+        self._insert(conversation)
+        self._store.save(conversation)
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
         """Rename a conversation; an empty title is not taken."""

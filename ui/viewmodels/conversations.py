@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.stopping.rules import StopRules, StopScope
-from ui.viewmodels.messages import ChatMessage, MessageTree, chained
+from ui.viewmodels.messages import ChatMessage, MessageTree, chained, copied, frozen
 
 UNTITLED = "New conversation"
 _TITLE_CHARS = 48
@@ -141,6 +141,23 @@ class Conversation:
         self.tree = MessageTree()
         self.is_loaded = False
         self._stored_preview = preview
+
+    def snapshot(self, messages: Iterable[ChatMessage]) -> "Conversation":
+        """Return what it is now, with these messages, for another thread to read."""
+        twin = Conversation(
+            self.title, (), self.settings, self.stops, self.draft, self.created_at,
+            self.updated_at, self.id, self.is_pinned,
+        )  # fmt: skip
+        twin.tree.fill(map(frozen, messages))
+        return twin
+
+    def duplicate(self) -> "Conversation":
+        """Return a conversation of its own with copies of the messages that are settled."""
+        twin = Conversation(
+            f"{self.title} (copy)", settings=self.settings, stops=self.stops, draft=self.draft
+        )
+        twin.tree.fill(copied(message for message in self.tree if message.is_settled))
+        return twin
 
     def fill(self, messages: Iterable[ChatMessage]) -> None:
         """Take over the stored messages, parents first; does nothing once they are here."""

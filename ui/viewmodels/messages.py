@@ -6,7 +6,7 @@ Plain records without Qt; changed on the main thread only.
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ui.viewmodels.runs import Run
@@ -120,6 +120,14 @@ class MessageTree:
             path.append(message)
             message = message.parent
         return path[::-1]
+
+
+def frozen(message: ChatMessage) -> ChatMessage:
+    """Return a message that changes no more: itself, or a copy where its answer is running."""
+    if message.is_settled or message.run is None:
+        return message
+    run = replace(message.run, tool_calls=list(message.run.tool_calls))
+    return replace(message, run=run)
 
 
 def chained(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:

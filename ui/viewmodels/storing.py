@@ -54,6 +54,11 @@ class ConversationStore(Protocol):
     async def fill(self, conversation: Conversation) -> None:
         """Load the messages of a conversation, if they are not here yet."""
 
+    async def read(self, conversation: Conversation) -> list[ChatMessage] | None:
+        """Return the messages of a conversation without loading them into it; None where they
+        cannot be read.
+        """
+
     def save(self, conversation: Conversation) -> None:
         """Keep a conversation's title, settings, stops and draft; a new one is added."""
 
@@ -118,6 +123,10 @@ class MemoryConversationStore:
 
     async def fill(self, conversation: Conversation) -> None:
         """All messages are here already."""
+
+    async def read(self, conversation: Conversation) -> list[ChatMessage] | None:
+        """Return the messages, which the conversation itself holds."""
+        return list(conversation.tree)
 
     def save(self, conversation: Conversation) -> None:
         """Keep a conversation; a new one is added."""

@@ -26,6 +26,8 @@ from ui.viewmodels.storing import ConversationStore, MemoryConversationStore
 from ui.viewmodels.tasks import Tasks
 
 _DRAFT_KEPT_AFTER_MS = 400
+# So many conversations stay in memory beside those that are being answered.
+MOST_OPEN = 6
 
 
 class Workspace(QObject):
@@ -61,6 +63,7 @@ class Workspace(QObject):
         self.store: ConversationStore = store or MemoryConversationStore()
         self._tasks = Tasks()
         self._wanted: Conversation | None = None
+        self._is_letting_go = False
         self.conversations = ConversationList(self.store, self)
         self.meter = ContextMeter(engine, self)
         self.search = Search(self.store, self)
@@ -71,6 +74,7 @@ class Workspace(QObject):
         self.model.changed.connect(self._offer_tokenizer)
         self.conversations.restored.connect(self.open)
         self.library.added.connect(self.open)
+        self.library.grown.connect(self._let_go)
         self.current = self._opened(self._first())
 
     # -- intents ---------------------------------------------------------------------------
@@ -270,6 +274,7 @@ class Workspace(QObject):
         self.selection_changed.emit()
         self.opened.emit(self.current)
         self.run_shown.emit(self.current.shown_run)
+        self._let_go()
 
     def _first(self) -> Conversation:
         """Return what was last worked on, as far as it is in memory, or a new conversation."""
@@ -280,19 +285,50 @@ class Workspace(QObject):
         return self.conversations.create()
 
     def _opened(self, conversation: Conversation) -> OpenConversation:
-        opened = self._open.get(conversation.id)
+        opened = self._open.pop(conversation.id, None)
         if opened is None:
             opened = OpenConversation(self._engine, conversation, self.store, self.traces, self)
             if self.model.stage == "ready":
                 self._offer(opened.stops)
             repaint = lambda *_: self.conversations.changed(conversation)  # noqa: E731
             opened.session.is_running_changed.connect(repaint)
+            opened.session.is_running_changed.connect(self._let_go)
             opened.went_on.connect(self._show_if_current)
             opened.stops.edited.connect(repaint)
-            self._open[conversation.id] = opened
             answers = [m.run for m in conversation.messages if m.run is not None]
             opened.shown_run = answers[-1] if answers else None
+        self._open[conversation.id] = opened  # the one shown last stands last
         return opened
+
+    def _let_go(self) -> None:
+        """Drop the conversations from memory that nobody has looked at for a while."""
+        if not self._is_letting_go:
+            self._is_letting_go = True
+            self._tasks.start(self._release_unseen(), "release conversations")
+
+    async def _release_unseen(self) -> None:
+        try:
+            await self.store.settled()
+        finally:
+            self._is_letting_go = False
+        for opened in list(self._open.values())[:-MOST_OPEN]:
+            is_idle = opened is not self.current and not opened.session.is_running
+            if is_idle and self._release(opened.conversation):
+                del self._open[opened.conversation.id]
+                opened.deleteLater()
+        # Those that came in by an import or a copy were never opened.
+        for row in range(self.conversations.rowCount()):
+            conversation = self.conversations.at(row)
+            if conversation.is_loaded and conversation.id not in self._open:
+                self._release(conversation)
+
+    def _release(self, conversation: Conversation) -> bool:
+        """Unload a conversation if all of it can be loaded again; returns whether it can go."""
+        if conversation is self._wanted or not self.store.is_kept(conversation):
+            return False
+        if len(conversation.tree):
+            conversation.unload(conversation.preview)
+        return True
 
     def _show_if_current(self, run: Run) -> None:
         if self.current.session.run is run:
