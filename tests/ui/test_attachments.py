@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QUrl
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from engine.service import Engine
+from tests.support.shown import shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.main_window import MainWindow
 from ui.panels.composer import Composer
@@ -18,6 +20,7 @@ from ui.viewmodels.attachments import (
     read_attachment,
     with_attachments,
 )
+from ui.viewmodels.conversations import Conversation
 
 
 @pytest.fixture
@@ -93,11 +96,74 @@ def test_tokens_are_counted_while_one_writes(
         await eventually(lambda: meter.text().startswith(f"{expected} tokens · "))
         assert "of the" in meter.accessibleName()
         window.chat.composer.set_text("word " * 20_000)
-        await eventually(lambda: meter.text() == "Too long for the context")
+        await eventually(lambda: meter.text() == "Context full: shorten the message")
         window.chat.composer.clear()
         await eventually(lambda: meter.text() == "")
         window.quit()
         await window.finish()
         window.deleteLater()
+
+    run(steps())
+
+
+def test_attached_files_stay_with_their_conversation(
+    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("words")
+
+    async def steps() -> None:
+        window = MainWindow(engine, theme)
+        async with shown(window, quits=True):
+            workspace, row = window.workspace, window.chat.composer.attachments
+            first = workspace.current.conversation
+            row.attach([note])
+            row.attach([tmp_path / "missing.txt"])
+            assert row.refusal.isVisible()
+            workspace.new_conversation()
+            second = workspace.current.conversation
+            assert second is not first
+            assert (row.files, row.refusal.isVisible()) == ((), False)
+            assert workspace.send("Count from 1 to 3, one number per line")
+            await eventually(lambda: not workspace.current.session.is_running)
+            assert second.messages[0].text == "Count from 1 to 3, one number per line"
+            workspace.open(first)
+            assert [file.name for file in row.files] == ["note.txt"]
+            window.chat.composer.action.click()
+            assert first.messages[0].text.startswith("note.txt:")
+            assert first.attachments == ()
+            await eventually(lambda: not workspace.current.session.is_running)
+
+    run(steps())
+
+
+def test_send_is_off_with_the_reason_while_the_context_is_full(
+    run: RunOnLoop, engine: Engine, theme: Theme
+) -> None:
+    async def steps() -> None:
+        window = MainWindow(engine, theme)
+        async with shown(window, quits=True):
+            composer, workspace = window.chat.composer, window.workspace
+            composer.set_text("word " * 20_000)
+            await eventually(lambda: not composer.action.isEnabled())
+            assert "Context full" in composer.meter.text()
+            reason = composer.action.toolTip()
+            assert reason.startswith("Send is off. With this message the conversation has ")
+            assert "Shorten the message, or start a new conversation." in reason
+            QTest.keyClick(composer.input, Qt.Key.Key_Return)
+            assert not workspace.current.conversation.messages
+            # Another conversation is not the full one, and a shorter message fits.
+            full = workspace.current.conversation
+            workspace.take_in(Conversation())
+            composer.set_text("Hello")
+            await eventually(lambda: "%" in composer.meter.text())
+            assert composer.action.isEnabled()
+            workspace.open(full)
+            await eventually(lambda: not composer.action.isEnabled())
+            composer.set_text("Count from 1 to 3, one number per line")
+            await eventually(composer.action.isEnabled)
+            composer.action.click()
+            await eventually(lambda: not workspace.current.session.is_running)
+            assert len(full.messages) == 2
 
     run(steps())

@@ -2,13 +2,18 @@
 
 from dataclasses import replace
 
+import pytest
 from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
 
+from engine.events import Finished, Timing, Usage
 from engine.fields import Fields
+from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopScope
 from tests.support.said import FINISHED
 from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
 from ui.main_window import MainWindow
 from ui.theme import Theme
+from ui.viewmodels.asking import stop_rules
 from ui.viewmodels.codec import settings_from, settings_values
 from ui.viewmodels.conversations import ConversationSettings
 
@@ -42,6 +47,40 @@ def test_an_id_that_is_added_ends_the_next_answer_and_can_be_taken_away(
         window.stop_panel.editor.token_removed.emit(21)
         await eventually(lambda: not any("added" in name for name in rows(window)))
         scripted.say(FINISHED)
+        window.quit()
+        await window.finish()
+
+    run(play())
+
+
+@pytest.mark.parametrize("what", ["scope", "token id", "sequence"])
+def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
+    theme: Theme, run: RunOnLoop, scripted: ScriptedEngine, what: str
+) -> None:
+    async def play() -> None:
+        window = MainWindow(scripted, theme)  # type: ignore[arg-type]
+        window.show()
+        workspace, editor = window.workspace, window.stop_panel.editor
+        workspace.current.stops.add("END")
+        assert workspace.send("go")
+        await eventually(lambda: bool(scripted.generations))
+        assert not editor.apply_bar.isVisible()
+        changed = {
+            "scope": lambda: workspace.current.stops.set_scope(0, StopScope.ALL),
+            "token id": lambda: editor.token_added.emit(21),
+            "sequence": lambda: workspace.current.stops.add("6"),
+        }
+        changed[what]()
+        assert editor.apply_bar.isVisible()
+        wanted = stop_rules(workspace.current.conversation, MODEL)
+        editor.apply_now.click()
+        scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(7, 0, 3), Timing()))
+        await eventually(lambda: len(scripted.generations) == 2)
+        assert scripted.requests[-1].stops == wanted
+        assert scripted.requests[0].stops != wanted
+        assert not editor.apply_bar.isVisible()
+        scripted.say(FINISHED)
+        await eventually(lambda: not workspace.current.session.is_running)
         window.quit()
         await window.finish()
 

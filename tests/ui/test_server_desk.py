@@ -1,9 +1,15 @@
 import errno
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton
 
 from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.test_request_log import began, ended
+from ui.panels.server_window import ServerWindow
 from ui.panels.server_words import pill_of
+from ui.theme import Theme
 from ui.viewmodels.api_key import ApiKeyState, KeyPlace
 from ui.viewmodels.preferences import Preferences, PreferencesState, ServerPreferences
 from ui.viewmodels.requests import RequestEntry, RequestLog
@@ -193,5 +199,52 @@ def test_a_key_that_cannot_be_kept_is_said_in_words(run: RunOnLoop) -> None:
         await desk.key.finish()
         assert (desk.key.message, desk.key.fresh_key) == ("The disk is full.", "")
         assert not desk.key.is_busy
+
+    run(steps())
+
+
+def test_a_request_whose_pane_was_closed_stays_closed(run: RunOnLoop, theme: Theme) -> None:
+    async def steps() -> None:
+        desk = desk_with(Control())
+        window = ServerWindow(theme, desk)
+        window.show()
+        log, table, view = desk.log, window.log.table, window.log.view
+
+        async def seen() -> None:
+            await eventually(lambda: table.rowCount() == len(log))
+
+        def click(row: int) -> None:
+            place = view.visualRect(table.index(row, 0)).center()
+            QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
+
+        log.take([began(1)])
+        await seen()
+        click(0)
+        assert window.detail.isVisible()
+        buttons = window.detail.findChildren(QAbstractButton)
+        next(one for one in buttons if one.accessibleName() == "Close the request").click()
+        assert not window.detail.isVisible()
+        # Neither more of it, nor other requests, nor a filter bring it back.
+        log.take([ended(began(1))])
+        log.take([began(2)])
+        await seen()
+        window.log.search.setText("python")
+        window.log.search.setText("")
+        log.take([ended(began(2))])
+        log.take([began(3)])
+        await seen()
+        assert not window.detail.isVisible()
+        # Whoever wants it clicks it, the same row or another.
+        click(0)
+        assert window.detail.isVisible()
+        assert window.detail.entry is not None
+        assert (window.detail.entry.id, window.detail.entry.status) == ("req_1", 200)
+        click(2)
+        log.take([ended(began(3))])
+        await eventually(lambda: getattr(window.detail.entry, "status", 0) == 200)
+        assert window.detail.entry.id == "req_3"
+        window.close()
+        await window.finish()
+        window.deleteLater()
 
     run(steps())

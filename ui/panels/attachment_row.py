@@ -57,11 +57,15 @@ class AttachmentRow(QWidget):
         self._show("\n".join(refused))
         self.changed.emit()
 
-    def clear(self) -> None:
-        """Take all files away."""
-        self.files = ()
+    def show_files(self, files: Iterable[Attachment]) -> None:
+        """Show the files of another message."""
+        self.files = tuple(files)
         self._show()
         self.changed.emit()
+
+    def clear(self) -> None:
+        """Take all files away."""
+        self.show_files(())
 
     def choose(self) -> None:
         """Ask for files."""

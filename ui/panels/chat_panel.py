@@ -156,6 +156,10 @@ class ChatPanel(QWidget):
         composer.input.textChanged.connect(self._keep_draft)
         composer.input.textChanged.connect(workspace.meter.recount)
         composer.attachments.changed.connect(workspace.meter.recount)
+        composer.attachments.changed.connect(self._keep_attachments)
+        workspace.opened.connect(workspace.meter.recount)
+        workspace.settings_changed.connect(workspace.meter.recount)
+        workspace.model.changed.connect(workspace.meter.recount)
         workspace.meter.watch(self._counted_text)
         workspace.meter.counted.connect(composer.show_count)
         self.settings.edited.connect(workspace.change_settings)
@@ -182,6 +186,8 @@ class ChatPanel(QWidget):
     def _show(self, opened: OpenConversation) -> None:
         self._opened = None
         self.composer.set_text(opened.conversation.draft)
+        self.composer.attachments.show_files(opened.conversation.attachments)
+        self.composer.show_count(None)
         self._opened = opened
         self.column.show_conversation(opened)
         self.column.show_run(opened.shown_run)
@@ -226,6 +232,10 @@ class ChatPanel(QWidget):
     def _keep_draft(self) -> None:
         if self._opened is not None:
             self._workspace.change_draft(self.composer.text)
+
+    def _keep_attachments(self) -> None:
+        if self._opened is not None:
+            self._opened.conversation.attachments = self.composer.attachments.files
 
     def _try(self, suggestion: Suggestion) -> None:
         if suggestion.stop:

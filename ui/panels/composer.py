@@ -45,6 +45,7 @@ class Composer(QFrame):
         self._is_running = False
         self._is_ready = False
         self._counted = ("", "")
+        self._full_because = ""
         self._row = QWidget()
         self.input = GrowingInput()
         self.input.setAccessibleName("Message")
@@ -89,13 +90,17 @@ class Composer(QFrame):
 
     def show_count(self, count: Count | None) -> None:
         """Say how many tokens the message has and how full the context would be."""
+        self._full_because = "" if count is None else full_words(count)
+        self._refresh()
         if count is None:
             self._counted = ("", "")
+            self.meter.setToolTip("")
+            self.meter.setAccessibleName("")
             self._fit()
             return
-        is_full = count.share > 1
+        is_full = count.is_full
         self._counted = (
-            ("Too long for the context", "Too long")
+            ("Context full: shorten the message", "Context full")
             if is_full
             else (
                 f"{counted(count.message, 'token')} · {count.share:.0%} of context",
@@ -106,6 +111,8 @@ class Composer(QFrame):
         self.meter.setToolTip(
             f"This message has {counted(count.message, 'token')}. With the conversation it is "
             f"{count.prompt:,} of the {counted(count.context, 'token')} that the model can read."
+            if not is_full
+            else self._full_because
         )
         self.meter.setAccessibleName(self.meter.toolTip())
         role = "fault" if is_full else "muted" if count.share > _NEARLY_FULL else "faint"
@@ -204,9 +211,11 @@ class Composer(QFrame):
             self.submitted.emit(self.message)
 
     def _refresh(self) -> None:
-        can_send = self._is_ready and bool(self.message.strip())
+        can_send = self._is_ready and bool(self.message.strip()) and not self._full_because
         self.action.setEnabled(self._is_running or can_send)
         says = "Stop the answer (Esc)" if self._is_running else "Send (Enter)"
+        if self._full_because and not self._is_running:
+            says = f"Send is off. {self._full_because}"
         self.action.setAccessibleName(says)
         self.action.setToolTip(says)
         colors = self._theme.colors
@@ -218,3 +227,14 @@ class Composer(QFrame):
 
     def _show_focus(self, has_focus: bool) -> None:
         restyle(self, "focused", has_focus)
+
+
+def full_words(count: Count) -> str:
+    """Return why a message cannot be sent; empty where it can."""
+    if not count.is_full:
+        return ""
+    return (
+        f"With this message the conversation has {counted(count.prompt, 'token')}; the model’s "
+        f"context holds {count.context:,}, the answer included. Shorten the message, or start a "
+        "new conversation."
+    )

@@ -8,10 +8,8 @@ from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
-    QDoubleSpinBox,
     QGridLayout,
     QPlainTextEdit,
-    QSpinBox,
     QTabWidget,
     QVBoxLayout,
     QWidget,
@@ -23,6 +21,7 @@ from ui.widgets.check_box import CheckBox
 from ui.widgets.choice import Choice
 from ui.widgets.growing_input import never_sideways
 from ui.widgets.labels import label
+from ui.widgets.number_field import NumberField
 
 MODES: tuple[tuple[ThemeMode, str], ...] = (
     ("system", "As the system"),
@@ -34,7 +33,6 @@ _AT_LAUNCH: tuple[tuple[ServerAtLaunch, str], ...] = (
     ("on", "Always turned on"),
     ("off", "Always off"),
 )
-_UNSET_TEMPERATURE = -0.05
 _MOST_TOKENS = 1_000_000
 _NAMES_PX = 150
 _FIELD_PX = 190
@@ -49,6 +47,7 @@ class PreferencesDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._theme = theme
         self._preferences = preferences
+        self._shown_prompt = ""
         self.tabs = QTabWidget()
         self.tabs.setAccessibleName("Groups of preferences")
         self.tabs.addTab(self._general(), "General")
@@ -74,7 +73,11 @@ class PreferencesDialog(QDialog):
     def hideEvent(self, event: QHideEvent) -> None:
         """Take over the system prompt when the window closes."""
         super().hideEvent(event)
-        self._change_new(system_prompt=self.system_prompt.toPlainText())
+        # A text field keeps some characters in another form: only what was edited is taken.
+        prompt = self.system_prompt.toPlainText()
+        if prompt != self._shown_prompt:
+            self._shown_prompt = prompt
+            self._change_new(system_prompt=prompt)
 
     def _general(self) -> QWidget:
         now = self._preferences.now
@@ -128,35 +131,29 @@ class PreferencesDialog(QDialog):
     def _new_conversations(self) -> QWidget:
         now = self._preferences.now.new_conversation
         self.system_prompt = QPlainTextEdit(now.system_prompt)
+        self._shown_prompt = self.system_prompt.toPlainText()
         self.system_prompt.setAccessibleName("System prompt of new conversations")
         self.system_prompt.setPlaceholderText("Instructions that precede the conversation")
         self.system_prompt.setTabChangesFocus(True)
         never_sideways(self.system_prompt)
         prompt = self.system_prompt
         self._theme.follow(prompt, lambda: prompt.setFixedHeight(self._theme.px(92)))
-        self.temperature = QDoubleSpinBox()
-        self.temperature.setAccessibleName("Temperature of new conversations")
-        self.temperature.setRange(_UNSET_TEMPERATURE, 2.0)
-        self.temperature.setSingleStep(0.05)
-        self.temperature.setSpecialValueText("The model’s own")
-        unset = now.temperature is None
-        self.temperature.setValue(_UNSET_TEMPERATURE if unset else cast(float, now.temperature))
-        self.max_tokens = QSpinBox()
-        self.max_tokens.setAccessibleName("Longest answer of new conversations, in tokens")
-        self.max_tokens.setRange(0, _MOST_TOKENS)
-        self.max_tokens.setSingleStep(64)
+        self.temperature = NumberField(
+            "Temperature of new conversations", "The model’s own", 0, 2, 0.05
+        )
+        self.max_tokens = NumberField(
+            "Longest answer of new conversations, in tokens",
+            "No limit",
+            1,
+            _MOST_TOKENS,
+            64,
+            is_whole=True,
+        )
         self.max_tokens.setSuffix(" tokens")
-        self.max_tokens.setSpecialValueText("No limit")
-        self.max_tokens.setValue(now.max_tokens or 0)
-        for spin in (self.temperature, self.max_tokens):
-            spin.setKeyboardTracking(False)
-            spin.lineEdit().setTextMargins(8, 0, 8, 0)
-        self.temperature.valueChanged.connect(
-            lambda value: self._change_new(temperature=None if value < 0 else round(value, 3))
-        )
-        self.max_tokens.valueChanged.connect(
-            lambda value: self._change_new(max_tokens=value or None)
-        )
+        self.temperature.show_number(now.temperature)
+        self.max_tokens.show_number(now.max_tokens)
+        self.temperature.number_edited.connect(lambda number: self._change_new(temperature=number))
+        self.max_tokens.number_edited.connect(lambda number: self._change_new(max_tokens=number))
         self.thinking = CheckBox(self._theme, "Let models that can think do so first")
         self.thinking.setChecked(now.is_thinking)
         self.thinking.toggled.connect(lambda is_on: self._change_new(is_thinking=is_on))
@@ -195,7 +192,7 @@ class _Page(QWidget):
         """Add a row; a control of several lines has its name at its top."""
         row = self._grid.rowCount()
         is_tall = isinstance(control, QPlainTextEdit)
-        if isinstance(control, Choice | QSpinBox | QDoubleSpinBox):
+        if isinstance(control, Choice | NumberField):
             self._theme.follow(control, lambda: control.setFixedWidth(self._theme.px(_FIELD_PX)))
         title = label(name, is_wrapped=True)
         self._theme.follow(title, lambda: title.setFixedWidth(self._theme.px(_NAMES_PX)))

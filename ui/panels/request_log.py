@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.causes import os_cause
 from ui.theme import Theme
 from ui.viewmodels.request_table import ENTRY_ROLE, Column, RequestTable
 from ui.viewmodels.request_text import as_jsonl
@@ -51,12 +52,13 @@ class RequestLogPanel(QWidget):
     """Filters, the table, and what to do with it.
 
     Signals:
-        entry_shown: Another request is chosen, or the chosen one knows more; carries the
-            ``RequestEntry`` or None.
+        entry_chosen: A person chose a request; carries the ``RequestEntry``.
+        entry_changed: The chosen request knows more; carries it, or None once it is gone.
         export_failed: The export could not be written; carries the reason in words.
     """
 
-    entry_shown = Signal(object)
+    entry_chosen = Signal(object)
+    entry_changed = Signal(object)
     export_failed = Signal(str)
 
     def __init__(self, theme: Theme, log: RequestLog) -> None:
@@ -64,6 +66,7 @@ class RequestLogPanel(QWidget):
         self._log = log
         self._tasks = Tasks()
         self._chosen = ""
+        self._is_choosing_again = False
         self.table = RequestTable(log, self)
         self.search = QLineEdit()
         self.search.setPlaceholderText("Filter by client, path, model, status or stop")
@@ -138,6 +141,8 @@ class RequestLogPanel(QWidget):
         self.table.dataChanged.connect(self._show_chosen)
         self.table.modelReset.connect(self._choose_again)
         self.view.selectionModel().currentRowChanged.connect(self._choose)
+        self.view.clicked.connect(self._choose)
+        self.view.activated.connect(self._choose)
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -149,22 +154,28 @@ class RequestLogPanel(QWidget):
         )
         self._refresh()
 
-    def _choose(self, current: Index, _previous: Index) -> None:
-        entry = self.table.data(current, ENTRY_ROLE) if current.isValid() else None
-        self._chosen = "" if entry is None else entry.id
-        self.entry_shown.emit(entry)
+    def _choose(self, current: Index) -> None:
+        if self._is_choosing_again or not current.isValid():
+            return
+        entry = self.table.data(current, ENTRY_ROLE)
+        if entry is not None:
+            self._chosen = entry.id
+            self.entry_chosen.emit(entry)
 
     def _choose_again(self) -> None:
+        """Mark the chosen request again where the table was filled anew."""
         row = self.table.row_of(self._chosen)
         if row >= 0:
+            self._is_choosing_again = True
             self.view.selectRow(row)
+            self._is_choosing_again = False
         elif self._chosen:
             self._chosen = ""
-            self.entry_shown.emit(None)
+            self.entry_changed.emit(None)
 
     def _show_chosen(self) -> None:
         if self._chosen:
-            self.entry_shown.emit(self._log.get(self._chosen))
+            self.entry_changed.emit(self._log.get(self._chosen))
 
     def _choose_file(self) -> None:
         dialog = QFileDialog(self, "Save the shown requests")
@@ -186,7 +197,7 @@ class RequestLogPanel(QWidget):
         try:
             await asyncio.to_thread(write)
         except OSError as error:
-            self.export_failed.emit(f"The requests could not be saved: {error}")
+            self.export_failed.emit(f"The requests could not be saved: {os_cause(error)}.")
 
     # -- look ------------------------------------------------------------------------------
 

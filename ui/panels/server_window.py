@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.causes import os_cause
 from ui.panels.request_detail import RequestDetail
 from ui.panels.request_log import RequestLogPanel
 from ui.panels.server_settings import ServerSettings
@@ -142,7 +143,8 @@ class ServerWindow(QWidget):
         self.switch.clicked.connect(desk.switch.turn)
         desk.switch.changed.connect(self._refresh)
         desk.preferences.keeping_failed.connect(self._say)
-        self.log.entry_shown.connect(self._show_entry)
+        self.log.entry_chosen.connect(self._show_entry)
+        self.log.entry_changed.connect(self._follow_entry)
         self.log.export_failed.connect(self._say)
         self.detail.replay_wanted.connect(self._replay)
         self.detail.closed.connect(self._close_detail)
@@ -159,14 +161,18 @@ class ServerWindow(QWidget):
         try:
             await self._desk.replay.replay(entry)
         except OSError as error:
-            self._say(str(error))
+            self._say(f"The request could not be sent again: {os_cause(error)}.")
 
-    def _show_entry(self, entry: RequestEntry | None) -> None:
-        if entry is None:
-            self.detail.hide()
-            return
+    def _show_entry(self, entry: RequestEntry) -> None:
         self.detail.show_entry(entry)
         self.detail.show()
+
+    def _follow_entry(self, entry: RequestEntry | None) -> None:
+        """Show what is new of the request; a pane that was put away stays away."""
+        if entry is None:
+            self.detail.hide()
+        elif not self.detail.isHidden():
+            self.detail.show_entry(entry)
 
     def _close_detail(self) -> None:
         self.detail.hide()

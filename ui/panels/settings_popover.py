@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
-    QDoubleSpinBox,
     QFrame,
     QGridLayout,
     QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
@@ -24,9 +23,11 @@ from ui.viewmodels.conversations import ConversationSettings
 from ui.viewmodels.preset_list import PresetList
 from ui.widgets.growing_input import never_sideways
 from ui.widgets.labels import label
+from ui.widgets.number_field import NumberField
 
 _MOST_TOKENS = 1_000_000
-_MOST_SEED = 2_147_483_647
+# The greatest whole number that a field of floating-point numbers shows exactly.
+_MOST_SEED = 2**53
 _UNSET = "The model’s own"
 
 
@@ -46,23 +47,39 @@ class SettingsPopover(QFrame):
         self._settings = ConversationSettings()
         self.presets = PresetButton(theme, presets, parent)
         self.system_prompt = QPlainTextEdit()
+        self._shown_prompt = ""
         self.system_prompt.setAccessibleName("System prompt")
         self.system_prompt.setPlaceholderText("Instructions that precede the conversation")
         self.system_prompt.setTabChangesFocus(True)
         never_sideways(self.system_prompt)
-        self.temperature = _number("Temperature", 2.0, 0.05)
-        self.max_tokens = QSpinBox()
-        self.max_tokens.setAccessibleName("Longest answer, in tokens")
-        self.max_tokens.setRange(0, _MOST_TOKENS)
-        self.max_tokens.setSingleStep(64)
+        self.temperature = NumberField("Temperature", _UNSET, 0, 2, 0.05)
+        self.max_tokens = NumberField(
+            "Longest answer, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
+        )
         self.max_tokens.setSuffix(" tokens")
-        self.max_tokens.setSpecialValueText("No limit")
-        self.top_p = _number("Top p: share of the probability that is drawn from", 1.0, 0.05)
-        self.min_p = _number("Min p: least probability beside the likeliest token", 1.0, 0.01)
-        self.repetition = _number("Repetition penalty: 1 is none", 3.0, 0.05)
-        self.top_k = _whole("Top k: number of tokens that are drawn from, 0 for all", 100_000)
-        self.seed = _whole("Seed: makes answers repeatable", _MOST_SEED)
-        self.seed.setSpecialValueText("Another each time")
+        self.top_p = NumberField(
+            "Top p: share of the probability that is drawn from", _UNSET, 0, 1, 0.05
+        )
+        self.min_p = NumberField(
+            "Min p: least probability beside the likeliest token", _UNSET, 0, 1, 0.01
+        )
+        self.repetition = NumberField("Repetition penalty: 1 is none", _UNSET, 0, 3, 0.05)
+        self.top_k = NumberField(
+            "Top k: number of tokens that are drawn from, 0 for all",
+            _UNSET,
+            0,
+            100_000,
+            1,
+            is_whole=True,
+        )
+        self.seed = NumberField(
+            "Seed: makes answers repeatable",
+            "Another each time",
+            0,
+            _MOST_SEED,
+            1,
+            is_whole=True,
+        )
         self._more = QPushButton("More sampling settings")
         self._more.setProperty("kind", "fold")
         self._more.setAccessibleName("More sampling settings")
@@ -72,31 +89,16 @@ class SettingsPopover(QFrame):
         self._lay_out()
         theme.follow(self, self._fit)
         self._more.toggled.connect(self._show_rare)
-        for field in self._fields():
-            field.setKeyboardTracking(False)
-            # A styled spin box leaves no room before its text.
-            field.lineEdit().setTextMargins(8, 0, 8, 0)
-            field.valueChanged.connect(self._edit)
+        for name, field in self._fields().items():
+            field.number_edited.connect(lambda value, name=name: self._edit(**{name: value}))
 
     def show_settings(self, settings: ConversationSettings) -> None:
         """Show settings without telling of a change."""
         self._settings = settings
-        for field in self._fields():
-            field.blockSignals(True)
-        values = (
-            (self.temperature, settings.temperature),
-            (self.top_p, settings.top_p),
-            (self.min_p, settings.min_p),
-            (self.repetition, settings.repetition_penalty),
-        )
-        for number, value in values:
-            number.setValue(number.minimum() if value is None else value)
-        self.max_tokens.setValue(settings.max_tokens or 0)
-        self.top_k.setValue(-1 if settings.top_k is None else settings.top_k)
-        self.seed.setValue(-1 if settings.seed is None else settings.seed)
+        for name, field in self._fields().items():
+            field.show_number(getattr(settings, name))
         self.system_prompt.setPlainText(settings.system_prompt)
-        for field in self._fields():
-            field.blockSignals(False)
+        self._shown_prompt = self.system_prompt.toPlainText()
 
     def pop_up(self, anchor: QWidget) -> None:
         """Appear above a widget."""
@@ -113,11 +115,23 @@ class SettingsPopover(QFrame):
     def hideEvent(self, event: QHideEvent) -> None:
         """Take over the system prompt when the card closes."""
         super().hideEvent(event)
-        self._edit()
+        # A text field keeps some characters in another form: only what was edited is taken.
+        prompt = self.system_prompt.toPlainText()
+        if prompt != self._shown_prompt:
+            self._shown_prompt = prompt
+            self._edit(system_prompt=prompt)
 
-    def _fields(self) -> "tuple[QSpinBox | QDoubleSpinBox, ...]":
-        rare = (self.top_p, self.top_k, self.min_p, self.repetition, self.seed)
-        return (self.temperature, self.max_tokens, *rare)
+    def _fields(self) -> dict[str, NumberField]:
+        """Return the fields of numbers by the names of the settings."""
+        return {
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "min_p": self.min_p,
+            "repetition_penalty": self.repetition,
+            "seed": self.seed,
+        }
 
     def _lay_out(self) -> None:
         form, rare = _grid(), _grid()
@@ -173,46 +187,11 @@ class SettingsPopover(QFrame):
         self.adjustSize()
         self.move(self.x(), bottom - self.height() + 1)
 
-    def _edit(self) -> None:
-        settings = replace(
-            self._settings,
-            system_prompt=self.system_prompt.toPlainText(),
-            temperature=_value(self.temperature),
-            max_tokens=self.max_tokens.value() or None,
-            top_p=_value(self.top_p),
-            top_k=None if self.top_k.value() < 0 else self.top_k.value(),
-            min_p=_value(self.min_p),
-            repetition_penalty=_value(self.repetition),
-            seed=None if self.seed.value() < 0 else self.seed.value(),
-        )
+    def _edit(self, **fields: Any) -> None:
+        settings = replace(self._settings, **fields)
         if settings != self._settings:
             self._settings = settings
             self.edited.emit(settings)
-
-
-def _number(says: str, most: float, step: float) -> QDoubleSpinBox:
-    """Return a field whose lowest value stands for the model's own."""
-    field = QDoubleSpinBox()
-    field.setAccessibleName(says)
-    field.setToolTip(says)
-    field.setRange(-step, most)
-    field.setSingleStep(step)
-    field.setSpecialValueText(_UNSET)
-    return field
-
-
-def _whole(says: str, most: int) -> QSpinBox:
-    """Return a field whose lowest value, -1, stands for the model's own."""
-    field = QSpinBox()
-    field.setAccessibleName(says)
-    field.setToolTip(says)
-    field.setRange(-1, most)
-    field.setSpecialValueText(_UNSET)
-    return field
-
-
-def _value(field: QDoubleSpinBox) -> float | None:
-    return None if field.value() < 0 else round(field.value(), 3)
 
 
 def _grid() -> QGridLayout:

@@ -46,8 +46,13 @@ class Count:
 
     @property
     def share(self) -> float:
-        """How full the context would be; over 1 where it does not fit."""
+        """How full the context would be; 1 or more where no answer fits."""
         return self.prompt / self.context if self.context else 0.0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the prompt leaves no room for an answer."""
+        return bool(self.context) and self.prompt >= self.context
 
 
 class ContextMeter(QObject):
@@ -96,12 +101,16 @@ class ContextMeter(QObject):
         shown = conversation.messages
         question = ChatMessage("user", text)
         question.parent = shown[-1] if shown else None
+        count: Count | None
         try:
             message = len(await self._engine.tokenize(text))
             prompt = await self._engine.count_tokens(request_for(conversation, model, question))
+            count = Count(message, prompt, model.context_length)
         except EngineError:
-            self.counted.emit(None)
-        else:
-            self.counted.emit(Count(message, prompt, model.context_length))
+            count = None
         finally:
             self._is_counting = False
+        if self._ask() == (conversation, model, text):
+            self.counted.emit(count)
+        else:
+            self.recount()  # another text, or another conversation, is to be counted by now

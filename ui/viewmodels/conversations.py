@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.stopping.rules import StopRules, StopScope
+from ui.viewmodels.attachments import Attachment
 from ui.viewmodels.messages import ChatMessage, MessageTree, chained, copied, frozen
 
 UNTITLED = "New conversation"
@@ -69,6 +70,7 @@ class Conversation:
         settings: The settings of the next answer.
         stops: The stop list of the next answer.
         draft: What stands in the composer.
+        attachments: The files that go with the draft.
         is_pinned: Whether it stays at the top of the list.
         created_at: Unix time, in seconds.
         updated_at: Unix time at which something was last said, in seconds.
@@ -93,6 +95,7 @@ class Conversation:
         self.settings = settings or ConversationSettings()
         self.stops = list(stops)
         self.draft = draft
+        self.attachments: tuple[Attachment, ...] = ()
         self.is_pinned = is_pinned
         self.created_at = time.time() if created_at is None else created_at
         self.updated_at = time.time() if updated_at is None else updated_at
@@ -114,7 +117,7 @@ class Conversation:
     @property
     def is_unused(self) -> bool:
         """Whether nothing was said and nothing is being written."""
-        return not self.has_messages and not self.draft.strip()
+        return not self.has_messages and not self.draft.strip() and not self.attachments
 
     @property
     def is_running(self) -> bool:
@@ -148,6 +151,7 @@ class Conversation:
             self.title, (), self.settings, self.stops, self.draft, self.created_at,
             self.updated_at, self.id, self.is_pinned,
         )  # fmt: skip
+        twin.attachments = self.attachments
         twin.tree.fill(map(frozen, messages))
         return twin
 
@@ -156,6 +160,7 @@ class Conversation:
         twin = Conversation(
             f"{self.title} (copy)", settings=self.settings, stops=self.stops, draft=self.draft
         )
+        twin.attachments = self.attachments
         twin.tree.fill(copied(message for message in self.tree if message.is_settled))
         return twin
 
