@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from app.private import made_private
 from ui.viewmodels.api_key import KeyPlace
 
 SERVICE = "fullstop"
@@ -151,7 +152,7 @@ class KeyStore:
 
 def _write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, from its first moment on."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made_private(path.parent)
     path.unlink(missing_ok=True)
     number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(number, "w", encoding="utf-8") as file:

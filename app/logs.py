@@ -6,7 +6,10 @@ Configures the standard library's logging; knows no component. Main thread, at s
 import logging
 import logging.handlers
 import sys
+from io import TextIOWrapper
 from pathlib import Path
+
+from app.private import open_private
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OURS = ("app", "engine", "api", "ui")
@@ -25,10 +28,19 @@ def to_file(path: Path) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    handler = logging.handlers.RotatingFileHandler(
+    handler = _PrivateFile(
         path, maxBytes=_FILE_SIZE_BYTES, backupCount=_OLD_FILES, encoding="utf-8", delay=True
     )
     _configure(handler, logging.INFO)
+
+
+class _PrivateFile(logging.handlers.RotatingFileHandler):
+    """A rotated file that only its owner can read."""
+
+    def _open(self) -> TextIOWrapper:
+        file = open(self.baseFilename, self.mode, encoding=self.encoding, opener=open_private)
+        assert isinstance(file, TextIOWrapper)
+        return file
 
 
 def _configure(handler: logging.Handler, level: int) -> None:

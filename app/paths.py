@@ -1,6 +1,6 @@
 """Where things are on this machine: the demo model, settings, data and logs.
 
-Looks, but creates nothing except through ``made``. Any thread.
+Looks, but creates nothing. Any thread.
 """
 
 import os
@@ -64,13 +64,3 @@ def conversations_file() -> Path:
 def log_folder() -> Path:
     """Return the folder of log files."""
     return Path(platformdirs.user_log_dir(_NAME, appauthor=False))
-
-
-def made(folder: Path) -> Path:
-    """Return the folder after making sure that it exists.
-
-    Raises:
-        OSError: It cannot be made.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from app.private import made_private
 from engine.whole_file import write_whole
 
 FILE_NAME = "settings.json"
@@ -125,7 +126,7 @@ class SettingsFile:
         Raises:
             OSError: They cannot be written.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        made_private(self.path.parent)
         text = settings.model_dump_json(indent=2) + "\n"
         write_whole(self.path, text)
 

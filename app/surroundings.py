@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QMessageBox
 
 from app import paths
 from app.options import ChatOptions
+from app.private import made_private
 from app.single_instance import SingleInstance
 from app.stored_preferences import StoredPreferences
 from ui.main_window import MainWindow
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 def only_instance() -> Iterator[SingleInstance | None]:
     """Yield the place of the one running program; None if another has it, which was told."""
     try:
-        folder = paths.made(paths.config_folder())
+        folder = made_private(paths.config_folder())
     except OSError as error:
         # Where nothing can be kept, starts cannot know of each other.
         _log.warning("no folder for settings: %s", error)

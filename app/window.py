@@ -21,6 +21,7 @@ from app.garbage import collected_on
 from app.local_server import LocalServer
 from app.opened_files import OpenedFiles
 from app.options import AnswerOptions, ChatOptions
+from app.private import made_private, tighten
 from app.request_feed import RequestFeed
 from app.signals import EndingSignals
 from app.single_instance import SingleInstance
@@ -68,6 +69,8 @@ class QuitFilter(QObject):
 
 def run(options: ChatOptions) -> int:
     """Show the window until it is closed; return the exit code."""
+    for folder in (paths.data_folder(), paths.config_folder(), paths.log_folder()):
+        tighten(folder)
     _log_to_file()
     with contextlib.closing(EndingSignals()) as signals:
         application = QApplication(sys.argv[:1])
@@ -217,7 +220,7 @@ def asked_conversation(answer: AnswerOptions) -> Conversation | None:
 
 def _log_to_file() -> None:
     try:
-        logs.to_file(paths.made(paths.log_folder()) / "fullstop.log")
+        logs.to_file(made_private(paths.log_folder()) / "fullstop.log")
     except OSError as error:
         logs.to_standard_error(is_verbose=False)
         _log.warning("no log file: %s", error)

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from pathlib import Path
 
+from app.private import made_private, touch_private
 from app.store import schema
 from ui.viewmodels.storing import StoreProblem
 
@@ -30,7 +31,7 @@ def opened(path: Path) -> tuple[sqlite3.Connection, StoreProblem | None]:
         OSError: The folder or the file can not be written.
     """
     _check_sqlite()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made_private(path.parent)
     try:
         return _connected(path), None
     except UnusableDatabase as unusable:
@@ -73,6 +74,7 @@ def _check_sqlite() -> None:
 
 
 def _connected(path: Path) -> sqlite3.Connection:
+    touch_private(path)  # its companions get the same permissions
     connection = sqlite3.connect(path, timeout=5, isolation_level=None)
     try:
         _check_owner(connection, path)

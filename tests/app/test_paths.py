@@ -28,12 +28,6 @@ def test_a_packaged_demo_model_is_preferred(
     assert paths.demo_model() == tmp_path
 
 
-def test_folders_are_made_only_when_asked(tmp_path: Path) -> None:
-    wanted = tmp_path / "a" / "b"
-    assert paths.made(wanted) == wanted
-    assert wanted.is_dir()
-
-
 def test_a_model_is_named_by_its_folder_or_as_its_hub_calls_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
