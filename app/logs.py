@@ -38,7 +38,9 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
     """A rotated file that only its owner can read."""
 
     def _open(self) -> TextIOWrapper:
-        file = open(self.baseFilename, self.mode, encoding=self.encoding, opener=open_private)
+        file = open(  # noqa: SIM115 - the handler closes it
+            self.baseFilename, self.mode, encoding=self.encoding, opener=open_private
+        )
         assert isinstance(file, TextIOWrapper)
         return file
 
