@@ -70,7 +70,9 @@ def unescaped(typed: str) -> str:
             position += _HEX_DIGITS[name]
             out.append(_character(name, digits))
         else:
-            raise ValueError(f"\\{name} is no escape; write \\\\{name} for a backslash and {name}.")
+            raise ValueError(
+                f"\\{name} is not an escape sequence; write \\\\{name} for a backslash and {name}."
+            )
     return "".join(out)
 
 
@@ -85,5 +87,5 @@ def _character(name: str, digits: str) -> str:
         raise ValueError(f"\\{name} needs {wanted} hexadecimal digits after it.")
     code = int(digits, 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        raise ValueError(f"\\{name}{digits} is no character.")
+        raise ValueError(f"\\{name}{digits} is not a character.")
     return chr(code)

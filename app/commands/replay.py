@@ -24,7 +24,7 @@ def run(options: ReplayOptions) -> int:
     """Replay the file, print text and reason, and return the exit code.
 
     Raises:
-        CommandError: The file cannot be read or is no saved run.
+        CommandError: The file cannot be read or is not a saved run.
     """
     recording = _read(options.file)
     played = replay(recording, _rules(options, recording))
@@ -46,7 +46,7 @@ def _read(file: Path) -> Recording:
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"{file} is no saved run: it is not UTF-8") from error
+        raise CommandError(f"{file} is not a saved run: it is not UTF-8") from error
     except EngineError as error:
         raise CommandError(f"{file}: {error}") from error
 

@@ -90,7 +90,7 @@ def test_markdown_has_what_is_shown_and_why_it_ended() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda v: v.pop("fullstop_conversations"), "no file of conversations"),
+        (lambda v: v.pop("fullstop_conversations"), "not a file of conversations"),
         (lambda v: v.update(fullstop_conversations=99), "newer version"),
         (lambda v: v.update(conversations={}), "conversations: must be a list"),
         (

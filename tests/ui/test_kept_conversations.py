@@ -157,7 +157,7 @@ def test_a_search_without_a_result_says_so(use: Use, qtbot: QtBot) -> None:
     async def steps(window: MainWindow) -> None:
         window.sidebar.search()
         qtbot.keyClicks(window.sidebar.search_field, "xyzzy")
-        await eventually(lambda: "contains “xyzzy”" in window.sidebar.results.count.text())
+        await eventually(lambda: "for “xyzzy”" in window.sidebar.results.count.text())
 
     use(steps)
 
@@ -175,7 +175,7 @@ def test_an_answer_is_continued_regenerated_and_switched_with_buttons(use: Use) 
         assert view.run.text.startswith(short)
         assert view.run.text.rstrip().endswith("10")
         assert view.action_row.place.text() == "2/2"
-        press(view, "Answer once more")
+        press(view, "Regenerate")
         await answered(window)
         assert views(window)[0].action_row.place.text() == "3/3"
         for place in ("2/3", "1/3"):
@@ -283,7 +283,7 @@ def test_sampling_is_set_in_the_card_and_reaches_the_request(use: Use) -> None:
 
 def test_a_deleted_conversation_comes_back_from_the_menu(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
-        restore = action(window, "Bring Back")
+        restore = action(window, "Undo Delete Conversation")
         assert not restore.isEnabled()
         await ask(window, COUNT)
         window.sidebar.delete_current()
@@ -315,7 +315,7 @@ def test_a_damaged_file_is_told_above_the_chat(use: Use, tmp_path: Path) -> None
         assert bar.isVisible()
         assert bar.sentence.text() == "Your earlier conversations could not be read."
         assert "set-aside" in bar.detail.text()
-        press(bar, "Put this message away")
+        press(bar, "Dismiss this message")
         assert not bar.isVisible()
 
     async def later(window: MainWindow) -> None:

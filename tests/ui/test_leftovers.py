@@ -155,7 +155,7 @@ def test_fields_of_the_settings_have_one_left_edge(use: Use) -> None:
         card = window.chat.settings
         card._more.setChecked(True)
         QApplication.processEvents()
-        fields = card._fields()
+        fields = list(card._fields().values())
         assert len({field.mapTo(card, QPoint(0, 0)).x() for field in fields}) == 1
         assert len({field.mapTo(card, field.rect().topRight()).x() for field in fields}) == 1
         card.hide()

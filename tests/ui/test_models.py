@@ -296,7 +296,7 @@ def test_another_model_can_be_chosen_while_one_loads(
 
 
 @pytest.mark.parametrize(
-    ("words", "is_ended"), [("Load Afterwards", False), ("End and Load", True)]
+    ("words", "is_ended"), [("Load When Finished", False), ("Stop and Load", True)]
 )
 def test_a_change_while_an_answer_is_written_asks_first(
     theme: Theme,
@@ -358,7 +358,7 @@ def test_when_a_model_rests_is_chosen_and_kept(
             desk.models.loaded.rest.choose("15")
             assert desk.window.preferences.now.models.rests_after_min == 15
             desk.engine.rest_after(0.05)
-            await eventually(lambda: desk.models.loaded.pill.word == "Resting")
+            await eventually(lambda: desk.models.loaded.pill.word == "Unloaded")
             desk.engine.rest_after(None)
             assert desk.window.workspace.send("Hello")
             await eventually(lambda: desk.models.loaded.pill.word == "Ready")
@@ -434,7 +434,7 @@ def test_a_download_is_told_with_bytes_rate_and_time_left() -> None:
     assert download_words(fetching, 12_000_000, 100) == (
         "1.1 GB of 2.3 GB  ·  12.0 MB/s  ·  2 min left"
     )
-    assert download_words(DownloadProgress("asking"), 0, None) == "Asking the hub"
+    assert download_words(DownloadProgress("asking"), 0, None) == "Contacting Hugging Face"
 
 
 def test_the_rate_is_that_of_the_last_seconds(tmp_path: Path) -> None:

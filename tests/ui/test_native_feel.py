@@ -193,7 +193,7 @@ def test_entries_that_can_not_act_are_greyed_out(use: Use, demo_model_path: Path
         of_answers = {
             "Export This Conversation",
             "Edit the Last Question",
-            "Answer Once More",
+            "Regenerate",
             "Continue the Answer",
             "Earlier Version",
             "Later Version",

@@ -54,8 +54,8 @@ def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
     state = PreferencesState(Preferences(theme="dark", server=ServerPreferences(at_launch="on")))
     dialog = PreferencesDialog(theme, state, parent)
     assert dialog.appearance.currentText() == "Dark"
-    assert dialog.at_launch.currentText() == "Always turned on"
-    assert dialog.temperature.text() == "The model’s own"
+    assert dialog.at_launch.currentText() == "Always on"
+    assert dialog.temperature.text() == "Model default"
 
 
 def test_a_preference_that_stays_the_same_is_no_change(theme: Theme) -> None:

@@ -47,7 +47,7 @@ def test_a_list_goes_out_and_comes_back_exactly() -> None:
     [
         ("END\nSTOP", "Paste Lines"),
         ('{"stop": []}', "a JSON list of strings"),
-        ('["a", 1]', "Entry 2 of the list is no string"),
+        ('["a", 1]', "Entry 2 of the list is not a string"),
         ('["a", ""]', "Entry 2 of the list is empty"),
     ],
 )
@@ -93,7 +93,7 @@ def test_files_are_written_and_read_and_faults_said(menu: StopExchangeMenu, tmp_
     menu.import_from(tmp_path / "picture")
     menu.import_from(tmp_path / "missing")
     menu.export_to(tmp_path / "no" / "folder.json")
-    for said, told in zip(("is no text", "missing", "folder.json"), heard, strict=True):
+    for said, told in zip(("is not UTF-8 text", "missing", "folder.json"), heard, strict=True):
         assert said in told
 
 

@@ -1,4 +1,4 @@
-"""Edit, answer once more, continue: everything that was said stays, side by side."""
+"""Edit, regenerate, continue: everything that was said stays, side by side."""
 
 from collections.abc import Callable
 

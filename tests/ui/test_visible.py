@@ -48,10 +48,10 @@ def test_escapes_mean_what_programmers_expect(typed: str, meant: str) -> None:
     ("typed", "said"),
     [
         ("\\", "stands at the end"),
-        (r"\q", r"\q is no escape; write \\q"),
+        (r"\q", r"\q is not an escape sequence; write \\q"),
         (r"\x4", "2 hexadecimal digits"),
-        (r"\ud800", "is no character"),
-        (r"\U00110000", "is no character"),
+        (r"\ud800", "is not a character"),
+        (r"\U00110000", "is not a character"),
     ],
 )
 def test_wrong_escapes_are_refused_with_the_remedy(typed: str, said: str) -> None:

@@ -175,7 +175,7 @@ def test_after_a_question_was_edited_or_left(use: Use, scripted: ScriptedEngine,
         QTest.keyClicks(keyboard(), "!")
         assert editor.input.toPlainText() == "Go!"
         if how == "cancel button":
-            press(window, "Leave the question as it was")
+            press(window, "Cancel editing")
         elif how == "escape":
             QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
         else:
@@ -209,15 +209,12 @@ def test_after_an_answer_was_stopped(use: Use, scripted: ScriptedEngine, how: st
     use(steps)
 
 
-@pytest.mark.parametrize("button", ["Answer once more", "Continue past", "Regenerate"])
+@pytest.mark.parametrize("button", ["Regenerate", "Continue past"])
 def test_after_another_answer_was_asked_for_with_a_button(
     use: Use, scripted: ScriptedEngine, button: str
 ) -> None:
     async def steps(window: MainWindow) -> None:
         await asked(window, scripted)
-        names = [one.accessibleName() for one in window.findChildren(QAbstractButton)]
-        if not any(name.startswith(button) for name in names):
-            return  # one of two names for the same button
         press(window, button)
         await eventually(lambda: len(scripted.generations) == 2)
         write(window)

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.verdict import figure, figures, seconds
+from engine.verdict import counted, figure, figures, seconds
 from ui import icons
 from ui.panels.message_actions import MessageActions
 from ui.panels.raw_text import RawText
@@ -65,8 +65,8 @@ class AnswerView(QWidget):
         self._retry.setAccessibleName("Ask this question again")
         self.action_row = MessageActions(theme, self, is_quiet=False)
         self._continue = self.action_row.add("continue", "Continue this answer (Ctrl+Shift+Return)")
-        self._regenerate = self.action_row.add("regenerate", "Answer once more (Ctrl+Shift+G)")
-        self._raw = self.action_row.add("report", "Show this answer as it came, sign by sign")
+        self._regenerate = self.action_row.add("regenerate", "Regenerate (Ctrl+Shift+G)")
+        self._raw = self.action_row.add("report", "Show the raw text of this answer")
         self._raw.setCheckable(True)
         self._copy = self.action_row.add("copy", "Copy this answer as Markdown")
         foot = QHBoxLayout()
@@ -115,7 +115,7 @@ class AnswerView(QWidget):
 
     @property
     def raw_view(self) -> RawText:
-        """The answer as it came, hidden until it is wanted."""
+        """Raw text of the answer, hidden until it is wanted."""
         return self._raw_text
 
     @property
@@ -302,7 +302,8 @@ def progress_words(run: Run) -> str:
     if run.state is RunState.QUEUED:
         return "Waiting for the model…"
     if run.state is RunState.PREFILL:
-        words = f"Reading the prompt: {run.prompt_processed:,} of {run.prompt_total:,} tokens"
+        words = f"Reading the prompt: {run.prompt_processed:,} of "
+        words += counted(run.prompt_total, "token")
         rate = run.prompt_tokens_per_s
         return words if rate is None else f"{words}, {figure(rate)} tok/s"
     return "Answering…"

@@ -27,7 +27,7 @@ class AppearanceMenu(QObject):
         menu.addSeparator()
         self._larger = self._add_size(menu, "&Larger Text", 1, ["Ctrl++", "Ctrl+="])
         self._smaller = self._add_size(menu, "&Smaller Text", -1, ["Ctrl+-"])
-        self._usual = self._add_size(menu, "&Usual Text Size", 0, ["Ctrl+0"])
+        self._usual = self._add_size(menu, "&Default Text Size", 0, ["Ctrl+0"])
         preferences.changed.connect(self._mark)
         theme.changed.connect(self._mark)
         self._mark()

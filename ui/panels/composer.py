@@ -126,7 +126,7 @@ class Composer(QFrame):
 
     def show_stops(self, count: int) -> None:
         """Say how many stop sequences count."""
-        words = "No stops" if count == 0 else "1 stop" if count == 1 else f"{count} stops"
+        words = counted(count, "stop") if count else "No stops"
         self.stops.say(words, f"{words}: show the stop sequences")
         self._fit()
 
@@ -139,7 +139,7 @@ class Composer(QFrame):
     def show_settings(self, words: str) -> None:
         """Name the settings that differ from the usual; empty where none does."""
         marked = "Settings ●" if words else "Settings"
-        self.settings.say(marked, f"Conversation settings: {words or 'the usual ones'}")
+        self.settings.say(marked, f"Conversation settings: {words or 'the defaults'}")
         self.settings.setToolTip(words or _SETTINGS_HINT)
 
     def _lay_out(self) -> None:

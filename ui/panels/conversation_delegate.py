@@ -94,7 +94,7 @@ class ConversationDelegate(QStyledItemDelegate):
         painter.setPen(QColor(colors.match if is_running else colors.faint))
         painter.drawText(top, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
         painter.setPen(QColor(colors.muted))
-        preview = str(index.data(ConversationList.preview_role)) or "Nothing said yet"
+        preview = str(index.data(ConversationList.preview_role)) or "No messages yet"
         preview = small_metrics.elidedText(preview, _ELIDE, inner.width())
         bottom = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
         painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, preview)

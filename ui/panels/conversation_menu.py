@@ -49,7 +49,7 @@ class ConversationMenu(QObject):
             menu, "&Search Conversations", self._sidebar.search, QKeySequence.StandardKey.Find
         )
         self._restore = self._add(
-            menu, "&Bring Back the Deleted Conversation", self._undo_delete, "Ctrl+Shift+T"
+            menu, "Undo &Delete Conversation", self._undo_delete, "Ctrl+Shift+T"
         )
         menu.aboutToShow.connect(self._refresh_restore)
         conversations = self._workspace.conversations
@@ -67,7 +67,7 @@ class ConversationMenu(QObject):
         self._add(menu, "Atta&ch Text Files…", attach.choose, "Ctrl+Shift+O")
         self._edit = self._add(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
         self._again = self._add(
-            menu, "&Answer Once More", self._with_last_answer(workspace.regenerate), "Ctrl+Shift+G"
+            menu, "Re&generate", self._with_last_answer(workspace.regenerate), "Ctrl+Shift+G"
         )
         self._continue = self._add(
             menu,

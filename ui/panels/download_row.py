@@ -26,9 +26,9 @@ class DownloadRow(QFrame):
         self.cancel.setAccessibleName(f"Cancel the download of {one.repository}")
         self.cancel.clicked.connect(one.cancel)
         self.resume = QPushButton("Resume")
-        self.resume.setAccessibleName(f"Go on with the download of {one.repository}")
+        self.resume.setAccessibleName(f"Resume the download of {one.repository}")
         self.resume.clicked.connect(lambda: downloads.resume(one))
-        self.close_button = IconButton(theme, "close", f"Put {one.repository} away", size=16)
+        self.close_button = IconButton(theme, "close", f"Dismiss {one.repository}", size=16)
         self.close_button.clicked.connect(lambda: downloads.forget(one))
         words = QVBoxLayout()
         words.setSpacing(5)
@@ -60,7 +60,7 @@ class DownloadRow(QFrame):
         if is_running:
             self.words.setText(download_words(progress, one.bytes_per_s, one.left_s))
         elif one.stage == "done":
-            self.words.setText("It has come whole, and every byte was compared.")
+            self.words.setText("Downloaded and verified.")
         else:
             self.words.setText(sentence(one.message))
         restyle(self.words, "role", "fault" if one.stage == "failed" else "muted")

@@ -4,6 +4,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout
 
+from engine.verdict import counted
 from ui.panels.model_words import loading_words, percent, sentence, size
 from ui.theme import Theme
 from ui.viewmodels.model_shelf import ModelShelf
@@ -14,9 +15,9 @@ from ui.wording import Tone
 
 _RESTS = (
     ("0", "Keep it loaded"),
-    ("5", "Free memory after 5 min"),
-    ("15", "Free memory after 15 min"),
-    ("60", "Free memory after 1 h"),
+    ("5", "Unload after 5 min"),
+    ("15", "Unload after 15 min"),
+    ("60", "Unload after 1 h"),
 )
 
 
@@ -51,8 +52,8 @@ class LoadedModel(QFrame):
         rests: tuple[tuple[str, str], ...] = _RESTS
         minutes = str(shelf.rests_after_min)
         if minutes not in dict(rests):
-            rests = (*rests, (minutes, f"Free memory after {minutes} min"))
-        self.rest = Choice(theme, "When nobody asks the model", rests)
+            rests = (*rests, (minutes, f"Unload after {minutes} min"))
+        self.rest = Choice(theme, "When the model is idle", rests)
         self.rest.choose(minutes)
         self.rest.setToolTip("The next request loads it again by itself")
         self._lay_out()
@@ -89,7 +90,7 @@ class LoadedModel(QFrame):
             "ready": ("Ready", "check", Tone.DONE),
             "failed": ("Failed", "fault", Tone.FAULT),
         }
-        resting = ("Resting", "clock", Tone.QUIET)
+        resting = ("Unloaded", "clock", Tone.QUIET)
         self.pill.show_state(*(resting if model.is_resting else states[stage]))
         self.name.setText(model.name or "Choose one below")
         self.words.setText(self._words())
@@ -113,8 +114,8 @@ class LoadedModel(QFrame):
         if info is None:
             return sentence(model.message)
         if model.is_resting:
-            return "Nobody has asked for a while, so its memory is free; the next request loads it."
+            return "Unloaded after being idle. The next request loads it again."
         return (
             f"{info.architecture}  ·  {size(info.size_bytes)}  ·  "
-            f"{info.context_length:,} tokens of context"
+            f"{counted(info.context_length, 'token')} of context"
         )

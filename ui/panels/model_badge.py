@@ -4,7 +4,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
-from ui.panels.model_words import percent
+from engine.verdict import counted
+from ui.panels.model_words import percent, size
 from ui.theme import Theme
 from ui.viewmodels.model_state import ModelState
 from ui.widgets.elided import ElidedButton
@@ -51,7 +52,7 @@ class ModelBadge(QWidget):
         words = {
             "none": "Choose a model",
             "loading": f"Loading {model.name}…{_share(model)}",
-            "ready": f"{model.name} (resting)" if model.is_resting else model.name,
+            "ready": f"{model.name} (unloaded)" if model.is_resting else model.name,
             "failed": f"{model.name} failed to load",
         }
         self._light.show_tone(tones[model.stage])
@@ -65,8 +66,8 @@ class ModelBadge(QWidget):
         if info is None:
             return self._model.message
         return (
-            f"{info.architecture}, {info.size_bytes / 1e6:,.1f} MB, context of "
-            f"{info.context_length:,} tokens\n{info.path}"
+            f"{info.architecture}, {size(info.size_bytes)}, context of "
+            f"{counted(info.context_length, 'token')}\n{info.path}"
         )
 
 

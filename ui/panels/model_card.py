@@ -69,7 +69,7 @@ class ModelCard(QFrame):
         else:
             pill = StatusPill(theme, found.name)
             if is_resting:
-                pill.show_state("Resting", "clock", Tone.QUIET)
+                pill.show_state("Unloaded", "clock", Tone.QUIET)
             else:
                 pill.show_state("Loaded", "check", Tone.DONE)
             row.addWidget(pill)
@@ -88,7 +88,7 @@ class ModelCard(QFrame):
             return None
         if found.is_partial and "/" in found.name:
             button = QPushButton("Resume")
-            button.setAccessibleName(f"Go on with the download of {found.name}")
+            button.setAccessibleName(f"Resume the download of {found.name}")
             button.clicked.connect(lambda: self.resume_wanted.emit(found.name))
             return button
         button = QPushButton("Load")
@@ -101,13 +101,13 @@ class ModelCard(QFrame):
         folder = str(self.model.found.folder)
         more = IconButton(theme, "chevron-down", f"More about {self.model.found.name}", size=16)
         menu = QMenu(more)
-        show = menu.addAction("Show in Its Folder")
+        show = menu.addAction("Show in Folder")
         show.triggered.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(folder)))
-        copy = menu.addAction("Copy the Path")
+        copy = menu.addAction("Copy Path")
         copy.triggered.connect(lambda: QGuiApplication.clipboard().setText(folder))
         if self._remove is not None:
             menu.addSeparator()
-            take = menu.addAction("Look in This Folder No More")
+            take = menu.addAction("Remove This Folder From the List")
             take.triggered.connect(self._remove)
         more.setMenu(menu)
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)

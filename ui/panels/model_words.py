@@ -55,7 +55,7 @@ def facts(found: FoundModel, used_at: float) -> str:
     if found.size_bytes:
         words.append(size(found.size_bytes))
     if found.context_length:
-        words.append(f"{found.context_length:,} tokens of context")
+        words.append(f"{counted(found.context_length, 'token')} of context")
     words.append(_ORIGINS[found.origin])
     if used_at:
         words.append(used(used_at))
@@ -67,14 +67,14 @@ def used(at: float) -> str:
     days = (time.time() - at) / 86_400
     if days < 1:
         return "used today"
-    return "used yesterday" if days < 2 else f"used {int(days)} days ago"
+    return "used yesterday" if days < 2 else f"used {counted(int(days), 'day')} ago"
 
 
 def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
     """Return a warning, or nothing where a model fits."""
     if need is None or fit is Fit.FITS:
         return ""
-    wanted = f"It needs about {size(need.total)} with {need.context:,} tokens of context"
+    wanted = f"It needs about {size(need.total)} with {counted(need.context, 'token')} of context"
     if fit is Fit.TOO_LARGE:
         return f"{wanted}; models can have {size(memory.usable)} on this computer."
     return f"{wanted}; {size(memory.available)} are free now. Close other programs first."
@@ -83,7 +83,7 @@ def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
 def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: int) -> str:
     """Return what loading is busy with."""
     if progress is None:
-        answers = "an answer" if waits_for == 1 else f"{waits_for} answers"
+        answers = "an answer" if waits_for == 1 else counted(waits_for, "answer")
         return f"Waiting for {answers} to end" if waits_for else "Beginning"
     words = _PHASES[progress.phase]
     if progress.phase == "weights" and progress.total_bytes:
@@ -94,10 +94,10 @@ def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: in
 def download_words(progress: DownloadProgress, bytes_per_s: float, left_s: float | None) -> str:
     """Return how far a download has come."""
     if progress.phase == "asking":
-        return "Asking the hub"
+        return "Contacting Hugging Face"
     done = f"{size(progress.done_bytes)} of {size(progress.total_bytes)}"
     if progress.phase == "verifying":
-        return f"Comparing every byte  ·  {done}"
+        return f"Verifying  ·  {done}"
     words = [done]
     if bytes_per_s:
         words.append(f"{size(bytes_per_s)}/s")

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.shelves.memory import Fit
+from engine.verdict import counted
 from ui.panels.download_row import DownloadRow
 from ui.panels.loaded_model import LoadedModel
 from ui.panels.model_card import ModelCard
@@ -55,7 +56,7 @@ class ModelsWindow(QWidget):
         self._heading = label("On this computer", "heading", weight=QFont.Weight.DemiBold)
         self._note = label("", "muted", 0.95)
         self._hint = label(
-            "What the tools of Hugging Face and LM Studio have fetched is found where it is, and "
+            "Models downloaded with Hugging Face’s tools or LM Studio are found where they are; "
             "nothing is copied. Add a folder for other models.",
             "muted",
             0.95,
@@ -149,7 +150,7 @@ class ModelsWindow(QWidget):
             if model.found == focused and card.button is not None:
                 card.button.setFocus()
         if shelf.is_looking and not shelf.models:
-            self._note.setText("Looking …")
+            self._note.setText("Searching…")
         else:
             total = sum(model.found.size_bytes for model in shelf.models)
             self._note.setText(f"{len(shelf.models)}, {size(total)}" if total else "")
@@ -209,10 +210,10 @@ class ModelsWindow(QWidget):
         if not count:
             wait()
             return
-        says = "An answer is" if count == 1 else f"{count} answers are"
+        says = "An answer is" if count == 1 else f"{counted(count, 'answer')} are"
         self.question.ask(
             f"{says} being written.",
-            [(f"{what} Afterwards", wait), (f"End and {what}", end)],
+            [(f"{what} When Finished", wait), (f"Stop and {what}", end)],
         )
 
 

@@ -69,12 +69,12 @@ class OriginsEditor(QWidget):
         line = QHBoxLayout(made)
         line.setContentsMargins(2, 0, 0, 0)
         line.setSpacing(4)
-        words = "Every page (*)" if origin == "*" else origin
+        words = "All web pages (*)" if origin == "*" else origin
         name = ElidedLabel(words)
         name.setFont(fixed_font(name.font(), 0.92))
         name.setToolTip(words)
         name.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        remove = IconButton(self._theme, "close", f"Refuse {words} again", size=14)
+        remove = IconButton(self._theme, "close", f"Remove {words}", size=14)
         remove.clicked.connect(
             lambda: self._take(tuple(one for one in self._origins if one != origin))
         )
@@ -88,7 +88,7 @@ class OriginsEditor(QWidget):
             return
         problem = origin_problem(text)
         if problem is None and text in self._origins:
-            problem = "This origin stands here already."
+            problem = "This origin is already in the list."
         self._say(problem)
         if problem is None:
             self.field.clear()

@@ -24,13 +24,13 @@ from ui.widgets.labels import label
 from ui.widgets.number_field import NumberField
 
 MODES: tuple[tuple[ThemeMode, str], ...] = (
-    ("system", "As the system"),
+    ("system", "Same as the system"),
     ("light", "Light"),
     ("dark", "Dark"),
 )
 _AT_LAUNCH: tuple[tuple[ServerAtLaunch, str], ...] = (
-    ("as_left", "As it was left"),
-    ("on", "Always turned on"),
+    ("as_left", "As last time"),
+    ("on", "Always on"),
     ("off", "Always off"),
 )
 _MOST_TOKENS = 1_000_000
@@ -49,7 +49,7 @@ class PreferencesDialog(QDialog):
         self._preferences = preferences
         self._shown_prompt = ""
         self.tabs = QTabWidget()
-        self.tabs.setAccessibleName("Groups of preferences")
+        self.tabs.setAccessibleName("Preferences")
         self.tabs.addTab(self._general(), "General")
         self.tabs.addTab(self._server(), "Server")
         self.tabs.addTab(self._new_conversations(), "New conversations")
@@ -88,7 +88,7 @@ class PreferencesDialog(QDialog):
                 theme=cast(ThemeMode, self.appearance.itemData(row))
             )
         )
-        self.contrast = CheckBox(self._theme, "Stronger lines, no grey text", "High contrast")
+        self.contrast = CheckBox(self._theme, "Stronger lines and text", "High contrast")
         self.contrast.setChecked(now.has_high_contrast)
         self.contrast.toggled.connect(
             lambda is_on: self._preferences.change(has_high_contrast=is_on)
@@ -139,7 +139,7 @@ class PreferencesDialog(QDialog):
         prompt = self.system_prompt
         self._theme.follow(prompt, lambda: prompt.setFixedHeight(self._theme.px(92)))
         self.temperature = NumberField(
-            "Temperature of new conversations", "The model’s own", 0, 2, 0.05
+            "Temperature of new conversations", "Model default", 0, 2, 0.05
         )
         self.max_tokens = NumberField(
             "Longest answer of new conversations, in tokens",
@@ -154,7 +154,7 @@ class PreferencesDialog(QDialog):
         self.max_tokens.show_number(now.max_tokens)
         self.temperature.number_edited.connect(lambda number: self._change_new(temperature=number))
         self.max_tokens.number_edited.connect(lambda number: self._change_new(max_tokens=number))
-        self.thinking = CheckBox(self._theme, "Let models that can think do so first")
+        self.thinking = CheckBox(self._theme, "Let the model reason first, if it can")
         self.thinking.setChecked(now.is_thinking)
         self.thinking.toggled.connect(lambda is_on: self._change_new(is_thinking=is_on))
         page = _Page(self._theme)

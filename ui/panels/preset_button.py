@@ -32,7 +32,7 @@ class PresetButton(QPushButton):
         self._presets = presets
         self._dialogs_on = dialogs_on
         self.setAccessibleName("Presets: use, save, delete, import or export")
-        self.setToolTip("System prompt, sampling, limits and stops under a name")
+        self.setToolTip("Saved system prompts, sampling, limits and stop lists")
         self.menu_of_presets = QMenu(self)
         self.menu_of_presets.aboutToShow.connect(self._fill)
         self.setMenu(self.menu_of_presets)
@@ -51,7 +51,7 @@ class PresetButton(QPushButton):
         if not presets.all():
             menu.addAction("No presets yet").setEnabled(False)
         menu.addSeparator()
-        menu.addAction("Save As a Preset…").triggered.connect(self._ask_for_name)
+        menu.addAction("Save as Preset…").triggered.connect(self._ask_for_name)
         deleting = menu.addMenu("Delete")
         deleting.setEnabled(bool(presets.all()))
         for preset in presets.all():
@@ -63,9 +63,9 @@ class PresetButton(QPushButton):
 
     def _ask_for_name(self) -> None:
         dialog = QInputDialog(self._dialogs_on)
-        dialog.setWindowTitle("Save as a preset")
+        dialog.setWindowTitle("Save as Preset")
         dialog.setLabelText(
-            "Name. A preset of the same name is replaced. It keeps the system prompt, sampling, "
+            "Name. A preset with the same name is replaced. It holds the system prompt, sampling, "
             "limits and the stop list."
         )
         dialog.textValueSelected.connect(

@@ -24,7 +24,7 @@ class ProblemBar(QFrame):
         self.detail = label("", "muted", 0.95, is_wrapped=True)
         self.show_file = QPushButton("Show the folder")
         self.show_file.setAccessibleName("Show the folder of this file")
-        close = IconButton(theme, "close", "Put this message away", size=16)
+        close = IconButton(theme, "close", "Dismiss this message", size=16)
         words = QVBoxLayout()
         words.setSpacing(2)
         words.addWidget(self.sentence)

@@ -17,7 +17,7 @@ class RawText(FlowText):
         self._theme = theme
         self._run: Run | None = None
         self.setObjectName("answer_text")
-        self.setAccessibleName("The answer as it came")
+        self.setAccessibleName("Raw text of the answer")
         self.setFont(fixed_font(self.font(), 1.0))
         self.hide()
         theme.changed.connect(self._fill)

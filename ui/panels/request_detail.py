@@ -120,14 +120,14 @@ class RequestDetail(QFrame):
             facts.add(name, sentence(end))
             facts.add("", " · ".join(figures(end)))
         if message := error_message(entry):
-            facts.add("What was wrong", message)
+            facts.add("Error", message)
         if not entry.ends and entry.status == CLIENT_LEFT:
-            facts.add("Why it stopped", "The client left before the answer was there")
+            facts.add("Why it stopped", "The client disconnected before the answer was ready")
         began = datetime.fromtimestamp(entry.began_at)
         facts.add("Time", began.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3])
         if entry.took_s is not None:
             facts.add("Took", seconds(entry.took_s))
-        agent = entry.agent or "a program without a name"
+        agent = entry.agent or "unknown client"
         facts.add("Client", f"{agent}, from {entry.client}")
         if entry.model:
             facts.add("Model", entry.model)

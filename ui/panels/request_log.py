@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.causes import os_cause
+from engine.verdict import counted
 from ui.theme import Theme
 from ui.viewmodels.request_table import ENTRY_ROLE, Column, RequestTable
 from ui.viewmodels.request_text import as_jsonl
@@ -77,7 +78,7 @@ class RequestLogPanel(QWidget):
         self.errors_only = ChipButton(theme, "fault", "Errors only", is_toggle=True)
         self.pause = ChipButton(theme, "clock", "Pause", is_toggle=True)
         self.export = IconButton(theme, "report", "Save the shown requests as JSON Lines")
-        self.clear = IconButton(theme, "trash", "Forget all requests")
+        self.clear = IconButton(theme, "trash", "Clear the list of requests")
         self.view = _RequestView(theme, self.table)
         self._empty = label("", "muted", 1.0, is_wrapped=True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -212,11 +213,11 @@ class RequestLogPanel(QWidget):
                 "No requests yet.\n\nPoint a program at the server’s address: each of its "
                 "requests appears here, with why its answer stopped."
             )
-        words = f"{kept:,} requests" if kept != 1 else "1 request"
+        words = counted(kept, "request")
         if self.table.is_filtered:
             words = f"{shown:,} of {words}"
         if self._log.is_paused:
-            words += " · paused: new requests are answered, but not noted"
+            words += " · paused: new requests are answered but not listed"
         self._status.setText(words)
         self.export.setEnabled(bool(shown))
         self.clear.setEnabled(bool(kept))

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.verdict import counted
 from ui import icons
 from ui.panels.conversation_delegate import when_words
 from ui.theme import Theme
@@ -38,9 +39,9 @@ class SearchField(QLineEdit):
     def __init__(self, theme: Theme, search: Search) -> None:
         super().__init__()
         self._theme = theme
-        self.setPlaceholderText("Search everything said")
-        self.setAccessibleName("Search everything said")
-        self.setToolTip("Search everything said (Ctrl+F)")
+        self.setPlaceholderText("Search conversations")
+        self.setAccessibleName("Search conversations")
+        self.setToolTip("Search conversations (Ctrl+F)")
         self._glass = self.addAction(
             icons.icon("search", theme.colors.faint, 16), QLineEdit.ActionPosition.LeadingPosition
         )
@@ -113,12 +114,11 @@ class SearchResults(QWidget):
             self.count.setText("Searching…")
         elif not count:
             self.count.setText(
-                f"Nothing said contains “{self._search.query.strip()}”. Fewer or shorter words "
-                "find more."
+                f"No results for “{self._search.query.strip()}”. Try fewer or shorter words."
             )
         else:
             more = " or more" if count == MOST_HITS else ""
-            self.count.setText("1 place" if count == 1 else f"{count} places{more}, best first")
+            self.count.setText(f"{counted(count, 'result')}{more}{', best first' * (count > 1)}")
 
 
 class _ResultList(QListView):

@@ -40,7 +40,7 @@ class ServerSettings(QWidget):
         self.port.setKeyboardTracking(False)
         self.port.lineEdit().setTextMargins(8, 0, 8, 0)
         theme.follow(self.port, lambda: self.port.setFixedWidth(theme.px(96)))
-        self.requires_key = CheckBox(theme, "Ask programs on this computer for it too")
+        self.requires_key = CheckBox(theme, "Require it on this computer too")
         self._key_state = label("", "muted", 0.95, is_wrapped=True)
         self.key_field = QLineEdit()
         self.key_field.setReadOnly(True)
@@ -89,7 +89,7 @@ class ServerSettings(QWidget):
         inner.addLayout(buttons)
         inner.addWidget(self.requires_key)
         inner = _card(layout, "Web pages that may call it")
-        hint = "Pages in a browser are refused unless their origin stands here."
+        hint = "Web pages can call this server only if their origin is listed here."
         inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
         inner.addWidget(self.origins)
         layout.addStretch(1)
@@ -126,7 +126,7 @@ class ServerSettings(QWidget):
     def _show_key(self) -> None:
         key, server = self._desk.key, self._desk.preferences.now.server
         places = {
-            "none": "There is no key yet.",
+            "none": "There is no API key yet.",
             "keychain": "There is a key, kept in this system’s keychain.",
             "file": "There is a key. No keychain was found here, so it is kept in a file that "
             "only you can read.",
@@ -147,9 +147,9 @@ class ServerSettings(QWidget):
         self.requires_key.setEnabled(key.has_key and not server.is_on_network)
         self.network.setEnabled(key.has_key or server.is_on_network)
         if key.has_key:
-            hint = "Others on your network have to present the API key."
+            hint = "Other computers on your network need the API key."
         else:
-            hint = "Create an API key first: others on your network have to present it."
+            hint = "Create an API key first: other computers on your network need it."
         self._reach_hint.setText(hint)
 
 

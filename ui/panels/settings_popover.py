@@ -28,7 +28,7 @@ from ui.widgets.number_field import NumberField
 _MOST_TOKENS = 1_000_000
 # The greatest whole number that a field of floating-point numbers shows exactly.
 _MOST_SEED = 2**53
-_UNSET = "The model’s own"
+_UNSET = "Model default"
 
 
 class SettingsPopover(QFrame):
@@ -58,14 +58,18 @@ class SettingsPopover(QFrame):
         )
         self.max_tokens.setSuffix(" tokens")
         self.top_p = NumberField(
-            "Top p: share of the probability that is drawn from", _UNSET, 0, 1, 0.05
+            "Top p: sample from the tokens that make up this share of the probability",
+            _UNSET,
+            0,
+            1,
+            0.05,
         )
         self.min_p = NumberField(
-            "Min p: least probability beside the likeliest token", _UNSET, 0, 1, 0.01
+            "Min p: least probability, relative to the likeliest token", _UNSET, 0, 1, 0.01
         )
         self.repetition = NumberField("Repetition penalty: 1 is none", _UNSET, 0, 3, 0.05)
         self.top_k = NumberField(
-            "Top k: number of tokens that are drawn from, 0 for all",
+            "Top k: sample from this many of the likeliest tokens; 0 for all",
             _UNSET,
             0,
             100_000,
@@ -74,7 +78,7 @@ class SettingsPopover(QFrame):
         )
         self.seed = NumberField(
             "Seed: makes answers repeatable",
-            "Another each time",
+            "Random",
             0,
             _MOST_SEED,
             1,
@@ -166,7 +170,7 @@ class SettingsPopover(QFrame):
         layout.addLayout(form)
         layout.addWidget(self._more, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addWidget(self._rare)
-        hint = "Temperature 0 always takes the likeliest token. Changes count from the next answer."
+        hint = "Temperature 0 always picks the likeliest token. Changes apply from the next answer."
         layout.addWidget(label(hint, "faint", 0.9, is_wrapped=True))
 
     def _fit(self) -> None:

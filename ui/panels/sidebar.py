@@ -63,7 +63,7 @@ class Sidebar(QFrame):
         theme.follow(head_frame, lambda: head_frame.setFixedHeight(theme.gap(HEAD_PX)))
         head_frame.setLayout(head)
         self._hint = label(
-            "Each question begins or goes on a conversation. What you ask first gives it its name.",
+            "Your conversations appear here. The first question becomes the title.",
             "faint",
             0.94,
             is_wrapped=True,

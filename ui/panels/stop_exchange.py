@@ -43,10 +43,10 @@ class StopExchangeMenu(QMenu):
         """Add the sequences of a file."""
         try:
             if path.stat().st_size > MOST_BYTES:
-                raise ValueError("The file is over 1 MB; that is no stop list.")
+                raise ValueError("The file is over 1 MB; that is not a stop list.")
             text = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError:
-            self.refused.emit(f"{path.name} is no text in UTF-8.")
+            self.refused.emit(f"{path.name} is not UTF-8 text.")
         except (OSError, ValueError) as error:
             self.refused.emit(f"{path.name} could not be read: {error}")
         else:

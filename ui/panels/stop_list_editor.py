@@ -72,13 +72,13 @@ class StopListEditor(QWidget):
         self.remark = label("", "muted", 0.93, is_wrapped=True)
         self.remark.hide()
         self.fix = ElidedButton()
-        self.fix.setAccessibleName("Mend the selected sequence")
+        self.fix.setAccessibleName("Fix the selected sequence")
         self.fix.hide()
         self.apply_bar = QFrame()
         self.apply_bar.setObjectName("hint_bar")
         self.apply_bar.hide()
         self.apply_now = QPushButton("Apply now")
-        self.apply_now.setAccessibleName("Let the running answer go on with this stop list")
+        self.apply_now.setAccessibleName("Use this stop list for the running answer")
         self._empty = label(
             "No stop sequences yet. An answer ends where one of them first appears in its text; "
             "the sequence itself is cut off.",
@@ -204,7 +204,7 @@ class StopListEditor(QWidget):
         layout.addWidget(self.fix, 0, Qt.AlignmentFlag.AlignLeft)
         bar = QHBoxLayout(self.apply_bar)
         bar.setContentsMargins(10, 6, 6, 6)
-        words = label("These changes count from the next answer on.", "muted", 0.93, True)
+        words = label("Changes apply from the next answer.", "muted", 0.93, True)
         bar.addWidget(words, 1)
         bar.addWidget(self.apply_now)
         layout.addWidget(self.apply_bar)
@@ -293,7 +293,7 @@ class StopListEditor(QWidget):
         self.remark.setVisible(bool(found))
         fix = next((remark.fix for remark in found if remark.fix), "")
         self.fix.setText(fix.replace("&", "&&"))
-        self.fix.setAccessibleName(fix or "Mend the selected sequence")
+        self.fix.setAccessibleName(fix or "Fix the selected sequence")
         self.fix.setVisible(bool(fix))
 
     def _select(self, row: int) -> None:

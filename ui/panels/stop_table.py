@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.stopping.rules import StopScope
+from engine.verdict import counted
 from ui import icons
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.stop_cells import SCOPE_WORDS, Column
@@ -152,7 +153,7 @@ class StopTable(QTableView):
         assert isinstance(model, StopListModel)
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.setAccessibleName("Where this sequence counts")
+        menu.setAccessibleName("Where this sequence applies")
         row, now = index.row(), index.siblingAtColumn(Column.SCOPE).data(Qt.ItemDataRole.UserRole)
         for scope, words in SCOPE_WORDS.items():
             action = menu.addAction(words)
@@ -200,7 +201,7 @@ class _StopDelegate(QStyledItemDelegate):
             font.setPointSizeF(font.pointSizeF() * _SMALL)
             words = str(index.data())
             if column is Column.TOKENS:
-                words = {"–": "", "1": "1 token"}.get(words, f"{words} tokens")
+                words = counted(int(words), "token") if words.isdecimal() else ""
             self._paint_text(painter, area, words, font, colors.faint, is_right=True)
         elif index.data():
             self._paint_icon(painter, area, "warning", colors.limit, 16)

@@ -138,7 +138,7 @@ class VerdictView(QWidget):
             words = "No model is loaded", "Open a model folder to begin."
             self._say("chat", Tone.QUIET, *words)
         else:
-            words = "No answer yet", "When an answer ends, the reason stands here."
+            words = "No answer yet", "When an answer ends, the reason appears here."
             self._say("stop-match", Tone.QUIET, *words)
 
     def _show_progress(self, run: Run) -> None:

@@ -24,7 +24,7 @@ class StopEntry:
     Attributes:
         sequence: Exactly as it was given.
         is_enabled: Whether it counts.
-        scope: Where it counts.
+        scope: Where it applies.
     """
 
     sequence: str

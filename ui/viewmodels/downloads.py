@@ -89,7 +89,7 @@ class Download(QObject):
         """Give it up; what has come is kept. It is seen at once, whatever the network does."""
         if self.stage == "running":
             self._gives_up.set()
-            self._end("cancelled", "Cancelled; what has come is kept.")
+            self._end("cancelled", "Cancelled. What was downloaded is kept and resumed.")
 
     def mark(self) -> None:
         """Note how far it is, for the rate."""

@@ -261,7 +261,7 @@ class RequestTable(QAbstractTableModel):
 
 def _tip(entry: RequestEntry, column: Column) -> str | None:
     if column is Column.CLIENT:
-        return f"{entry.agent or 'A program without a name'}, from {entry.client}"
+        return f"{entry.agent or 'Unknown client'}, from {entry.client}"
     if column is Column.DIALECT:
         return f"{entry.method} {entry.path}"
     if column is Column.STOP and entry.ends:

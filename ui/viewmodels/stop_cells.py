@@ -28,7 +28,7 @@ class Column(IntEnum):
     REMARK = 5
 
 
-TITLES = ("On", "Sequence", "Where it counts", "Tokens", "Fired", "Remark")
+TITLES = ("On", "Sequence", "Where it applies", "Tokens", "Fired", "Remark")
 SCOPE_WORDS = {
     StopScope.TEXT: "In the answer",
     StopScope.TEXT_AND_THINKING: "In the answer and the thinking",
@@ -40,7 +40,7 @@ def spoken(entry: StopEntry) -> str:
     """Return what a screen reader says of a row."""
     state = "enabled" if entry.is_enabled else "disabled"
     where = SCOPE_WORDS[entry.scope].lower()
-    return f"Stop sequence {quoted(entry.sequence)}, {state}, counts {where}"
+    return f"Stop sequence {quoted(entry.sequence)}, {state}, applies {where}"
 
 
 def enabled_cell(entry: StopEntry, role: int) -> Any:
@@ -48,7 +48,7 @@ def enabled_cell(entry: StopEntry, role: int) -> Any:
     if role == Qt.ItemDataRole.CheckStateRole:
         return Qt.CheckState.Checked if entry.is_enabled else Qt.CheckState.Unchecked
     if role == _TOOL_TIP:
-        return "Counts in the next answer" if entry.is_enabled else "Switched off"
+        return "Applies to the next answer" if entry.is_enabled else "Switched off"
     return None
 
 

@@ -24,7 +24,7 @@ def from_json(text: str) -> list[str]:
         found = json.loads(text)
     except ValueError as error:
         raise ValueError(
-            'This is no JSON list of strings, such as ["END", "\\n\\nUser:"]. '
+            'This is not a JSON list of strings, such as ["END", "\\n\\nUser:"]. '
             "To take every line as one sequence, choose “Paste Lines”."
         ) from error
     if isinstance(found, str):
@@ -33,7 +33,9 @@ def from_json(text: str) -> list[str]:
         raise ValueError('A stop list is a JSON list of strings, such as ["END", "\\n\\nUser:"].')
     for number, one in enumerate(found, 1):
         if not isinstance(one, str):
-            raise ValueError(f"Entry {number} of the list is no string; put it in double quotes.")
+            raise ValueError(
+                f"Entry {number} of the list is not a string; put it in double quotes."
+            )
         if not one:
             raise ValueError(f"Entry {number} of the list is empty; remove it.")
     return found

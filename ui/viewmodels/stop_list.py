@@ -200,7 +200,7 @@ class StopListModel(QAbstractTableModel):
         after = self.entries()
         after[row] = replace(after[row], sequence=remark.fixed)
         if self._accepts(after):
-            self._push(f"mend {quoted(remark.fixed, 16)}", after, row)
+            self._push(f"fix {quoted(remark.fixed, 16)}", after, row)
 
     def ensure(self, sequence: str) -> None:
         """See to it that a sequence is in the list and enabled."""
@@ -244,7 +244,7 @@ class StopListModel(QAbstractTableModel):
             return
         after = self.entries()
         after[row] = replace(after[row], scope=scope)
-        self._push(f"choose where {quoted(after[row].sequence, 16)} counts", after, row)
+        self._push(f"choose where {quoted(after[row].sequence, 16)} applies", after, row)
 
     def remove(self, rows: Sequence[int]) -> None:
         """Remove rows."""

@@ -46,7 +46,7 @@ def remarks(
     if any(pair in sequence for pair in ("\\n", "\\t", "\\r")):
         said.append(_backslash(sequence))
     if sequence in special_tokens:
-        said.append(Remark("A special token of this model; it is matched by its number."))
+        said.append(Remark("A special token of this model; it is matched by its id."))
     said.extend(_unicode_forms(sequence))
     if history is not None:
         said.extend(_from_history(sequence, history))
@@ -86,13 +86,13 @@ def _white_space(sequence: str) -> list[Remark]:
     bare = sequence.strip(" ")
     if bare == sequence:
         return []
-    words = "Begins or ends with a space, which has to occur exactly so."
+    words = "Begins or ends with a space, which must match exactly."
     return [Remark(words, "Remove the space", bare)]
 
 
 def _backslash(sequence: str) -> Remark:
     words = (
-        "Holds a backslash and a letter as two characters. For a line break or tab, enter it "
+        "Contains a backslash and a letter as two characters. For a line break or tab, enter it "
         "“with escapes”."
     )
     try:
@@ -104,10 +104,12 @@ def _backslash(sequence: str) -> Remark:
 def _unicode_forms(sequence: str) -> list[Remark]:
     composed = unicodedata.normalize("NFC", sequence)
     if composed != sequence:
-        words = "Holds a letter and its accent as two characters; models mostly write one."
+        words = "Contains a letter and its accent as two characters; models usually write one."
         return [Remark(words, "Join them", composed)]
     if unicodedata.normalize("NFD", sequence) != sequence:
-        return [Remark("Holds accents; a text that writes them as separate signs does not match.")]
+        return [
+            Remark("Contains accents; text that writes them as separate characters does not match.")
+        ]
     return []
 
 

@@ -164,7 +164,7 @@ def test_a_file_that_is_no_saved_run_is_said(use: Use, tmp_path: Path, content: 
 
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         inspector.inspector.open_file(path)
-        await eventually(lambda: "other.json is no saved run" in inspector.source.text())
+        await eventually(lambda: "other.json is not a saved run" in inspector.source.text())
 
     use(steps)
 

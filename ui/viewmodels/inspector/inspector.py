@@ -212,9 +212,9 @@ class Inspector(QObject):
         except OSError as error:
             self.problem_met.emit(f"{path.name} cannot be read: {error.strerror}.")
         except UnicodeDecodeError:
-            self.problem_met.emit(f"{path.name} is no saved run: it is not text.")
+            self.problem_met.emit(f"{path.name} is not a saved run: it is not text.")
         except DamagedRun as error:
-            self.problem_met.emit(f"{path.name} is no saved run. {error}.")
+            self.problem_met.emit(f"{path.name} is not a saved run. {error}.")
         else:
             self.show(shown)
 
