@@ -32,7 +32,7 @@ def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
         field = "messages" if request.prompt is None else "prompt"
         raise PromptTooLong(field, len(prompt.tokens), context)
     channels = backend.answer_format(request, prompt)
-    vocabulary = backend.vocabulary_of(request)
+    vocabulary = backend.vocabulary_of(request, prompt.beginning)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
     limits = AnswerLimits(request.max_tokens, context - len(prompt.tokens))
@@ -43,7 +43,7 @@ def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
         eos=tuple(sorted(backend.vocabulary.eos)),
         context_room=limits.context_room,
         has_bytes=backend.vocabulary.raw is not None,
-        strips_first_space=backend.vocabulary.strips_first_space,
+        strips_first_space=vocabulary.strips_first_space,
     )
     builder = AnswerBuilder(
         vocabulary=vocabulary,

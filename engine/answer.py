@@ -63,6 +63,8 @@ class AnswerBuilder:
         vocabulary: What token ids stand for.
         piece: The text that the last token completed.
         residue: The text that appeared only when the detokenizer was finalised.
+        is_structure: Whether the last token that means more than its text was none: its bytes
+            are no part of a character. Whoever asks resets it.
         sources: As given.
     """
 
@@ -83,6 +85,7 @@ class AnswerBuilder:
         self.thinking_tokens = 0
         self.piece = ""
         self.residue = ""
+        self.is_structure = False
         self.vocabulary = vocabulary
         self.sources = sources
         self._detokenizer = detokenizer
@@ -159,13 +162,14 @@ class AnswerBuilder:
         held = self._release(is_armed=self.count > self._least)
         if self._channel is Channel.TOOL:
             self._calls.cut()
+        match = self._kept(self._match) if self._match is not None else None
         return StopInfo(
             kind,
             channel=self._channel,
             text_offset=self._lengths[self._channel],
             token_index=self.count - 1 if self.count else None,
             held=held,
-            dropped=self._match.dropped if self._match else "",
+            dropped=match.dropped if match is not None else "",
         )
 
     # -- what an id means ------------------------------------------------------------------
@@ -173,14 +177,15 @@ class AnswerBuilder:
     def _take_marked(self, token_id: int, is_armed: bool) -> None:
         """Take an id that can be an end, a tag, or a token whose text is skipped."""
         splitter = self._splitter
+        self.is_structure = True
         ending = self._endings.ending(
             token_id, self._channel, is_armed=is_armed, in_header=splitter.in_header
         )
         is_tag = token_id in splitter.tags
         special = self.vocabulary.special.get(token_id)
-        if ending is not None and (
-            is_tag or special is not None or not self._is_outdone(token_id, ending)
-        ):
+        part = splitter.parts.get(token_id) if self._channel is not Channel.TOOL else None
+        winner = None if ending is None else self._outdone(token_id, ending, part)
+        if ending is not None and winner is None:
             self._end_by(ending, token_id if is_tag else None, is_armed)
         elif is_tag and not splitter.is_text(token_id):
             self.piece = ""
@@ -188,25 +193,44 @@ class AnswerBuilder:
             if truncated:
                 self._take_text(truncated, is_armed)
             self._split(splitter.take_tag(token_id), is_armed)
-        elif is_tag or (special and self._channel is Channel.TOOL and not self._is_eos(token_id)):
+        elif part is not None:
+            self.piece = ""
+            self._split(splitter.feed(part), is_armed)
+        elif is_tag or (special and self._is_part_of_call(token_id)):
             # Parsers of calls read the special tokens between a call's parts.
             text = splitter.tags[token_id] if is_tag else special
             self._take_text(self._detokenizer.cut(token_id) + str(text), is_armed)
         else:
+            self.is_structure = special is not None
             self._take_text(self._detokenizer.add(token_id), is_armed)
+        if winner is StopKind.STOP_STRING and self._match is None:
+            # It completes in text that is held for a tag, which can come no more.
+            self._release(is_armed)
 
-    def _is_eos(self, token_id: int) -> bool:
-        return token_id in self.vocabulary.eos
-
-    def _is_outdone(self, token_id: int, ending: Ending) -> bool:
-        """Return whether a stop string, or a tag, completes in the text of an ending token."""
-        text = self._splitter.preview(self._detokenizer.peek(token_id))
-        if text is None:
-            return not ending.is_eos
-        matcher = self._matcher
-        return matcher is not None and matcher.would_match(
-            text.lstrip() if self._strips_space else text
+    def _is_part_of_call(self, token_id: int) -> bool:
+        return (
+            self._channel is Channel.TOOL
+            and self._splitter.keeps_specials
+            and token_id not in self.vocabulary.eos
         )
+
+    def _outdone(self, token_id: int, ending: Ending, part: str | None) -> StopKind | None:
+        """Say what completes in the text of an ending token and so wins over its id.
+
+        Returns:
+            ``STOP_STRING``, ``TOOL_CALL`` for a tag, or None.
+        """
+        if token_id in self._splitter.tags or (
+            part is None and token_id in self.vocabulary.special
+        ):
+            return None
+        text = self._splitter.preview(self._detokenizer.peek(token_id) if part is None else part)
+        if text is None:
+            return None if ending.is_eos else StopKind.TOOL_CALL
+        if self._strips_space:
+            text = text.lstrip()
+        is_matched = self._matcher is not None and self._matcher.would_match(text)
+        return StopKind.STOP_STRING if is_matched else None
 
     def _end_by(self, ending: Ending, tag_id: int | None, is_armed: bool) -> None:
         """Note the end; what was held before its token goes out first."""
@@ -214,16 +238,16 @@ class AnswerBuilder:
         self._held = self._release(is_armed)
         if self._match is not None:
             return
-        opened = None if tag_id is None else self._splitter.opens(tag_id)
-        if opened is not None:
-            self._switch(Switch(opened), is_armed)
+        opening = None if tag_id is None else self._splitter.opens(tag_id)
+        if opening is not None:
+            self._switch(opening, is_armed)
         self._ending = ending
 
     # -- text ------------------------------------------------------------------------------
 
     def _take_text(self, piece: str, is_armed: bool) -> None:
         self.piece = piece
-        if self.sources is not None:
+        if self.sources is not None and not self._splitter.in_header:
             self.sources.add(self.count - 1, piece)
         if self._splitter.scans_text:
             self._split(self._splitter.feed(piece), is_armed)
@@ -233,11 +257,20 @@ class AnswerBuilder:
     def _split(self, parts: Iterable[Part], is_armed: bool) -> None:
         for part in parts:
             if self._is_over():
-                self._rest.append(part if isinstance(part, str) else part.tag)
+                self._drop(part)
             elif isinstance(part, Switch):
                 self._switch(part, is_armed)
             elif part:
                 self._deliver(part, is_armed)
+
+    def _drop(self, part: Part) -> None:
+        """Throw away what comes after the end."""
+        if isinstance(part, str):
+            self._rest.append(part)
+            return
+        self._rest.append(part.tag)
+        if part.to is Channel.THINKING:
+            self.thinking_tokens += part.tokens + 1
 
     def _deliver(self, text: str, is_armed: bool) -> None:
         if self._strips_space:
@@ -299,7 +332,7 @@ class AnswerBuilder:
 
     def _switch(self, switch: Switch, is_armed: bool) -> None:
         if self.sources is not None:
-            self.sources.skip(len(switch.tag))
+            self.sources.skip(switch.visible)
         held = self._flush_held()
         ending = self._endings.by_tag(switch.tag) if switch.tag and is_armed else None
         if ending is not None:
@@ -329,6 +362,7 @@ class AnswerBuilder:
             Whether it was text; the channel is the text's then.
         """
         stray = self._parse_call()
+        self._lengths[Channel.TOOL] = 0
         if stray:
             if self.sources is not None:
                 self.sources.take_back_call()
@@ -337,7 +371,7 @@ class AnswerBuilder:
         return bool(stray)
 
     def _parse_call(self) -> str:
-        """Take the open call as complete; return its text if it cannot be parsed."""
+        """Take the open call as complete; return its text if it is none."""
         events, stray = self._calls.close()
         self.events += events
         if events and self.sources is not None:
@@ -353,7 +387,7 @@ class AnswerBuilder:
         held = self.held
         self.residue = self._detokenizer.finish()
         if self.residue:
-            if self.sources is not None:
+            if self.sources is not None and not self._splitter.in_header:
                 self.sources.add(self.count - 1, self.residue)
             self._split(self._splitter.feed(self.residue), is_armed)
         rest = self._splitter.finish()
@@ -400,7 +434,7 @@ class AnswerBuilder:
     def _kind(self) -> StopKind:
         """Choose the reason by precedence."""
         ending = self._ending
-        by_eos = ending is not None and (ending.is_eos or ending.kind is StopKind.EOS)
+        by_eos = ending is not None and ending.is_eos
         if self._calls.is_fresh or (self._calls.count and by_eos and self._match is None):
             return StopKind.TOOL_CALL
         if self._match is not None:
@@ -413,17 +447,15 @@ class AnswerBuilder:
         """End the open call with the answer: it is whole, or text, or was cut short.
 
         Returns:
-            The text that was held in the answer, where the call turned out to be text.
+            What was held of its text, where it turned out to be text.
         """
         ending = self._ending
         if ending is None and self._match is None and self._splitter.closes_calls:
             self._calls.cut()  # by a limit, before its end came
-            return ""
-        if ending is not None and (ending.is_eos or ending.kind is StopKind.EOS):
-            if not self._close_call(is_armed):
-                return ""
-            return self._flush_held() if self._match is None else ""
-        self._calls.unfinished = self._parse_call()
+        elif ending is None or not ending.is_eos:
+            self._calls.unfinished = self._parse_call()
+        elif self._close_call(is_armed) and self._match is None:
+            return self._flush_held()
         return ""
 
     def _kept(self, match: Match) -> Match:

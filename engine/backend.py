@@ -100,7 +100,7 @@ class Backend(Protocol):
         """Return the ids of plain text, no special tokens added."""
         ...
 
-    def vocabulary_of(self, request: GenerationRequest) -> Vocabulary:
+    def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
         """Return what token ids stand for in the answer to a request."""
         ...
 

@@ -103,6 +103,8 @@ def _read(tokens: Sequence[int], splitter: Splitter, vocabulary: Vocabulary) -> 
     for token_id in tokens:
         if token_id in splitter.tags and not splitter.is_text(token_id):
             parts = splitter.take_tag(token_id)
+        elif token_id in splitter.parts and splitter.channel is not Channel.TOOL:
+            parts = splitter.feed(splitter.parts[token_id])
         elif token_id in vocabulary.special and (
             is_harmony or splitter.channel is not Channel.TOOL
         ):

@@ -50,6 +50,8 @@ class OpenCalls:
         try:
             parsed = self._parse(begun + raw, self.name)
         except ValueError:
+            parsed = []
+        if not parsed:
             return [], raw
         events = []
         for number, (name, arguments) in enumerate(parsed):

@@ -12,6 +12,9 @@ from typing import Protocol
 from engine.stopping.matcher import StopMatcher
 from engine.stopping.record import Channel
 
+# Half a surrogate pair: decoded text never holds one.
+_STAND_IN = 0xDC00
+
 
 @dataclass(frozen=True, slots=True)
 class Switch:
@@ -20,6 +23,7 @@ class Switch:
     Attributes:
         to: The channel.
         tag: The tag's text where plain tokens spelled it; empty where the tag is one token.
+        visible: Characters of the tag that came as text, not as special tokens.
         tokens: Earlier tokens that turned out to belong to this tag or header.
         tool_name: The tool, where the tag itself names it.
         strips_space: Whether white space that follows is the template's, not the answer's.
@@ -27,6 +31,7 @@ class Switch:
 
     to: Channel
     tag: str = ""
+    visible: int = 0
     tokens: int = 0
     tool_name: str | None = None
     strips_space: bool = False
@@ -42,16 +47,20 @@ class Splitter(Protocol):
     Attributes:
         channel: Where text goes now.
         tags: Tokens that are structure by themselves, by id: ``take_tag`` must see them.
+        parts: Special tokens that are a part of a longer tag, by id: what ``feed`` takes for them.
         scans_text: Whether text has to pass through ``feed``.
         in_header: Whether what comes now is a header, of which nothing is text.
         closes_calls: Whether a call has an end of its own, or only the answer's.
+        keeps_specials: Whether special tokens inside a call are a part of it.
     """
 
     channel: Channel
     tags: Mapping[int, str]
+    parts: Mapping[int, str]
     scans_text: bool
     in_header: bool
     closes_calls: bool
+    keeps_specials: bool
 
     @property
     def held(self) -> str:
@@ -66,8 +75,8 @@ class Splitter(Protocol):
         """Take one of ``tags``; yield what it changes."""
         ...
 
-    def opens(self, token_id: int) -> Channel | None:
-        """Return the channel that one of ``tags`` would open now."""
+    def opens(self, token_id: int) -> Switch | None:
+        """Return the switch to the channel that one of ``tags`` would open now."""
         ...
 
     def is_text(self, token_id: int) -> bool:
@@ -75,7 +84,9 @@ class Splitter(Protocol):
         ...
 
     def preview(self, piece: str) -> str | None:
-        """Return the text that this piece would let out; None if it would complete a tag."""
+        """Return the text that would come out if this piece were the last; None if it would
+        complete a tag.
+        """
         ...
 
     def finish(self) -> str:
@@ -93,6 +104,7 @@ class ChannelFormat:
         tool_start: Opens a tool call; None where no parser is known.
         tool_end: Closes it; empty where only the end of the answer does.
         ids: Those tags that are exactly one token, by its id.
+        parts: Special tokens whose text is a part of a longer tag, by id.
         harmony: The ids of Harmony's markers by name; if there are any, they are the format.
     """
 
@@ -101,6 +113,7 @@ class ChannelFormat:
     tool_start: str | None = None
     tool_end: str | None = None
     ids: dict[int, str] = field(default_factory=dict)
+    parts: dict[int, str] = field(default_factory=dict)
     harmony: dict[str, int] = field(default_factory=dict)
 
     def edges(self, channel: Channel) -> dict[str, Channel]:
@@ -124,7 +137,7 @@ class ChannelFormat:
     @property
     def structure(self) -> frozenset[int]:
         """All tokens that are tags or markers by themselves."""
-        return frozenset(self.ids) | frozenset(self.harmony.values())
+        return frozenset(self.ids).union(self.parts, self.harmony.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +165,25 @@ class TagSplitter:
         self.tags: Mapping[int, str] = tags.ids
         self.in_header = False
         self.closes_calls = bool(tags.tool_end)
+        self.keeps_specials = True
         one_token = set(tags.ids.values())
         self._edges = {channel: tags.edges(channel) for channel in Channel}
-        self._typed = {
-            channel: tuple(tag for tag in edges if tag not in one_token)
+        # A special token stands in the text as a character that no text can have.
+        self.parts: Mapping[int, str] = {
+            token_id: chr(_STAND_IN + number) for number, token_id in enumerate(tags.parts)
+        }
+        stand_ins = {self.parts[token_id]: text for token_id, text in tags.parts.items()}
+        self._hidden = dict.fromkeys(map(ord, stand_ins), "")
+        self._spellings = {
+            channel: {
+                spelling: tag
+                for tag in edges
+                if tag not in one_token
+                for spelling in _spellings(tag, stand_ins)
+            }
             for channel, edges in self._edges.items()
         }
+        self._typed = {channel: tuple(tags) for channel, tags in self._spellings.items()}
         self.scans_text = any(self._typed.values())
         self._scanner = StopMatcher(self._typed[starts_in])
         # Lengths of the pieces that reach into the text which is kept.
@@ -166,17 +192,21 @@ class TagSplitter:
     @property
     def held(self) -> str:
         """The text that is kept because it could become a tag."""
-        return self._scanner.held
+        return self._shown(self._scanner.held)
+
+    def _shown(self, text: str) -> str:
+        return text.translate(self._hidden) if self._hidden else text
 
     def feed(self, piece: str) -> Iterator[Part]:
         """Take text; yield the parts in order."""
         if not self.scans_text:
             yield piece
             return
-        self._pieces.append(len(piece))
+        if piece:
+            self._pieces.append(len(piece))
         text = piece
         while True:
-            yield self._scanner.feed(text)
+            yield self._shown(self._scanner.feed(text))
             match = self._scanner.match
             if match is None:
                 break
@@ -185,7 +215,9 @@ class TagSplitter:
             self._forget(len(match.dropped))
             tokens = len(self._pieces) - 1
             self._forget(len(text))
-            yield self._enter(self._edges[self.channel][match.value], match.value, tokens)
+            tag = self._spellings[self.channel][match.value]
+            visible = len(self._shown(match.value))
+            yield self._enter(self._edges[self.channel][tag], tag, visible, tokens)
         self._forget(len(self._scanner.held))
 
     def _forget(self, kept: int) -> None:
@@ -205,25 +237,39 @@ class TagSplitter:
             yield self._enter(target)
         # A tag that means nothing here (a second closing tag, say) is structure, not text.
 
-    def opens(self, token_id: int) -> Channel | None:
-        """Return the channel that one of ``tags`` would open now."""
+    def opens(self, token_id: int) -> Switch | None:
+        """Return the switch to the channel that one of ``tags`` would open now."""
         target = self._edges[self.channel].get(self.tags[token_id])
-        return None if target is Channel.TEXT else target
+        return None if target in (None, Channel.TEXT) else Switch(target)
 
     def is_text(self, token_id: int) -> bool:
         """Return whether one of ``tags`` is a part of the text where it comes."""
         return self.channel is Channel.TOOL and self.tags[token_id] not in self._edges[Channel.TOOL]
 
     def preview(self, piece: str) -> str | None:
-        """Return the text that this piece would let out; None if it would complete a tag."""
-        return self._scanner.preview(piece) if self.scans_text else piece
+        """Return the text that would come out if this piece were the last; None if it would
+        complete a tag.
+        """
+        if not self.scans_text:
+            return piece
+        if self._scanner.would_match(piece):
+            return None
+        return self._shown(self._scanner.held + piece)
 
-    def _enter(self, channel: Channel, tag: str = "", tokens: int = 0) -> Switch:
+    def _enter(self, channel: Channel, tag: str = "", visible: int = 0, tokens: int = 0) -> Switch:
         self.channel = channel
         self._scanner = StopMatcher(self._typed[channel])
-        return Switch(channel, tag, tokens, strips_space=channel is not Channel.TOOL)
+        return Switch(channel, tag, visible, tokens, strips_space=channel is not Channel.TOOL)
 
     def finish(self) -> str:
         """Return the text that was kept; from here on it can no longer become a tag."""
         self._pieces.clear()
-        return self._scanner.flush()
+        return self._shown(self._scanner.flush())
+
+
+def _spellings(tag: str, stand_ins: Mapping[str, str]) -> set[str]:
+    """Return a tag with each of its special tokens as letters and as what stands in for it."""
+    found = {tag}
+    for stand_in, text in stand_ins.items():
+        found |= {one.replace(text, stand_in) for one in found}
+    return found

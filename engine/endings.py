@@ -41,6 +41,7 @@ class Endings:
     def __init__(self, rules: StopRules, vocabulary: Vocabulary, tags: Mapping[int, str]) -> None:
         self._rules = rules
         self._tags = tags
+        self._specials = vocabulary.special
         self._all_eos = vocabulary.eos
         self._eos = frozenset() if rules.ignore_eos else vocabulary.eos
         self._stop_ids = frozenset(rules.token_ids)
@@ -67,7 +68,7 @@ class Endings:
             token_id: The id.
             channel: The open channel.
             is_armed: Whether stops count by now.
-            in_header: Whether a header is open, in which no stop counts but a marker's own.
+            in_header: Whether a header is open, in which only special tokens are stops.
         """
         is_eos = token_id in self._all_eos
         if is_armed:
@@ -85,7 +86,9 @@ class Endings:
     def _counts(self, token_id: int, scope: StopScope, channel: Channel, in_header: bool) -> bool:
         if token_id in self._tags and token_id not in self._all_eos:
             return scope is StopScope.ALL
-        return channel in scope.channels and not in_header
+        if in_header:
+            return scope is StopScope.ALL and token_id in self._specials
+        return channel in scope.channels
 
     def by_tag(self, tag: str) -> Ending | None:
         """Return how the answer ends at a tag of several tokens; None if it goes on."""

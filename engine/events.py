@@ -78,6 +78,7 @@ class TokenTrace:
         progress: For each stop string, how many of its first characters the text ends with.
         special: Its text, if it is a special token (whose text is no part of an answer).
         stats: How likely it was; at trace level ``full`` only.
+        is_structure: Whether none of its bytes is text: an EOS, a stop by id, a tag.
         sources: The tokens whose text went out with the answer's on this one; at trace level
             ``full`` only.
         waiting: The earliest token whose text may still go out; None if there is none.
@@ -94,6 +95,7 @@ class TokenTrace:
     progress: tuple[int, ...]
     special: str | None = None
     stats: TokenStats | None = None
+    is_structure: bool = False
     sources: tuple[Source, ...] = ()
     waiting: int | None = None
 

@@ -30,6 +30,8 @@ class HarmonySplitter:
     ) -> None:
         self.channel = channel
         self.closes_calls = True
+        self.keeps_specials = False
+        self.parts: Mapping[int, str] = {}
         self.tags: Mapping[int, str] = {token_id: name for name, token_id in ids.items()}
         self.in_header = self.scans_text = header is not None
         self._header = [header or ""]
@@ -57,33 +59,41 @@ class HarmonySplitter:
         """Take a marker; yield what it changes."""
         marker = self.tags[token_id]
         if marker in _MESSAGE_ENDS:
-            self._close_header()
-            yield self._enter(Channel.TEXT)
+            yield from self._end_message()
         elif marker == "<|message|>":
             if self.in_header:
                 yield self._open_message()
         elif marker == "<|start|>" or (marker == "<|channel|>" and not self.in_header):
-            self._close_header()
-            yield self._enter(Channel.TEXT)
+            was_thinking = self.channel is Channel.THINKING
+            yield from self._end_message()
             self.in_header = self.scans_text = True
-            self._tokens = 1
+            # A token that ends reasoning counts with what it ends.
+            self._tokens = 0 if was_thinking else 1
+            self._header.append(marker)
         elif self.in_header:
-            self._header.append(" ")
+            self._header.append(marker)
             self._tokens += 1
 
-    def opens(self, token_id: int) -> Channel | None:
-        """Return the channel that a marker would open now."""
+    def _end_message(self) -> Iterator[Part]:
+        self._close_header()
+        if self.channel is Channel.TOOL:
+            yield self._enter(Channel.TEXT)
+        # What turned out to be no call is a message, which ends here as well.
+        yield self._enter(Channel.TEXT)
+
+    def opens(self, token_id: int) -> Switch | None:
+        """Return the switch to the channel that a marker would open now."""
         if self.tags[token_id] != "<|message|>" or not self.in_header:
             return None
-        channel, _ = self._meaning()
-        return channel
+        channel, name = self._meaning()
+        return Switch(channel, tokens=self._tokens, tool_name=name)
 
     def is_text(self, token_id: int) -> bool:
         """Return that no marker is ever text."""
         return False
 
     def preview(self, piece: str) -> str:
-        """Return the text that this piece would let out."""
+        """Return the text that would come out if this piece were the last."""
         return "" if self.in_header else piece
 
     def _close_header(self) -> None:
@@ -101,9 +111,12 @@ class HarmonySplitter:
         """Return the channel that the header names, and the tool that it calls."""
         header = "".join(self._header)
         recipient = _RECIPIENT.search(header)
-        if recipient is not None:
-            return Channel.TOOL, recipient[1].removeprefix("functions.")
-        return (Channel.THINKING if "analysis" in header.split() else Channel.TEXT), None
+        name = "" if recipient is None else recipient[1].removeprefix("functions.")
+        if name:
+            return Channel.TOOL, name
+        words = header.rpartition("<|channel|>")[2].partition("<|constrain|>")[0].split()
+        is_named = "<|channel|>" in header
+        return (Channel.THINKING if is_named and "analysis" in words else Channel.TEXT), None
 
     def _enter(self, channel: Channel, tokens: int = 0, tool_name: str | None = None) -> Switch:
         self.channel = channel

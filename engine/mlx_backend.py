@@ -23,7 +23,7 @@ from engine import prompts, sampling
 from engine.backend import Prompt, PromptCacheUse, Step
 from engine.beginnings import find_beginning
 from engine.calls import CallParser
-from engine.channels import ChannelFormat
+from engine.channels import Beginning, ChannelFormat
 from engine.constraints import Constraints
 from engine.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.errors import ModelLoadFailed
@@ -107,13 +107,17 @@ class MlxBackend:
         """Return the ids of plain text."""
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
-    def vocabulary_of(self, request: GenerationRequest) -> Vocabulary:
+    def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
         """Return what token ids stand for in the answer to a request."""
-        return self.vocabulary if request.prompt is None else self._showing_tags
+        if request.prompt is not None:
+            return self._continuing.showing(self.channels.structure)
+        continues = bool(request.messages) and request.messages[-1].role == "assistant"
+        return self._continuing if continues or beginning.header else self.vocabulary
 
     @functools.cached_property
-    def _showing_tags(self) -> Vocabulary:
-        return self.vocabulary.showing(self.channels.structure)
+    def _continuing(self) -> Vocabulary:
+        """The vocabulary of an answer whose first space is a part of what it continues."""
+        return replace(self.vocabulary, strips_first_space=False)
 
     def detokenizer(self, vocabulary: Vocabulary) -> Detokenizer:
         """Return a fresh streaming detokenizer."""
@@ -222,6 +226,7 @@ def _call(item: Any) -> tuple[str, str]:
 
 def _channel_format(tokenizer: Any, vocabulary: Vocabulary) -> ChannelFormat:
     ids: dict[int, str] = {}
+    parts: dict[int, str] = {}
     pairs = (
         (tokenizer.think_start, tokenizer.think_start_tokens),
         (tokenizer.think_end, tokenizer.think_end_tokens),
@@ -231,12 +236,15 @@ def _channel_format(tokenizer: Any, vocabulary: Vocabulary) -> ChannelFormat:
     for tag, tokens in pairs:
         if tag and tokens is not None and len(tokens) == 1:
             ids[tokens[0]] = tag
+        elif tag:
+            parts |= {i: text for i, text in vocabulary.special.items() if text and text in tag}
     return ChannelFormat(
         think_start=tokenizer.think_start,
         think_end=tokenizer.think_end,
         tool_start=tokenizer.tool_call_start or None,
         tool_end=tokenizer.tool_call_end,
         ids=ids,
+        parts=parts,
         harmony=_harmony_ids(vocabulary),
     )
 

@@ -14,7 +14,7 @@ Version 1::
                   "strips_first_space": false,
                   "channels": {"think_start": "<think>", "think_end": "</think>",
                                "tool_start": null, "tool_end": null,
-                               "ids": {"3": "<think>"}, "harmony": {}}},
+                               "ids": {"3": "<think>"}, "parts": {}, "harmony": {}}},
       "tokens": [{"id": 30, "hex": "36", "piece": "6", "special": null, "time_s": 0.1}],
       "residue": "",
       "calls": [{"raw": "{...}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}]}],
@@ -159,6 +159,8 @@ def _setting(top: Fields) -> RunSetting:
     channels = fields.inner("channels")
     try:
         ids = {int(token_id): str(tag) for token_id, tag in channels.take("ids", dict).items()}
+        listed = channels.maybe("parts", dict) or {}
+        parts = {int(token_id): str(text) for token_id, text in listed.items()}
         harmony = {str(name): int(i) for name, i in channels.take("harmony", dict).items()}
     except (ValueError, TypeError) as error:
         raise channels.wrong("ids", str(error)) from error
@@ -170,6 +172,7 @@ def _setting(top: Fields) -> RunSetting:
             tool_start=channels.maybe("tool_start", str),
             tool_end=channels.maybe("tool_end", str),
             ids=ids,
+            parts=parts,
             harmony=harmony,
         ),
         beginning=_beginning(fields, is_harmony=bool(harmony)),

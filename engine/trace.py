@@ -24,6 +24,7 @@ def traced(
     """
     before = builder.channel
     count = len(builder.events)
+    builder.is_structure = False
     stop = builder.add(token_id)
     sources = builder.sources
     released = 0
@@ -43,6 +44,7 @@ def traced(
             progress=builder.progress,
             special=builder.vocabulary.special.get(token_id),
             stats=stats,
+            is_structure=builder.is_structure,
             sources=() if sources is None else sources.take_released(),
             waiting=None if sources is None else sources.waiting,
         )

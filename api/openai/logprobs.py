@@ -3,12 +3,13 @@
 Pure but for its own state; no web framework. Any thread.
 """
 
-import codecs
+from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from engine.events import Event, TextDelta, TokenTrace
-from engine.stopping.record import Channel
+from engine.sources import Source
 
 # What the vendor writes for a token that cannot come; JSON has no infinity.
 _LEAST = -9999.0
@@ -42,139 +43,162 @@ class AnswerToken(NamedTuple):
     raw: bytes
 
 
-class _Waiting:
-    """A token whose text is not yet completely in the answer."""
+class _Token:
+    """A sampled token, and what of it is in the answer.
 
-    __slots__ = ("lead", "rest", "shown", "trace")
+    Attributes:
+        trace: The token.
+        first: The earliest token that shares a character with it.
+        spans: For each character of its piece the tokens that have its bytes; None where the
+            token's own bytes are its piece.
+        text: What it added to the answer.
+        raw: Its bytes in the answer.
+    """
+
+    __slots__ = ("first", "raw", "spans", "text", "trace")
 
     def __init__(self, trace: TokenTrace) -> None:
         self.trace = trace
-        self.lead = ""
-        self.shown = ""
-        self.rest = trace.piece
+        self.first = trace.index
+        self.spans: list[_Span] | None = None
+        self.text = ""
+        self.raw = b""
 
-    def taken(self) -> AnswerToken:
-        raw = self.trace.raw
-        end = len(raw)
-        if self.rest:
-            end = max(end - _open_bytes(raw) - len(self.rest.encode()), 0)
-        return AnswerToken(self.trace, self.shown, raw[len(self.lead.encode()) : end])
+
+_Span = list[tuple[_Token, bytes]]
 
 
 class TokenAligner:
     """Finds the tokens of which an answer's text is made, one by one as the text comes.
 
-    A token is told of once all its text is in the answer. What belongs to a stop, to thinking
-    or to a tool call is never told; of a token that a stop cut in two, the part before it is.
+    A token is told of once it is settled which of its text is in the answer. What belongs to a
+    stop, to thinking or to a tool call is never told; of a token that a stop cut in two, the part
+    before it is. A character whose bytes came with several tokens belongs to all of them.
     """
 
     def __init__(self) -> None:
-        self._waiting: list[_Waiting] = []
         self._text = ""
+        self._tokens: deque[_Token] = deque()
+        # Bytes at the end that make no character yet.
+        self._open: _Span = []
 
     def add_text(self, text: str) -> None:
         """Take text of the answer that came out on the token whose trace follows."""
         self._text += text
 
     def take(self, trace: TokenTrace) -> tuple[str, list[AnswerToken]]:
-        """Return the text that came out on a token, and the tokens that are now complete."""
+        """Return the text that came out on a token, and the tokens that are now settled."""
         text, self._text = self._text, ""
-        if trace.special is None and (text or trace.channel is Channel.TEXT):
-            self._waiting.append(_Waiting(trace))
-        out = self._consume(text, trace.held) if text else []
-        if trace.channel is not Channel.TEXT or (trace.special is not None and not trace.held):
-            # Nothing is held any more that could still come out.
-            out += self._settle()
-        return text, out
+        token = _Token(trace)
+        self._tokens.append(token)
+        if self._open or trace.is_structure or trace.raw != trace.piece.encode():
+            self._part(token)
+        for source in trace.sources:
+            owner = self._find(source.token)
+            if owner is not None:
+                self._add(owner, source)
+        return text, self._settle(self._unsettled(trace))
 
     def finish(self) -> tuple[str, list[AnswerToken]]:
         """Return text that came without a token, and the token that a stop has cut in two."""
         text, self._text = self._text, ""
-        return text, self._settle()
+        return text, self._settle(None)
 
-    def _settle(self) -> list[AnswerToken]:
-        waiting, self._waiting = self._waiting, []
-        return [token.taken() for token in waiting if token.shown]
+    def _part(self, token: _Token) -> None:
+        """Find out which bytes, of which tokens, each character of a piece is made of."""
+        trace, piece = token.trace, token.trace.piece
+        before, self._open = self._open, []
+        if not piece:
+            # A tag or a stop parts no character; what else has no text is a part of one.
+            self._open = before if trace.is_structure else [*before, (token, trace.raw)]
+            token.spans = []
+            return
+        joined = [*before, (token, trace.raw)]
+        for held in (before, joined) if trace.is_structure else (joined, before):
+            spans, rest = _characters(held)
+            if rest and len(spans) < len(piece):
+                spans, rest = [*spans, rest], []
+            if len(spans) == len(piece) and all(
+                char == _text_of(span) for char, span in zip(piece, spans, strict=True)
+            ):
+                token.spans, self._open = spans, rest
+                break
+        else:
+            # The tokenizer writes its pieces otherwise than their bytes say.
+            token.spans = [[(token, char.encode())] for char in piece]
+        token.first = min((one.trace.index for span in token.spans for one, _ in span))
 
-    def _consume(self, text: str, held: str) -> list[AnswerToken]:
-        if not text:
-            return []
-        skipped = _place(text, "".join([token.rest for token in self._waiting]), held)
-        if skipped < 0:
-            body = text.removesuffix(_BROKEN)
-            if body == text:
-                return self._all(text)
-            return [*self._consume(body, held), *self._broken()]
-        left = len(text)
-        out: list[AnswerToken] = []
-        parts: list[_Waiting] = []
-        while left and self._waiting:
-            token = self._waiting.pop(0)
-            lead, rest = token.rest[:skipped], token.rest[skipped:]
-            skipped -= len(lead)
-            if not token.rest:
-                # Bytes of a character that a later token completes: they share its fate.
-                parts.append(token)
-                continue
-            if not rest:
-                out += [token.taken()] if token.shown else []
-                parts.clear()
-                if not token.shown and _open_bytes(token.trace.raw):
-                    token.lead, token.rest = token.lead + lead, ""
-                    parts.append(token)
-                continue
-            out += [part.taken() for part in parts]
-            parts.clear()
-            token.lead += lead
-            token.shown += rest[:left]
-            token.rest = rest[left:]
-            left -= len(rest) - len(token.rest)
-            if token.rest:
-                self._waiting.insert(0, token)
+    def _find(self, index: int) -> _Token | None:
+        at = index - self._tokens[0].trace.index
+        return self._tokens[at] if 0 <= at < len(self._tokens) else None
+
+    def _add(self, owner: _Token, source: Source) -> None:
+        """Count characters of a token as a part of the answer."""
+        spans, piece = owner.spans, owner.trace.piece
+        if spans is None and piece.startswith(source.text, source.start):
+            owner.text += source.text
+            owner.raw += source.text.encode()
+            return
+        for place, char in enumerate(source.text, source.start):
+            if spans is not None and piece[place : place + 1] == char:
+                span = spans[place]
+            elif char == _BROKEN and self._open:
+                span, self._open = self._open, []
             else:
-                out.append(token.taken())
-        return out
+                span = [(owner, char.encode())]  # the text of a stop that is kept
+            for token, raw in span:
+                token.raw += raw
+            span[-1][0].text += char
 
-    def _broken(self) -> list[AnswerToken]:
-        """Return the tokens whose bytes, at the end of the answer, make no whole character."""
-        waiting, self._waiting = self._waiting, []
-        while len(waiting) > 1 and waiting[0].rest:
-            del waiting[0]
-        out = []
-        for token in waiting:
-            token.lead, token.rest = token.lead + token.rest, ""
-            out.append(token.taken())
-        return [*out[:-1], out[-1]._replace(text=_BROKEN)] if out else []
+    def _unsettled(self, trace: TokenTrace) -> int:
+        """Return the earliest token of which more may still come into the answer."""
+        end = trace.index + 1
+        if trace.waiting is not None:
+            waiting = self._find(trace.waiting)
+            end = trace.waiting if waiting is None else waiting.first
+        return min([end, *(token.trace.index for token, _ in self._open)])
 
-    def _all(self, text: str) -> list[AnswerToken]:
-        """All that waits is in a text that no piece spells: a stop token was kept."""
-        waiting, self._waiting = self._waiting, []
-        out = []
-        for number, token in enumerate(waiting):
-            is_last = number == len(waiting) - 1
-            shown = text if is_last else token.rest
-            text = text[len(shown) :] if text.startswith(shown) else text
-            out.append(AnswerToken(token.trace, token.shown + shown, token.trace.raw))
+    def _settle(self, end: int | None) -> list[AnswerToken]:
+        """Return the tokens before ``end`` that are in the answer, all for None; forget them."""
+        out: list[AnswerToken] = []
+        while self._tokens and (end is None or self._tokens[0].trace.index < end):
+            token = self._tokens.popleft()
+            if token.raw or token.text:
+                out.append(AnswerToken(token.trace, token.text, token.raw))
         return out
 
 
-def _place(text: str, pieces: str, held: str) -> int:
-    """Return where in the text of tokens the answer's text is, or -1.
+def _characters(held: _Span) -> tuple[list[_Span], _Span]:
+    """Part bytes into characters, each invalid sequence one of them, and an incomplete rest."""
+    owners = [token for token, raw in held for _ in raw]
+    data = b"".join(raw for _, raw in held)
+    ends: list[int] = []
+    place = 0
+    while place < len(data):
+        lead = data[place]
+        size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+        try:
+            data[place : place + size].decode()
+        except UnicodeDecodeError as error:
+            if error.reason == "unexpected end of data" and place + size > len(data):
+                break
+            size = max(error.end - error.start, 1)
+        place += size
+        ends.append(place)
+    spans: list[_Span] = []
+    begin = 0
+    for end in [*ends, len(data)]:
+        span: _Span = []
+        for token, group in groupby(range(begin, end), key=owners.__getitem__):
+            places = list(group)
+            span.append((token, data[places[0] : places[-1] + 1]))
+        spans.append(span)
+        begin = end
+    return spans[:-1], spans[-1]
 
-    What precedes it was dropped: white space of the template as a rule, else a tag.
-    """
-    blank = len(pieces) - len(pieces.lstrip())
-    for place in (0, blank, len(pieces) - len(held) - len(text)):
-        if place >= 0 and pieces.startswith(text, place):
-            return place
-    return pieces.rfind(text)
 
-
-def _open_bytes(raw: bytes) -> int:
-    """Return how many bytes at the end are the beginning of a character."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    decoder.decode(raw)
-    return len(decoder.getstate()[0])
+def _text_of(span: _Span) -> str:
+    return b"".join(raw for _, raw in span).decode("utf-8", "replace")
 
 
 def aligned(events: Iterable[Event]) -> list[AnswerToken]:

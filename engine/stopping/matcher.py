@@ -115,17 +115,13 @@ class StopMatcher:
         self._node = ROOT
         return text[:cut]
 
-    def preview(self, piece: str) -> str | None:
-        """Return what ``feed`` would return, None if a stop would complete; nothing changes."""
-        node, seen = self._node, self.seen
-        text = self.feed(piece)
-        found = self.match is not None
-        self._node, self.seen, self.match = node, seen, None
-        return None if found else text
-
     def would_match(self, piece: str) -> bool:
         """Return whether a stop would complete in this piece; nothing changes."""
-        return self.preview(piece) is None
+        node, seen = self._node, self.seen
+        self.feed(piece)
+        found = self.match is not None
+        self._node, self.seen, self.match = node, seen, None
+        return found
 
     def restart(self) -> None:
         """Begin another text."""

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -17,13 +18,16 @@ from engine.answer import AnswerBuilder, AnswerLimits
 from engine.channels import ChannelFormat, TagSplitter
 from engine.detokenizer import ByteDetokenizer
 from engine.events import Event, TextDelta, TokenTrace
+from engine.request import TraceLevel
 from engine.service import Engine
+from engine.sources import Sources
 from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
 from engine.trace import traced
 from engine.vocabulary import Vocabulary
 from tests.api.conftest import Site, serving
-from tests.engine.test_families import ANALYSIS, FINAL, HARMONY
+from tests.engine.test_families import ANALYSIS, FINAL, HARMONY, tool_template
+from tests.support.asking import events_of, run
 from tests.support.scripted import Stage
 
 # -- the tokens of a text ---------------------------------------------------------------------
@@ -49,6 +53,7 @@ def played(pieces: list[bytes], rules: StopRules, tags: ChannelFormat) -> list[l
         rules=rules,
         limits=AnswerLimits(None, 10_000),
         parse_calls=lambda raw, name: [],
+        sources=Sources(),
     )
     steps: list[list[Event]] = []
     for token_id in range(len(pieces) + 1):
@@ -96,11 +101,9 @@ def test_the_tokens_of_an_answer_are_its_text(run: tuple[list[bytes], StopRules]
     steps = played(*run, TAGS)
     tokens = aligned(event for step in steps for event in step)
 
-    # A token whose last bytes never become a character has been told of by then.
-    told = "".join(token.text for token in tokens)
-    assert text_of(steps) in (told, told + "\ufffd")
-    spelled = b"".join(token.raw for token in tokens).decode("utf-8", "replace")
-    assert text_of(steps) in (spelled, spelled.removesuffix("\ufffd"))
+    assert "".join(token.text for token in tokens) == text_of(steps)
+    spelled = b"".join(token.raw for token in tokens)
+    assert spelled.decode("utf-8", "replace") == text_of(steps)
 
 
 @settings(max_examples=100, deadline=None)
@@ -151,6 +154,61 @@ def test_tags_and_thoughts_are_not_told() -> None:
     pieces = (b"<th", b"ink>", b"hm", b"</thi", b"nk>", b"\n\n", b"yes")
 
     assert [token.text for token in entries(*pieces)] == ["yes"]
+
+
+def spoken(stage: Stage, rules: StopRules) -> tuple[str, list[AnswerToken]]:
+    """Return the text of a scripted answer, and its tokens."""
+
+    async def play() -> list[Event]:
+        engine = Engine(loader=stage.load)
+        try:
+            await engine.load(stage.folder)
+            return await events_of(engine, "go", rules=rules, trace=TraceLevel.FULL)
+        finally:
+            await engine.aclose()
+
+    events = run(play())
+    return text_of([events]), aligned(events)
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+def test_a_special_stop_that_is_kept_has_its_entry(tmp_path: Path, by_id: bool) -> None:
+    stage = Stage(tmp_path, {"go": ["one", " E", "<|odd|>", "x"]}, special=["<|odd|>"])
+    ids = (stage.id("<|odd|>"),) if by_id else ()
+    strings = ("END",) if by_id else ("END", "<|odd|>")
+    text, tokens = spoken(stage, StopRules(strings, ids, include_stop=True))
+
+    assert text == "one E<|odd|>"
+    assert [(token.text, token.raw) for token in tokens] == [
+        ("one", b"one"),
+        (" E", b" E"),
+        ("<|odd|>", b"<|odd|>"),
+    ]
+
+
+def test_a_call_that_is_text_has_the_entries_of_its_tokens(tmp_path: Path) -> None:
+    tags = ["<tool_call>", "</tool_call>"]
+    script = ["so ", "<tool_call>", "{bro", "ken", "</tool_call>", " END"]
+    template = tool_template("<tool_call> tool_call.name")
+    stage = Stage(tmp_path, {"go": script}, special=tags, template=template)
+    text, tokens = spoken(stage, StopRules(("END",)))
+
+    assert text == "so {broken "
+    assert [token.text for token in tokens] == ["so ", "{bro", "ken", " "]
+
+
+def test_no_entry_keeps_bytes_of_a_stop_that_was_dropped(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["a", "b"]}, pieces=["a", "b"])
+    rocket = stage.ids("🚀")
+    stage.scripts["go"] = [stage.id("a"), *rocket, stage.id("b")]
+    for rules, wanted in (
+        (StopRules(("🚀",)), [b"a"]),
+        (StopRules(token_ids=(rocket[2],)), [b"a", "🚀".encode()[:1], "🚀".encode()[1:2]]),
+        (StopRules(("🚀",), include_stop=True), [b"a", *(bytes([n]) for n in "🚀".encode())]),
+    ):
+        text, tokens = spoken(stage, rules)
+        assert [token.raw for token in tokens] == wanted
+        assert "".join(token.text for token in tokens) == text
 
 
 # -- on the wire ------------------------------------------------------------------------------

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from engine.answer import AnswerBuilder, AnswerLimits
+from engine.channels import TagSplitter
 from engine.chat import Tool
+from engine.events import TextDelta
 from engine.generation import Answer
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
@@ -216,6 +219,29 @@ def test_tokens_of_a_long_tag_count_as_thinking(tmp_path: Path) -> None:
     assert scripted_answer(stage, "go").finished.usage.thinking_tokens == 7
 
 
+@pytest.mark.parametrize("begun", ["", "<|channel>thought"])
+def test_a_tag_of_which_a_part_is_special_is_one(tmp_path: Path, begun: str) -> None:
+    script = ["<|channel>", "thought", "\nhm", "<channel|>", "\n", "yes", "<|channel>", "x"]
+    stage = Stage(
+        tmp_path,
+        {"go": script[2:] if begun else script},
+        pieces=["thought", "\nhm", "yes", "x"],
+        special=["<|channel>", "<channel|>"],
+        template=opened(begun),
+    )
+    answer = scripted_answer(stage, "go", "thought")
+    assert (answer.thinking.strip(), answer.text) == ("hm", "yesx")
+    assert answer.finished.stop.kind is StopKind.EOS
+    assert answer.finished.usage.thinking_tokens == (2 if begun else 4)
+
+
+def test_a_string_in_text_held_for_a_tag_wins_over_the_id_of_its_token(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["a ", "<|open|>", "thi", "x"]}, plain=MARKS)
+    answer = scripted_answer(stage, "go", rules=StopRules((">th",), (stage.id("thi"),)))
+    assert ended(answer) == (StopKind.STOP_STRING, ">th")
+    assert (answer.text, answer.finished.stop.dropped) == ("a <|open|", ">thi")
+
+
 def test_an_eos_named_as_a_stop_id_ends_the_answer_in_any_channel(tmp_path: Path) -> None:
     stage = thinking(tmp_path, ["<think>", "hm"])
     rules = StopRules(token_ids=(stage.id(END),))
@@ -296,6 +322,28 @@ def test_the_match_begins_where_the_kept_stop_begins(tmp_path: Path) -> None:
         answer = scripted_answer(stage, "go", rules=rules)
         stop: StopInfo = answer.finished.stop
         assert (answer.text, stop.text_offset, stop.dropped) == ("abcSTOP", 3, "")
+
+
+@pytest.mark.parametrize(("least", "text", "dropped"), [(0, "a", "\ufffd"), (2, "a\ufffd", "")])
+def test_a_cancelled_answer_honours_the_least_number_of_tokens(
+    tmp_path: Path, least: int, text: str, dropped: str
+) -> None:
+    stage = Stage(tmp_path, {"go": []}, pieces=["a"])
+    stage.scripts["go"] = [stage.id("a"), stage.ids("🚀")[0]]
+    backend = stage.load(tmp_path, prefill_chunk=64, cache_bytes=0, rows=1)
+    rules = StopRules(("\ufffd",), min_tokens=least)
+    builder = AnswerBuilder(
+        vocabulary=backend.vocabulary,
+        detokenizer=backend.detokenizer(backend.vocabulary),
+        splitter=TagSplitter(backend.channels),
+        rules=rules,
+        limits=AnswerLimits(None, 100),
+        parse_calls=lambda raw, name: [],
+    )
+    assert [builder.add(token_id) for token_id in stage.scripts["go"]] == [None, None]
+    stop = builder.end(StopKind.CANCELLED)
+    said = "".join(event.text for event in builder.events if isinstance(event, TextDelta))
+    assert (said, stop.kind, stop.dropped) == (text, StopKind.CANCELLED, dropped)
 
 
 # -- Harmony --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,6 +27,16 @@ BYTES = ["🚀", "é"]
 STRINGS = st.lists(st.text("abEND \n🚀", min_size=1, max_size=4), max_size=4, unique=True).map(
     tuple
 )
+
+
+IN_A_HEADER: dict[str, Any] = {
+    "special": ["<|channel|>", "<|message|>", "<|return|>", "<|call|>"],
+    "eos": "<|return|>",
+    "template": (
+        "{% for m in messages %}<|start|>user<|message|>user:{{ m.content }}<|end|>{% endfor %}"
+        "<|start|>assistant<|channel|>analysis<|go|>"
+    ),
+}
 
 
 async def recorded(engine: Engine, asked: GenerationRequest) -> Recording:
@@ -113,6 +124,37 @@ def test_a_recording_that_ends_too_early_says_that_nothing_stopped(engine: Engin
         again = replay(stopped, StopRules(("9",)))
         assert again.stop is None
         assert again.text.endswith("3")
+
+    run(play())
+
+
+def test_a_recording_that_ends_in_thinking_shows_what_is_held_as_thinking(tmp_path: Path) -> None:
+    script = ["<think>", "hm END", "</think>", "yes"]
+    stage = Stage(tmp_path, {"go": script}, plain=["<think>", "</think>"])
+    scope = StopScope.TEXT_AND_THINKING
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        stopped = await recorded(engine, request("go", rules=StopRules(("END",), scope=scope)))
+        again = replay(stopped, StopRules(("ENDE",), scope=scope))
+        assert again.stop is None
+        assert (again.thinking, again.text) == ("hm END", "")
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_saved_run_keeps_where_its_answer_began(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["<|message|>", "hm", "<|end|>", "yes"]}, **IN_A_HEADER)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        recording = await recorded(engine, request("go"))
+        again = replay(from_json(to_json(recording)))
+        assert (again.thinking, again.text, again.stop) == ("hm", "yes", recording.stop)
+        await engine.aclose()
 
     run(play())
 

@@ -103,6 +103,10 @@ class ResponseEncoder:
         texts = [event for event in events if isinstance(event, TextDelta)]
         aligner.add_text("".join(event.text for event in texts))
         _, tokens = aligner.take(trace)
+        item = self._open
+        if tokens and not texts and item is not None and item.kind == "output_text":
+            # Settled by what came after their text.
+            item.entries += entries_to_wire(tokens, self._texts)
         for event in events:
             self._add(out, event, tokens if texts and event is texts[-1] else ())
 
