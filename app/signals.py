@@ -1,4 +1,4 @@
-"""Lets SIGINT and SIGTERM end a Qt program whose Python code is mostly asleep.
+"""Lets SIGINT, SIGTERM and SIGHUP end the program; the second one ends it at once.
 
 Python handles a signal only when its interpreter runs, and Qt's loop waits outside of it; a
 wake-up descriptor that the loop watches brings it back. Main thread.
@@ -6,27 +6,47 @@ wake-up descriptor that the loop watches brings it back. Main thread.
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
 
-_ENDING = (signal.SIGINT, signal.SIGTERM)
+from app import exits
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def exit_at_once() -> None:
+    """End the process, whatever its threads do or wait for."""
+    with contextlib.suppress(OSError):
+        os.write(2, b"fullstop: ended at once, as the second signal asked\n")
+    os._exit(exits.INTERRUPTED)
 
 
 class EndingSignals:
-    """Takes SIGINT and SIGTERM from now until ``close``, and keeps them for whoever delivers them.
+    """Takes the signals that end a program from now until ``close``, for whoever delivers them.
 
     Made before the loop exists, so that a signal during start-up is neither lost nor fatal.
+    A SIGHUP that is ignored already (as ``nohup`` does) stays ignored.
+
+    Args:
+        force: What a second signal does, in case the program cannot end in good order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, force: Callable[[], object] = exit_at_once) -> None:
+        self._force = force
+        self._count = 0
         self._reading, self._writing = socket.socketpair()
         self._reading.setblocking(False)
         self._writing.setblocking(False)
         self._old_descriptor = signal.set_wakeup_fd(
             self._writing.fileno(), warn_on_full_buffer=False
         )
-        self._old_handlers = {number: signal.signal(number, _ignore) for number in _ENDING}
+        self._old_handlers = {
+            number: signal.signal(number, self._arrived)
+            for number in _ENDING
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+        }
 
     @contextlib.contextmanager
     def delivered(
@@ -54,6 +74,8 @@ class EndingSignals:
         self._reading.close()
         self._writing.close()
 
-
-def _ignore(_number: int, _frame: object) -> None:
-    """Do nothing: the wake-up descriptor has noted the signal."""
+    def _arrived(self, _number: int, _frame: object) -> None:
+        # The wake-up descriptor has noted the signal: the loop does the rest.
+        self._count += 1
+        if self._count > 1:
+            self._force()

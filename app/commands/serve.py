@@ -1,4 +1,4 @@
-"""``fullstop serve``: the API without a window, until SIGINT or SIGTERM.
+"""``fullstop serve``: the API without a window, until a signal ends it.
 
 Must not import Qt. Main thread: the server and its signals share one event loop. Started by
 ``mlx.launch`` on several machines, it is one server with a divided model (see ``app.ranks``).
@@ -6,7 +6,6 @@ Must not import Qt. Main thread: the server and its signals share one event loop
 
 import asyncio
 import contextlib
-import signal
 from dataclasses import fields
 from typing import Any
 
@@ -16,6 +15,7 @@ from app import exits, logs, ranks
 from app.composition import load
 from app.exits import CommandError
 from app.options import ServeLimits, ServeOptions
+from app.signals import EndingSignals
 from engine.distributed.world import Meeting
 from engine.scheduler import Limits
 
@@ -51,21 +51,31 @@ def run(options: ServeOptions) -> int:
         reason = str(error).removeprefix(f"{error.setting}: ")
         raise CommandError(f"{option}: {reason}", exits.USAGE) from error
     meeting = None if world is None else ranks.meet(world)
-    why_lost = asyncio.run(_serve(options, config, meeting))
+    with contextlib.closing(EndingSignals()) as signals:
+        why_lost = asyncio.run(_serve(options, config, meeting, signals))
     if meeting is not None:
         ranks.leave(why_lost)
     return exits.OK
 
 
 async def _serve(
-    options: ServeOptions, config: ServerConfig, meeting: Meeting | None
+    options: ServeOptions, config: ServerConfig, meeting: Meeting | None, signals: EndingSignals
 ) -> str | None:
     """Serve until told to end; return why it cannot go on if that is what ended it."""
     is_told_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, is_told_to_end.set)
     limits = Limits(**_given(options.limits, Limits))
+    with signals.delivered(loop, is_told_to_end.set):
+        return await _serve_until(is_told_to_end, options, config, meeting, limits)
+
+
+async def _serve_until(
+    is_told_to_end: asyncio.Event,
+    options: ServeOptions,
+    config: ServerConfig,
+    meeting: Meeting | None,
+    limits: Limits,
+) -> str | None:
     async with ranks.open_engine_of(meeting, limits) as (engine, lost):
         ending = asyncio.create_task(is_told_to_end.wait())
         loading = asyncio.create_task(load(engine, options.model))

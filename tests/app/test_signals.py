@@ -12,7 +12,7 @@ from app.signals import EndingSignals
 @pytest.fixture
 def signals() -> Iterator[EndingSignals]:
     """Signals that are taken for the length of a test."""
-    with contextlib.closing(EndingSignals()) as taken:
+    with contextlib.closing(EndingSignals(force=lambda: None)) as taken:
         yield taken
 
 
@@ -26,7 +26,7 @@ async def delivered(signals: EndingSignals, *, within_s: float = 60, number: int
         await asyncio.wait_for(done.wait(), within_s)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_is_delivered_on_the_loop(signals: EndingSignals, number: int) -> None:
     asyncio.run(delivered(signals, number=number))
 
@@ -45,8 +45,27 @@ def test_other_signals_are_not_delivered(signals: EndingSignals) -> None:
         asyncio.run(delivered(signals, within_s=0.05))
 
 
+def test_a_second_signal_ends_the_program_at_once() -> None:
+    forced: list[bool] = []
+    with contextlib.closing(EndingSignals(force=lambda: forced.append(True))):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert forced == []
+        os.kill(os.getpid(), signal.SIGINT)
+        assert forced == [True]
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with contextlib.closing(EndingSignals()):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_handlers_are_put_back() -> None:
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     EndingSignals().close()
     assert [signal.getsignal(number) for number in numbers] == before

@@ -40,7 +40,10 @@ def ask(address: str, *, prompt: str = COUNT, key: str | None = None) -> Any:
         return json.load(answer)["choices"][0]["message"]["content"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_it_is_ready_when_it_says_so_and_a_signal_ends_it_cleanly(
     serve: Callable[..., Any], number: int
 ) -> None:
@@ -50,6 +53,27 @@ def test_it_is_ready_when_it_says_so_and_a_signal_ends_it_cleanly(
     assert ask(address) == "1\n2\n3\n4\n5\n"
     assert server.end(number) == 0
     assert server.errors == []
+
+
+def test_a_second_signal_ends_it_at_once(serve: Callable[..., Any]) -> None:
+    server = serve("--port", "0", "--stop-grace-s", "3600")
+    connection = http.client.HTTPConnection(server.wait_until_ready().removeprefix("http://"))
+    endless = {
+        "model": "any",
+        "stream": True,
+        "messages": [{"role": "user", "content": COUNT}],
+        "logit_bias": {"2": -100},
+    }
+    connection.request(
+        "POST", "/v1/chat/completions", json.dumps(endless), {"content-type": "application/json"}
+    )
+    answer = connection.getresponse()
+    answer.readline()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.end(signal.SIGINT) == 130  # another one: two of a kind may arrive as one
+    assert server.errors == ["fullstop: ended at once, as the second signal asked\n"]
+    answer.close()
+    connection.close()
 
 
 def test_a_signal_while_the_model_loads_ends_it_cleanly(serve: Callable[..., Any]) -> None:
