@@ -3,11 +3,12 @@
 Knows no toolkit. Main thread; the file is a few kilobytes.
 """
 
+import itertools
 import json
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,16 +16,19 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.private import made_private
+from engine.causes import os_cause
 from engine.whole_file import write_whole
 
 FILE_NAME = "settings.json"
 VERSION = 1
 
+FieldPath = tuple[str, ...]
+
 _log = logging.getLogger(__name__)
 
 
 class _Section(BaseModel):
-    """What all parts have in common: unknown fields are refused, values are checked when set."""
+    """What all parts have in common: unknown fields are found, values are checked when set."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
 
@@ -60,7 +64,6 @@ class ModelSettings(_Section):
 class Settings(_Section):
     """Everything that outlives the program, conversations and models apart."""
 
-    version: Literal[1] = 1
     theme: Literal["system", "light", "dark"] = "system"
     has_high_contrast: bool = False
     text_percent: Annotated[int, Field(ge=70, le=200)] = 100
@@ -88,12 +91,17 @@ class Loaded:
 class SettingsFile:
     """The file in a folder.
 
+    What a later version of the program wrote, or somebody by hand, and this one does not
+    understand, stays in the file beside what it does understand.
+
     Attributes:
         path: Where it is.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
+        self._version = VERSION
+        self._foreign: dict[FieldPath, Any] = {}
 
     def load(self) -> Loaded:
         """Return the settings. A file that cannot be used is set aside, never overwritten."""
@@ -106,19 +114,18 @@ class SettingsFile:
         except OSError as error:
             return Loaded(
                 Settings(),
-                f"The settings in {self.path} cannot be read ({error.strerror}); "
-                "the usual ones are used.",
+                f"The settings in {self.path} cannot be read: {os_cause(error)}. "
+                "The usual ones are used.",
             )
         try:
-            return Loaded(Settings.model_validate(migrated(json.loads(raw))))
+            values = json.loads(raw)
         except json.JSONDecodeError as error:
-            return self._set_aside(f"line {error.lineno} is not valid JSON ({error.msg})")
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            return self._set_aside(f"{where}: {first['msg']}")
-        except (UnknownVersion, RecursionError) as error:
-            return self._set_aside(str(error))
+            return self._set_aside(f"line {error.lineno} is not valid JSON")
+        except (ValueError, RecursionError):
+            return self._set_aside("it is not valid JSON")
+        if not isinstance(values, dict):
+            return self._set_aside("it does not contain a JSON object")
+        return self._understood(values)
 
     def save(self, settings: Settings) -> None:
         """Write the settings; a reader finds the old ones or the new ones, never a part.
@@ -127,8 +134,38 @@ class SettingsFile:
             OSError: They cannot be written.
         """
         made_private(self.path.parent)
-        text = settings.model_dump_json(indent=2) + "\n"
-        write_whole(self.path, text)
+        values, usual = settings.model_dump(mode="json"), Settings().model_dump(mode="json")
+        for place, foreign in self._foreign.items():
+            # Once a person has chosen another value here, that one counts.
+            if _at(values, place) == _at(usual, place):
+                _put(values, place, foreign)
+        values["version"] = self._version
+        write_whole(self.path, json.dumps(values, indent=2) + "\n")
+
+    def _understood(self, values: dict[str, Any]) -> Loaded:
+        """Return the settings that this version understands, and remember the others."""
+        values = migrated(values)
+        self._version = values.pop("version")
+        self._foreign = {}
+        while True:
+            try:
+                settings = Settings.model_validate(values)
+                break
+            except ValidationError as error:
+                places = {_field(problem["loc"]) for problem in error.errors(include_url=False)}
+            for place in places:
+                self._foreign[place] = _taken(values, place)
+        if not self._foreign:
+            return Loaded(settings)
+        names = ", ".join(sorted(".".join(place) for place in self._foreign))
+        _log.warning("settings that are not understood: %s", names)
+        if self._version > VERSION:
+            return Loaded(settings)  # a later version knows what they mean
+        return Loaded(
+            settings,
+            f"{self.path.name} contains settings that this version does not understand: {names}. "
+            "They stay in the file. The others apply.",
+        )
 
     def _set_aside(self, reason: str) -> Loaded:
         aside = self.path.with_name(f"{FILE_NAME}.broken-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -136,7 +173,7 @@ class SettingsFile:
             os.replace(self.path, aside)
         except OSError as error:
             _log.warning("cannot set %s aside: %s", self.path, error)
-            kept = f"It could not be set aside ({error.strerror})."
+            kept = f"It could not be set aside: {os_cause(error)}."
         else:
             kept = f"It is kept as {aside.name}."
         return Loaded(
@@ -145,24 +182,17 @@ class SettingsFile:
         )
 
 
-class UnknownVersion(ValueError):
-    """The file was written by a later version of the program."""
+def migrated(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the file's values as the present version has them.
 
-
-def migrated(value: Any) -> Any:
-    """Return the file's value as the present version has it.
-
-    Raises:
-        UnknownVersion: It is of a version that is not known here.
+    A later version keeps its number, and what can be understood of it.
     """
-    if not isinstance(value, dict):
-        return value
-    version = value.get("version", 0)
-    if not isinstance(version, int) or not 0 <= version <= VERSION:
-        raise UnknownVersion(f"it is of version {version}, which this program does not know")
+    version = values.get("version", 0)
+    if type(version) is not int or version < 0:
+        version = 0
     for step in _STEPS[version:]:
-        value = step(value)
-    return value
+        values = step(values)
+    return {**values, "version": max(version, VERSION)}
 
 
 def _to_1(value: dict[str, Any]) -> dict[str, Any]:
@@ -171,3 +201,27 @@ def _to_1(value: dict[str, Any]) -> dict[str, Any]:
 
 
 _STEPS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_to_1,)
+
+
+def _field(place: Iterable[str | int]) -> FieldPath:
+    """Return the field of a problem; of a list, the whole list."""
+    return tuple(itertools.takewhile(lambda part: isinstance(part, str), place))  # type: ignore[arg-type]
+
+
+def _at(values: dict[str, Any], place: FieldPath) -> Any:
+    found: Any = values
+    for part in place:
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
+
+
+def _put(values: dict[str, Any], place: FieldPath, value: Any) -> None:
+    *outer, name = place
+    section = _at(values, tuple(outer))
+    if isinstance(section, dict):
+        section[name] = value
+
+
+def _taken(values: dict[str, Any], place: FieldPath) -> Any:
+    *outer, name = place
+    return _at(values, tuple(outer)).pop(name)

@@ -100,7 +100,7 @@ def tell(window: MainWindow, notice: str) -> None:
     box.setWindowTitle("Settings")
     box.setIcon(QMessageBox.Icon.Warning)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText("Your settings could not be read")
+    box.setText("Some of your settings could not be read")
     box.setInformativeText(notice)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.open()
