@@ -38,10 +38,10 @@ def os_cause(error: OSError) -> str:
     """Return why the operating system refused, as the end of a sentence without its stop."""
     if isinstance(error, TimeoutError):
         return "it took too long"
-    if error.errno is None:
-        # Our own errors carry a sentence and no number.
+    if error.strerror is None:
+        # Our own errors carry one sentence, which is written for people.
         return str(error).rstrip(".") or "the system gave no reason"
-    words = _WORDS.get(error.errno)
+    words = _WORDS.get(error.errno or 0)
     if words is not None:
         return words
     return (error.strerror or "the system gave no reason").rstrip(".").lower()

@@ -3,6 +3,7 @@
 Renders the engine's record and decides nothing. Pure; knows no Qt. Any thread.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
@@ -112,8 +113,8 @@ def verdict(finished: Finished, max_tokens: int | None = None) -> Verdict:
                 "The text up to that point is kept.",
             )
         case StopKind.ERROR:
-            cause = finished.error or "The engine gave no cause."
-            word = f"Failed: {finished.error}" if finished.error else "Failed"
+            cause = plain_cause(finished.error or "The engine gave no cause.")
+            word = "Failed" if cause == UNEXPECTED or not finished.error else f"Failed: {cause}"
             return Verdict("fault", Tone.FAULT, word, "This answer failed.", cause)
         case _:
             assert_never(stop.kind)
@@ -138,6 +139,20 @@ def answer_line(finished: Finished, max_tokens: int | None = None) -> str:
     parts = figures(finished)
     return " · ".join([*parts, verdict(finished, max_tokens).word])
 
+
+def plain_cause(text: str) -> str:
+    """Return why something failed, without the words of an exception that nobody expected.
+
+    Our own causes are sentences for people; those that begin with an exception's name are not.
+    """
+    if not _EXCEPTION.match(text):
+        return text
+    is_memory = "memory" in text.lower()
+    return "The computer ran out of memory" if is_memory else UNEXPECTED
+
+
+UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the details."
+_EXCEPTION = re.compile(r"(the engine stopped: )?[A-Za-z_][\w.]*(Error|Exception)\b(:|$)")
 
 INTERRUPTED_SENTENCE = "This answer was interrupted."
 INTERRUPTED_DETAIL = (

@@ -179,7 +179,7 @@ def test_a_file_that_holds_nothing_is_refused_in_words(qapp: QApplication, tmp_p
         files.export_to(tmp_path / "no folder" / "c.json", conversations.at(0))
         await files.finish()
         assert len(said) == 3
-        assert "missing.json could not be read: No such file or directory." in said
+        assert "missing.json could not be read: there is no such file or folder." in said
         assert conversations.rowCount() == 1
 
     asyncio.run(steps())

@@ -21,9 +21,9 @@ from ui.panels.answer_view import AnswerView
 from ui.theme import Theme
 from ui.viewmodels.chat import HOLD_SHOWN_S, ChatSession
 from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
-from ui.viewmodels.failures import UNEXPECTED
 from ui.viewmodels.inspector.traces import Traces
 from ui.viewmodels.runs import RunState
+from ui.wording import UNEXPECTED
 
 END = Finished(StopInfo(StopKind.STOP_STRING, "6"), Usage(7, 0, 3), Timing())
 

@@ -39,10 +39,10 @@ def test_the_switch_goes_on_with_an_address_and_off_again(run: RunOnLoop) -> Non
 
 def test_a_port_that_is_taken_is_said_and_the_switch_falls_back(run: RunOnLoop) -> None:
     async def watch() -> None:
-        switch = ServerSwitch(_Control(OSError("port 8080 is already in use")))
+        switch = ServerSwitch(_Control(OSError("Port 8080 is already in use.")))
         switch.turn(True)
         await eventually(lambda: switch.stage == "failed")
-        assert switch.message == "port 8080 is already in use"
+        assert switch.message == "Port 8080 is already in use."
         assert not switch.is_wanted
 
     run(watch())

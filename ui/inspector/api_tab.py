@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 
 from ui.inspector.pages import align
 from ui.theme import Theme, fixed_font
+from ui.viewmodels.failures import failure_words
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.shown_run import ShownRun
 from ui.viewmodels.inspector.tools import InspectorTools, WireView
@@ -103,8 +104,10 @@ class ApiTab(QWidget):
     async def _render(self, shown: ShownRun) -> None:
         try:
             views = list(await self._tools.wire_views(shown))
-        except (ValueError, OSError) as error:
-            views, problem = [], str(error)
+        except ValueError as error:
+            views, problem = [], str(error)  # our own words
+        except OSError as error:
+            views, problem = [], failure_words(error)
         else:
             problem = "Keys are left out; what a server sends at another time has other ids."
         if self._rendered is not shown:

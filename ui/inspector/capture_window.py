@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.causes import os_cause
 from engine.verdict import counted
 from ui.inspector.pages import align, reading_page
 from ui.theme import Theme, fixed_font
@@ -133,7 +134,7 @@ class CaptureWindow(QWidget):
                 return
             raw = await asyncio.to_thread(path.read_bytes)
         except OSError as error:
-            self.title.setText(f"{path.name} cannot be read: {error.strerror}.")
+            self.title.setText(f"{path.name} cannot be read: {os_cause(error)}.")
             return
         # What is no UTF-8 is part of what was captured: it is shown, not refused.
         self.source.setPlainText(raw.decode("utf-8", "replace"))

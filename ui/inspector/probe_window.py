@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.causes import os_cause
 from engine.whole_file import write_whole
 from ui.inspector.pages import reading_page
 from ui.theme import Theme
@@ -169,4 +170,4 @@ class ProbeWindow(QWidget):
         try:
             write_whole(path, outcome.json if path.suffix == ".json" else outcome.html)
         except OSError as error:
-            self.note.setText(f"{path.name} could not be written: {error.strerror}.")
+            self.note.setText(f"{path.name} could not be written: {os_cause(error)}.")

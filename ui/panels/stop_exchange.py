@@ -7,6 +7,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
+from engine.causes import os_cause
 from engine.whole_file import write_whole
 from ui.viewmodels.stop_exchange import MOST_BYTES, from_json, from_lines, to_json
 from ui.viewmodels.stop_list import StopListModel
@@ -43,12 +44,13 @@ class StopExchangeMenu(QMenu):
         """Add the sequences of a file."""
         try:
             if path.stat().st_size > MOST_BYTES:
-                raise ValueError("The file is over 1 MB; that is not a stop list.")
+                self.refused.emit(f"{path.name} is over 1 MB, so it is not a stop list.")
+                return
             text = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError:
             self.refused.emit(f"{path.name} is not UTF-8 text.")
-        except (OSError, ValueError) as error:
-            self.refused.emit(f"{path.name} could not be read: {error}")
+        except OSError as error:
+            self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
         else:
             self._take(from_json, text, f"import {path.name}")
 
@@ -57,7 +59,7 @@ class StopExchangeMenu(QMenu):
         try:
             write_whole(path, to_json(self._counting()))
         except OSError as error:
-            self.refused.emit(f"{path.name} could not be written: {error}")
+            self.refused.emit(f"{path.name} could not be written: {os_cause(error)}.")
 
     def _entry(self, words: str, intent: Callable[[], None]) -> QAction:
         action = self.addAction(words)

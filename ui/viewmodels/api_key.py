@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
+from ui.viewmodels.failures import failure_words
 from ui.viewmodels.tasks import Tasks
 
 KeyPlace = Literal["none", "keychain", "file"]
@@ -90,7 +91,7 @@ class ApiKeyState(QObject):
             await work
             self.renewed.emit()
         except OSError as error:
-            self.message = str(error)
+            self.message = failure_words(error)
         finally:
             self.is_busy = False
             self.changed.emit()
@@ -108,5 +109,5 @@ class ApiKeyState(QObject):
         try:
             self.place = await self._keeper.place()
         except OSError as error:
-            self.message = str(error)
+            self.message = failure_words(error)
         self.changed.emit()

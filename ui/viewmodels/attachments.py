@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.causes import os_cause
+
 MOST_BYTES = 1_000_000
 _LONGEST_FENCE = re.compile(r"`{3,}")
 
@@ -48,8 +50,7 @@ def read_attachment(path: Path) -> Attachment:
             )
         data = path.read_bytes()
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise AttachmentRefused(f"{path.name} could not be read: {reason}.") from error
+        raise AttachmentRefused(f"{path.name} could not be read: {os_cause(error)}.") from error
     text = _decoded(data)
     if text is None:
         raise AttachmentRefused(

@@ -29,13 +29,14 @@ from engine.request import GenerationRequest
 from engine.stopping.record import StopInfo, StopKind
 from ui.viewmodels.asking import request_for
 from ui.viewmodels.conversations import Conversation
-from ui.viewmodels.failures import UNEXPECTED, failure_words
+from ui.viewmodels.failures import failure_words
 from ui.viewmodels.holding import HeldText
 from ui.viewmodels.inspector.traces import RunTrace, Traces
 from ui.viewmodels.messages import ChatMessage, copied_below
 from ui.viewmodels.runs import Run, RunState
 from ui.viewmodels.storing import ConversationStore, MemoryConversationStore
 from ui.viewmodels.tasks import Tasks
+from ui.wording import UNEXPECTED
 
 _log = logging.getLogger(__name__)
 
@@ -374,6 +375,8 @@ class ChatSession(QObject):
         self._generation = self._run = self._answer_message = self._trace = None
         self._asking = None
         run.held, run.held_s, self._held = "", 0.0, HeldText()
+        if run.finished is not None and run.finished.error:
+            _log.error("an answer failed: %s", run.finished.error)
         if answer is not None:
             answer.text = run.text
             self._store.save_messages(self.conversation, [answer])

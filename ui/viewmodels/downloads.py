@@ -4,6 +4,7 @@ Each has a thread of its own, which ends with the program: what has come is kept
 """
 
 import asyncio
+import logging
 import os
 import threading
 import time
@@ -20,11 +21,14 @@ from engine.shelves.downloads import (
     download,
     repository_of,
 )
+from ui.wording import UNEXPECTED
 
 DownloadStage = Literal["running", "cancelled", "failed", "done"]
 
 _SHOWN_EACH_MS = 120
 _RATE_WINDOW_S = 5.0
+
+_log = logging.getLogger(__name__)
 
 
 class Download(QObject):
@@ -119,8 +123,9 @@ class Download(QObject):
             return
         except DownloadFailed as error:
             outcome: tuple[DownloadStage, str, Path | None] = ("failed", str(error), None)
-        except Exception as error:  # a fault of ours must not leave the bar standing
-            outcome = ("failed", f"{type(error).__name__}: {error}", None)
+        except Exception:  # a fault of ours must not leave the bar standing
+            _log.exception("a download failed unexpectedly")
+            outcome = ("failed", UNEXPECTED, None)
         else:
             outcome = ("done", "", folder)
         if not loop.is_closed() and not gives_up.is_set():

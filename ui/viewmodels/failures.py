@@ -13,6 +13,7 @@ from engine.errors import (
     QueueFull,
 )
 from engine.verdict import counted
+from ui.wording import UNEXPECTED, plain_cause
 
 # What a field of a request is called in the window.
 _NAMES = {
@@ -26,8 +27,6 @@ _NAMES = {
     "stop_token_ids": "each stop token",
     "messages": "the conversation",
 }
-
-UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the details."
 
 
 def failure_words(error: BaseException) -> str:
@@ -48,7 +47,7 @@ def failure_words(error: BaseException) -> str:
         case EngineClosed():
             return "The model’s engine has stopped. Try again."
         case EngineError():
-            return as_sentence(str(error))
+            return as_sentence(plain_cause(str(error)))
         case OSError():
             return as_sentence(os_cause(error))
         case _:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.causes import os_cause
 from engine.errors import EngineError
 from engine.fields import DamagedFile
 from engine.whole_file import WholeFile
@@ -116,7 +117,7 @@ class Library(QObject):
         try:
             is_done = await self._write(path, conversations, transfer)
         except OSError as error:
-            self.refused.emit(f"{path.name} could not be written: {error.strerror}.")
+            self.refused.emit(f"{path.name} could not be written: {os_cause(error)}.")
         except Unreadable as problem:
             self.refused.emit(f"{problem} Nothing was written.")
         else:
@@ -160,9 +161,12 @@ class Library(QObject):
         try:
             conversations = await asyncio.to_thread(_read, path)
         except OSError as error:
-            self.refused.emit(f"{path.name} could not be read: {error.strerror}.")
+            self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
             return
-        except (DamagedFile, UnicodeDecodeError) as error:
+        except UnicodeDecodeError:
+            self.refused.emit(f"{path.name} holds no conversations: it is not text.")
+            return
+        except DamagedFile as error:
             self.refused.emit(f"{path.name} holds no conversations: {error}.")
             return
         if not conversations:

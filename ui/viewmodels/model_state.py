@@ -3,17 +3,20 @@
 Main thread.
 """
 
+import logging
 import time
 from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.errors import EngineError
 from engine.loading import LoadCancelled, LoadProgress
 from engine.models import ModelInfo, model_name
 from engine.service import Engine
+from ui.viewmodels.failures import failure_words
 from ui.viewmodels.tasks import Tasks
+
+_log = logging.getLogger(__name__)
 
 ModelStage = Literal["none", "loading", "ready", "failed"]
 
@@ -123,9 +126,10 @@ class ModelState(QObject):
         except LoadCancelled:
             if self._wanted == path:
                 self._end("none", "Loading was cancelled.")
-        except EngineError as error:
+        except Exception as error:
+            _log.error("a model could not be loaded", exc_info=error)
             if self._wanted == path:
-                self._end("failed", str(error))
+                self._end("failed", failure_words(error))
         else:
             self.loaded.emit(path)
             if self._wanted == path:
@@ -134,8 +138,9 @@ class ModelState(QObject):
     async def _unload(self, cancels_running: bool) -> None:
         try:
             await self._engine.unload(cancels_running=cancels_running)
-        except EngineError as error:
-            self._end("failed", str(error))
+        except Exception as error:
+            _log.error("a model could not be unloaded", exc_info=error)
+            self._end("failed", failure_words(error))
         else:
             self._end("none", "")
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.causes import os_cause
 from ui.theme import ThemeMode
 from ui.viewmodels.conversations import ConversationSettings
 
@@ -148,7 +149,7 @@ class PreferencesState(QObject):
             try:
                 self._store.keep(preferences)
             except OSError as error:
-                self.keeping_failed.emit(f"Your settings could not be saved: {error}")
+                self.keeping_failed.emit(f"Your settings could not be saved: {os_cause(error)}.")
         self.changed.emit(before)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.causes import os_cause
 from engine.fields import DamagedFile
 from ui.viewmodels.presets import Preset, presets_from_json, presets_json
 from ui.viewmodels.storing import ConversationStore
@@ -49,15 +50,17 @@ class PresetList(QObject):
         try:
             path.write_text(presets_json(self.all()), encoding="utf-8")
         except OSError as error:
-            self.refused.emit(f"The presets could not be written: {error.strerror}.")
+            self.refused.emit(f"The presets could not be written: {os_cause(error)}.")
 
     def import_from(self, path: Path) -> None:
         """Take over the presets of a JSON file; those of the same name are replaced."""
         try:
             presets = presets_from_json(path.read_text(encoding="utf-8"))
         except OSError as error:
-            self.refused.emit(f"{path.name} could not be read: {error.strerror}.")
-        except (DamagedFile, UnicodeDecodeError) as error:
+            self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
+        except UnicodeDecodeError:
+            self.refused.emit(f"{path.name} holds no presets: it is not text.")
+        except DamagedFile as error:
             self.refused.emit(f"{path.name} holds no presets: {error}.")
         else:
             self._keep_all(presets)

@@ -56,6 +56,8 @@ def _rows(run: Run) -> list[tuple[str, str]]:
 def _finished_rows(finished: Finished, max_tokens: int | None) -> list[tuple[str, str]]:
     stop, usage, timing = finished.stop, finished.usage, finished.timing
     rows = [("Reason", f"`{stop.kind}`")]
+    if finished.error:
+        rows.append(("Error", _code(finished.error)))  # as it is: whoever mends it needs it
     if stop.kind is StopKind.STOP_STRING:
         rows.append(("Matched", _code(str(stop.value))))
     elif stop.value is not None:

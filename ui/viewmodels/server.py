@@ -4,11 +4,15 @@ Main thread. Knows no HTTP: the application composes it with something that can 
 """
 
 import errno
+import logging
 from typing import Literal, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
+from ui.viewmodels.failures import failure_words
 from ui.viewmodels.tasks import Tasks
+
+_log = logging.getLogger(__name__)
 
 ServerStage = Literal["off", "starting", "on", "stopping", "failed"]
 
@@ -107,9 +111,10 @@ class ServerSwitch(QObject):
         try:
             self.url = await self._control.start()
         except Exception as error:  # the control's own errors are not known here
+            _log.error("the server could not be started", exc_info=error)
             self._is_wanted = False
             self.is_port_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-            self.message = str(error) or type(error).__name__
+            self.message = failure_words(error)
             self._set("failed", keep_message=True)
         else:
             self._set("on")
@@ -119,7 +124,8 @@ class ServerSwitch(QObject):
         try:
             await self._control.stop()
         except Exception as error:  # as above
-            self.message = str(error) or type(error).__name__
+            _log.error("the server could not be stopped", exc_info=error)
+            self.message = failure_words(error)
             self._is_wanted = False
             self._set("failed", keep_message=True)
         else:

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from engine.causes import os_cause
 from engine.errors import EngineError
 from engine.request import GenerationRequest
 from engine.saved_run import DamagedRun, from_json, question_of, to_json
 from engine.service import Engine
 from engine.whole_file import write_whole
 from ui.viewmodels.chat import ChatSession
+from ui.viewmodels.failures import failure_words
 from ui.viewmodels.inspector.shown_run import (
     ShownRun,
     Source,
@@ -210,7 +212,7 @@ class Inspector(QObject):
             recording = await asyncio.to_thread(from_json, text)
             shown = shown_recording(recording, path.name, question_of(text))
         except OSError as error:
-            self.problem_met.emit(f"{path.name} cannot be read: {error.strerror}.")
+            self.problem_met.emit(f"{path.name} cannot be read: {os_cause(error)}.")
         except UnicodeDecodeError:
             self.problem_met.emit(f"{path.name} is not a saved run: it is not text.")
         except DamagedRun as error:
@@ -222,13 +224,13 @@ class Inspector(QObject):
         try:
             await asyncio.to_thread(write_whole, path, text)
         except OSError as error:
-            self.problem_met.emit(f"{path.name} could not be written: {error.strerror}.")
+            self.problem_met.emit(f"{path.name} could not be written: {os_cause(error)}.")
 
     async def _read_prompt(self, shown: ShownRun, request: GenerationRequest) -> None:
         try:
             pieces = await self._engine.prompt_pieces(request)
         except EngineError as error:
-            pieces, problem = None, str(error)
+            pieces, problem = None, failure_words(error)
         else:
             problem = ""
         if self.shown is shown:

@@ -1,0 +1,137 @@
+"""What a person reads when something fails: our own words, never another library's."""
+
+import ast
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.causes import os_cause
+from engine.errors import (
+    EngineClosed,
+    EngineError,
+    InvalidRequest,
+    ModelLoadFailed,
+    NoModel,
+    PromptTooLong,
+    QueueFull,
+)
+from engine.events import Finished, Timing, Usage
+from engine.stopping.record import StopInfo, StopKind
+from ui.viewmodels.failures import failure_words
+from ui.wording import UNEXPECTED, verdict
+
+UI = Path(__file__).parents[2] / "ui"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            PromptTooLong("messages", 5012, 4096),
+            "The conversation has 5,012 tokens; the model’s context holds 4,096, the answer "
+            "included. Shorten the message, or start a new conversation.",
+        ),
+        (InvalidRequest("max_tokens", "must be positive"), "The longest answer must be positive."),
+        (InvalidRequest("messages", "the prompt is empty"), "The prompt is empty."),
+        (InvalidRequest("stop_token_ids[0]", "must be known"), "Each stop token must be known."),
+        (InvalidRequest("odd", "must be even"), "The setting odd must be even."),
+        (NoModel("no model is loaded"), "No model is loaded. Load one and try again."),
+        (QueueFull(9), "Too many requests are waiting. Try again in a moment."),
+        (EngineClosed("the engine is gone"), "The model’s engine has stopped. Try again."),
+        (EngineError("the disk is slow"), "The disk is slow."),
+        (ModelLoadFailed("there is no config.json"), "There is no config.json."),
+        (ModelLoadFailed("ValueError: Expected shape (3,) but received (4,)"), UNEXPECTED),
+        (ModelLoadFailed("RuntimeError: [malloc] no memory"), "The computer ran out of memory."),
+        (ZeroDivisionError("division by zero"), UNEXPECTED),
+        (OSError(errno.ENOSPC, "No space left on device"), "The disk is full."),
+        (
+            ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"),
+            "Nothing answers at that address.",
+        ),
+        (OSError("Port 1 is taken. Choose another one."), "Port 1 is taken. Choose another one."),
+        (TimeoutError(), "It took too long."),
+    ],
+)
+def test_a_failure_is_told_in_sentences(error: Exception, words: str) -> None:
+    assert failure_words(error) == words
+
+
+@pytest.mark.parametrize("number", sorted(errno.errorcode))
+def test_no_number_of_the_system_is_shown(number: int) -> None:
+    words = os_cause(OSError(number, os.strerror(number), "/a/b"))
+    assert words
+    assert "rrno" not in words
+    assert "/a/b" not in words
+    assert not words.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("error", "word", "detail"),
+    [
+        ("no token came", "Failed: no token came", "no token came"),
+        ("RecursionError: maximum recursion depth exceeded", "Failed", UNEXPECTED),
+        ("the engine stopped: jinja2.exceptions.UndefinedError: 'x'", "Failed", UNEXPECTED),
+        (
+            "RuntimeError: [metal::malloc] Unable to allocate memory",
+            "Failed: The computer ran out of memory",
+            "The computer ran out of memory",
+        ),
+    ],
+)
+def test_the_end_of_an_answer_shows_no_exception(error: str, word: str, detail: str) -> None:
+    said = verdict(Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=error))
+    assert (said.word, said.detail) == (word, detail)
+
+
+# Exceptions whose text is written for people. ``ValueError`` is our own where it is caught by
+# name alone around our own readers: escapes, stop lists, the wire views.
+_OUR_OWN = {
+    "AttachmentRefused",
+    "DamagedFile",
+    "DamagedRun",
+    "InvalidRequest",
+    "DownloadFailed",
+    "ProbeProblem",
+    "Unreadable",
+    "ValueError",
+}
+
+
+def caught() -> Iterator[tuple[str, ast.ExceptHandler]]:
+    for path in UI.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ExceptHandler) and node.name:
+                yield f"{path.relative_to(UI.parent)}:{node.lineno}", node
+
+
+def shows_text(handler: ast.ExceptHandler) -> bool:
+    """Return whether the text of what was caught is used."""
+    for node in ast.walk(handler):
+        match node:
+            case ast.FormattedValue(value=ast.Name(id=name)) if name == handler.name:
+                return True
+            case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name)]) if (
+                name == handler.name
+            ):
+                return True
+            case ast.Attribute(value=ast.Name(id=name), attr="strerror" | "args" | "msg") if (
+                name == handler.name
+            ):
+                return True
+    return False
+
+
+def names_of(handler: ast.ExceptHandler) -> set[str]:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return {ast.unparse(kind) for kind in kinds if kind is not None}
+
+
+def test_no_label_shows_the_text_of_an_exception_that_is_not_ours() -> None:
+    found = [
+        place for place, handler in caught() if shows_text(handler) and names_of(handler) - _OUR_OWN
+    ]
+    assert found == []
+    assert sum(shows_text(handler) for _, handler in caught()) > 3
