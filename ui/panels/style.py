@@ -18,6 +18,5 @@ def markdown_style(theme: Theme, font: QFont, is_muted: bool = False) -> Markdow
         link=colors.match,
         code_background=colors.code,
         line=colors.line,
-        found=colors.limit_soft,
         code=DARK_CODE if colors.is_dark else LIGHT_CODE,
     )

@@ -3,7 +3,6 @@
 Main thread. Loads nothing by itself; a link only announces that it was chosen.
 """
 
-import re
 from collections.abc import Sequence
 from math import ceil
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 from PySide6.QtCore import QRectF, QSizeF, Qt, QUrl
 from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QTextEdit, QWidget
+
+from ui.widgets.places import word_places
 
 
 class FlowText(QTextBrowser):
@@ -34,8 +35,7 @@ class FlowText(QTextBrowser):
         # A line that is too long scrolls in its own place, never the whole text.
         bar = self.horizontalScrollBar()
         bar.rangeChanged.connect(lambda: bar.setRange(0, 0))
-        self.found_words: tuple[str, ...] = ()
-        self._found_colors = QColor(), QColor()
+        self._found: tuple[tuple[str, ...], str, str] = (), "", ""
         document = self.document()
         document.setDocumentMargin(0)
         document.documentLayout().documentSizeChanged.connect(self._fit)
@@ -44,54 +44,47 @@ class FlowText(QTextBrowser):
         """Load nothing: a text must not reach for files or the network."""
         return None
 
-    def set_found_colors(self, background: str, text: str) -> None:
-        """Set how found words are marked."""
-        self._found_colors = QColor(background), QColor(text)
-        if self.found_words:
-            self.show_found(self.found_words)
-
-    def show_found(self, words: Sequence[str]) -> QRectF | None:
+    def show_found(self, words: Sequence[str], background: str, ink: str) -> QRectF | None:
         """Mark every place where one of the words stands, in whatever case.
 
         Args:
             words: The words; none takes all marks away.
+            background: The colour behind a word.
+            ink: The colour of its letters.
 
         Returns:
             Where the first one is; None where there is none.
         """
-        self.found_words = tuple(words)
+        self._found = tuple(words), background, ink
         form = QTextCharFormat()
-        form.setBackground(self._found_colors[0])
-        form.setForeground(self._found_colors[1])
+        form.setBackground(QColor(background))
+        form.setForeground(QColor(ink))
         marks: list[QTextEdit.ExtraSelection] = []
-        for begin, end in self._places_of(words):
+        for begin, end in word_places(self.document(), words):
             mark = QTextEdit.ExtraSelection()
-            mark.cursor = QTextCursor(self.document())
-            mark.cursor.setPosition(begin)
-            mark.cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-            mark.format = form
+            # Qt's stubs do not say that these two can be set.
+            cursor = QTextCursor(self.document())
+            cursor.setPosition(begin)
+            cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+            mark.cursor = cursor  # type: ignore[attr-defined]
+            mark.format = form  # type: ignore[attr-defined]
             marks.append(mark)
         self.setExtraSelections(marks)
         if not marks:
             return None
         first = QTextCursor(self.document())
-        first.setPosition(marks[0].cursor.selectionStart())
+        first.setPosition(marks[0].cursor.selectionStart())  # type: ignore[attr-defined]
         return QRectF(self.cursorRect(first))
 
-    def _places_of(self, words: Sequence[str]) -> list[tuple[int, int]]:
-        if not words:
-            return []
-        spelled = (r"\s+".join(re.escape(part) for part in word.split()) for word in words)
-        pattern = re.compile("|".join(spelled), re.IGNORECASE)
-        places = []
-        block = self.document().begin()
-        while block.isValid():
-            text = block.text()
-            for match in pattern.finditer(text):
-                begin = block.position() + _utf16_length(text[: match.start()])
-                places.append((begin, begin + _utf16_length(match[0])))
-            block = block.next()
-        return places
+    def show_found_again(self) -> None:
+        """Mark the same words in a text that is another now."""
+        if self._found[0]:
+            self.show_found(*self._found)
+
+    @property
+    def found_texts(self) -> list[str]:
+        """The words that are marked, as they stand in the text."""
+        return [mark.cursor.selectedText() for mark in self.extraSelections()]  # type: ignore[attr-defined]
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Leave scrolling to the column around this text."""
@@ -101,8 +94,3 @@ class FlowText(QTextBrowser):
         height = max(ceil(size.height()), self.fontMetrics().height())
         if height != self.height():
             self.setFixedHeight(height)
-
-
-def _utf16_length(text: str) -> int:
-    """Return how many positions a text takes in a document."""
-    return len(text.encode("utf-16-le")) // 2

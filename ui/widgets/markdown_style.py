@@ -23,7 +23,6 @@ class MarkdownStyle:
     link: str
     code_background: str
     line: str
-    found: str
     code: CodeColors
 
     def px(self, usual: float) -> float:

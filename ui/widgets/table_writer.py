@@ -4,7 +4,7 @@ A table is as wide as its text. Where there is too little room its cells wrap be
 that is too little too, the table is wider than the view and scrolls in its place.
 """
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 from markdown_it.token import Token
 from PySide6.QtCore import Qt
@@ -12,6 +12,7 @@ from PySide6.QtGui import (
     QFont,
     QTextBlockFormat,
     QTextCharFormat,
+    QTextCursor,
     QTextLength,
     QTextTable,
     QTextTableFormat,
@@ -29,6 +30,8 @@ _ALIGNMENTS = {
 _WIDEST_WORD_EM = 22
 _READABLE_EM = 10
 
+Row = list[tuple[Token, Token]]
+
 
 class TableWriter:
     """Writes tables where a ``BlockWriter`` is."""
@@ -43,17 +46,15 @@ class TableWriter:
             tokens: From ``table_open`` to ``table_close``.
         """
         blocks = self._blocks
-        rows = _rows(tokens)
-        columns = len(rows[0])
+        rows = table_rows(tokens)
         blocks.begin_waiting_mark()
         top_px = blocks.top_margin(10)
         blocks.begin_below_the_top()
-        shares = self._measured(rows)
+        shares = self.shared([self.widths_of(row) for row in rows])
         form = self._format(shares, top_px)
-        table: QTextTable = blocks.cursor.insertTable(len(rows), columns, form)
-        for row, cells in enumerate(rows):
-            for column, (cell, text) in enumerate(cells):
-                self._write_cell(table, row, column, cell, text)
+        table: QTextTable = blocks.cursor.insertTable(len(rows), len(rows[0]), form)
+        for number, row in enumerate(rows):
+            self.write_row(table, number, row)
         blocks.cursor.movePosition(blocks.cursor.MoveOperation.End)
         blocks.flatten()
         blocks.is_after_code, blocks.is_after_table = False, True
@@ -62,18 +63,28 @@ class TableWriter:
         place = table.firstPosition(), table.lastPosition(), blocks.indent_px
         blocks.decorations.append(Decoration("table", *place, columns=shares))
 
-    def _measured(self, rows: list[list[tuple[Token, Token]]]) -> tuple[tuple[float, float], ...]:
+    def write_row(self, table: QTextTable, number: int, row: Row) -> None:
+        """Write the cells of a row, in place of what is in them."""
+        for column, (cell, text) in enumerate(row):
+            self._write_cell(table, number, column, cell, text)
+
+    def widths_of(self, row: Row) -> list[tuple[float, float]]:
+        """Return the width of the widest word, and of the whole text, of each cell."""
+        inline = self._blocks.inline
+        return [inline.widths(text, is_head=cell.type == "th_open") for cell, text in row]
+
+    def shared(self, rows: list[list[tuple[float, float]]]) -> tuple[tuple[float, float], ...]:
         """Return the least and the natural width of each column."""
-        blocks = self._blocks
-        widths = [(0.0, 0.0)] * len(rows[0])
-        for cells in rows:
-            for column, (cell, text) in enumerate(cells):
-                least, whole = blocks.inline.widths(text, is_head=cell.type == "th_open")
-                before = widths[column]
-                widths[column] = max(before[0], least), max(before[1], whole)
-        around_px = 2 * blocks.style.cell_pad_px + 2
-        word_px = blocks.style.em * _WIDEST_WORD_EM
-        return tuple((min(a, word_px) + around_px, b + around_px) for a, b in widths)
+        style = self._blocks.style
+        around_px = 2 * style.cell_pad_px + 2
+        word_px = style.em * _WIDEST_WORD_EM
+        return tuple(
+            (
+                min(max(least for least, _ in column), word_px) + around_px,
+                max(whole for _, whole in column) + around_px,
+            )
+            for column in zip(*rows, strict=True)
+        )
 
     def _format(self, shares: tuple[tuple[float, float], ...], top_px: float) -> QTextTableFormat:
         style = self._blocks.style
@@ -94,7 +105,10 @@ class TableWriter:
         self, table: QTextTable, row: int, column: int, cell: Token, text: Token
     ) -> None:
         blocks = self._blocks
-        cursor = table.cellAt(row, column).firstCursorPosition()
+        place = table.cellAt(row, column)
+        cursor = place.firstCursorPosition()
+        cursor.setPosition(place.lastCursorPosition().position(), QTextCursor.MoveMode.KeepAnchor)
+        cursor.removeSelectedText()
         block = QTextBlockFormat()
         alignment = _ALIGNMENTS.get(str(cell.attrGet("style")))
         if alignment is not None:
@@ -109,9 +123,10 @@ class TableWriter:
             blocks.inline.write(text, form)
 
 
+@lru_cache(maxsize=256)
 def column_widths(
-    columns: Sequence[tuple[float, float]], room_px: float, readable_px: float
-) -> list[float]:
+    columns: tuple[tuple[float, float], ...], room_px: float, readable_px: float
+) -> tuple[float, ...]:
     """Share the room among columns.
 
     Args:
@@ -121,25 +136,33 @@ def column_widths(
     """
     least, natural = sum(a for a, _ in columns), sum(b for _, b in columns)
     if natural <= room_px:
-        return [float(round(b + 0.5)) for _, b in columns]
+        return tuple(float(round(b + 0.5)) for _, b in columns)
     if least > room_px:
-        return [float(round(max(a, min(b, readable_px)) + 0.5)) for a, b in columns]
+        return tuple(float(round(max(a, min(b, readable_px)) + 0.5)) for a, b in columns)
     share = (room_px - least) / (natural - least)
     widths = [float(int(a + (b - a) * share)) for a, b in columns]
     widths[-1] += int(room_px - sum(widths))
-    return widths
+    return tuple(widths)
+
+
+def shared_room(
+    columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
+) -> tuple[float, ...]:
+    """Return the widths of columns in a view that is so wide."""
+    return column_widths(columns, room_px, style.em * _READABLE_EM)
 
 
 def constraints(
-    columns: Sequence[tuple[float, float]], room_px: float, style: MarkdownStyle
+    columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
 ) -> list[QTextLength]:
     """Return the widths of columns as a table takes them."""
-    widths = column_widths(columns, room_px, style.em * _READABLE_EM)
+    widths = shared_room(columns, room_px, style)
     return [QTextLength(QTextLength.Type.FixedLength, width) for width in widths]
 
 
-def _rows(tokens: list[Token]) -> list[list[tuple[Token, Token]]]:
-    rows: list[list[tuple[Token, Token]]] = []
+def table_rows(tokens: list[Token]) -> list[Row]:
+    """Return the rows of a table: each cell with its text."""
+    rows: list[Row] = []
     for position, token in enumerate(tokens):
         if token.type == "tr_open":
             rows.append([])

@@ -1,0 +1,38 @@
+"""The button at a code card's corner that copies its code. Main thread."""
+
+from PySide6.QtCore import QRectF, Qt, QTimer
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QToolButton, QWidget
+
+_SAID_MS = 1500
+
+
+class CodeButton(QToolButton):
+    """Copies a text, and says so for a moment.
+
+    Args:
+        parent: Where the card is drawn.
+        text: What is copied.
+        says: What it is, for a screen reader.
+    """
+
+    def __init__(self, parent: QWidget, text: str, says: str) -> None:
+        super().__init__(parent)
+        self._text = text
+        self.setText("Copy")
+        self.setProperty("kind", "code")
+        self.setAccessibleName(f"Copy {says}")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.clicked.connect(self._copy)
+        self.show()
+
+    def place(self, card: QRectF, head_px: float) -> None:
+        """Stand at the right of a card's head."""
+        self.adjustSize()
+        x = round(card.right()) - self.width() - 6
+        self.move(x, round(card.top()) + (round(head_px) - self.height()) // 2)
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._text)
+        self.setText("Copied")
+        QTimer.singleShot(_SAID_MS, self, lambda: self.setText("Copy"))
