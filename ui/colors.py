@@ -43,6 +43,7 @@ class Colors:
     fault_soft: str
     code: str
     link: str
+    found: str
     token: str
     is_dark: bool
 
@@ -91,6 +92,7 @@ LIGHT = Colors(
     fault_soft="#fbe7e7",
     code="#f5f3ef",
     link="#5a4fcf",
+    found="#ffe08a",
     token="#857d70",
     is_dark=False,
 )
@@ -126,6 +128,7 @@ DARK = Colors(
     fault_soft="#412226",
     code="#232227",
     link="#aaa3fb",
+    found="#6a5410",
     token="#87838f",
     is_dark=True,
 )

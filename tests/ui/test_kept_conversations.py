@@ -135,7 +135,7 @@ def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_version(
         await answered(window)
         window.workspace.new_conversation()
         action(window, "Search Conversations").trigger()
-        qtbot.keyClicks(window.sidebar.search_field, "one number")
+        qtbot.keyClicks(window.sidebar.search_field, '"one number"')
         await eventually(lambda: window.workspace.search.rowCount() > 0)
         assert window.sidebar.results.isVisible()
         assert not window.sidebar.list.isVisible()
@@ -147,8 +147,12 @@ def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_version(
         await eventually(lambda: window.workspace.current.conversation is first)
         await eventually(lambda: first.messages[0].text == COUNT)
         assert views(window)[0].run.text.startswith("1\n2")
+        question = window.chat.column.question_view(first.messages[0])
+        assert question is not None
+        assert question.text_view.found_texts == ["one number"]
         qtbot.keyClick(window.sidebar.search_field, Qt.Key.Key_Escape)
         assert window.sidebar.list.isVisible()
+        assert question.text_view.found_texts == []
 
     use(steps)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from tests.support.rich_text import RICH, block_of
 from tests.support.said import finished_run
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.panels.answer_view import AnswerView
@@ -133,5 +134,84 @@ def test_a_message_is_brought_into_sight_wherever_it_is(use: Use) -> None:
             slot = next(s for s in column._slots if s.message is message)
             await eventually(lambda s=slot: s.view is not None)
             await eventually(lambda s=slot: 0 <= s.y() - bar.value() < 200)
+
+    use(steps)
+
+
+def test_words_that_were_found_are_marked_and_brought_into_sight(use: Use) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        messages = opened.conversation.messages
+        far_down = "word\n\n" * 80 + "the Needle itself\n\n" + "word\n\n" * 80
+        messages[201].run.text = far_down  # type: ignore[union-attr]
+        column.show_conversation(opened)
+        await settled()
+        column.show_message(messages[201], ("needle",))
+        slot = next(s for s in column._slots if s.message is messages[201])
+        await eventually(lambda: isinstance(slot.view, AnswerView))
+        view = slot.view
+        assert isinstance(view, AnswerView)
+        assert view.text_view.found_texts == ["Needle"]
+        assert not slot._is_marked, "the words are marked, not the message"
+
+        def height_on_screen() -> int:
+            down = column._show_found(slot)
+            assert down is not None
+            return slot.y() + down - column.verticalScrollBar().value()
+
+        await eventually(lambda: 0 <= height_on_screen() < 650)
+        # Far away its view is given up; there again, the words are marked again.
+        column._forget_wanted()
+        column.verticalScrollBar().setValue(0)
+        await eventually(lambda: slot.view is None)
+        column.verticalScrollBar().setValue(slot.y())
+        await eventually(lambda: isinstance(slot.view, AnswerView))
+        assert slot.view.text_view.found_texts == ["Needle"]  # type: ignore[union-attr]
+        column.show_message(messages[0], ("nothing of it",))
+        assert column._slots[0]._is_marked
+        column.forget_found()
+        assert slot.view is None or slot.view.text_view.found_texts == []  # type: ignore[attr-defined]
+
+    use(steps)
+
+
+def test_no_message_makes_the_chat_scroll_sideways(use: Use) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        messages = opened.conversation.messages
+        messages[-2].text = "q" * 3000 + " https://example.org/" + "u" * 3000
+        messages[-1].run.text = RICH + "\n\n" + "w" * 3000  # type: ignore[union-attr]
+        column.show_conversation(opened)
+        for width in (820, 420):
+            column.resize(width, 700)
+            await settled()
+            assert column.horizontalScrollBar().maximum() == 0
+            for shown in views(column):
+                assert shown.width() <= column.viewport().width()
+                assert shown.text_view.width() <= column.viewport().width()
+                assert shown.text_view.horizontalScrollBar().maximum() == 0
+
+    use(steps)
+
+
+def test_rendered_text_follows_the_size_of_text(use: Use, theme: Theme) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        opened.conversation.messages[-1].run.text = RICH  # type: ignore[union-attr]
+        column.show_conversation(opened)
+        await settled()
+        answer = views(column)[-1]
+        document = answer.text_view.document()
+
+        def points() -> float:
+            return block_of(document, "Two cards").begin().fragment().charFormat().fontPointSize()
+
+        before, height = points(), answer.text_view.height()
+        theme.set_text_size(200)
+        try:
+            await settled()
+            assert points() == pytest.approx(2 * before)
+            assert answer.text_view.height() > 1.6 * height
+        finally:
+            theme.set_text_size(100)
+        await settled()
+        assert points() == pytest.approx(before)
 
     use(steps)

@@ -24,6 +24,8 @@ from ui.panels.settings_popover import SettingsPopover, settings_words
 from ui.panels.welcome import Suggestion, Welcome
 from ui.theme import HEAD_PX, Theme
 from ui.viewmodels.conversations import Conversation, ConversationSettings
+from ui.viewmodels.finding import words_of
+from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.presets import Preset
 from ui.viewmodels.runs import Run
@@ -180,8 +182,16 @@ class ChatPanel(QWidget):
             self.column.editing_left,
         ):
             done.connect(self.focus_composer)
-        workspace.message_wanted.connect(self.column.show_message)
+        workspace.message_wanted.connect(self._show_found)
+        workspace.search.changed.connect(self._forget_found)
         self.column.link_chosen.connect(self._ask_about_link)
+
+    def _show_found(self, message: ChatMessage) -> None:
+        self.column.show_message(message, words_of(self._workspace.search.query))
+
+    def _forget_found(self) -> None:
+        if not self._workspace.search.is_active:
+            self.column.forget_found()
 
     def _show(self, opened: OpenConversation) -> None:
         self._opened = None

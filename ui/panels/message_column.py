@@ -5,6 +5,7 @@ end it stays there; a reader who is elsewhere is never moved.
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QResizeEvent, QWheelEvent
@@ -59,6 +60,7 @@ class MessageColumn(QScrollArea):
         self._is_at_end = True
         self._owed_px = 0
         self._wanted: MessageSlot | None = None
+        self._found: tuple[ChatMessage, tuple[str, ...]] | None = None
         self._arriving = QTimer(self, singleShot=True, interval=_ARRIVING_MS)
         self._arriving.timeout.connect(self._forget_wanted)
         self._reasons = QButtonGroup(self)
@@ -75,6 +77,7 @@ class MessageColumn(QScrollArea):
         bar = self.verticalScrollBar()
         bar.valueChanged.connect(self._notice_place)
         bar.rangeChanged.connect(self._keep_place)
+        theme.changed.connect(self._mark_again)
 
     # -- what is shown ---------------------------------------------------------------------
 
@@ -83,6 +86,7 @@ class MessageColumn(QScrollArea):
         if self._opened is not None:
             self._disconnect(self._opened)
         self._opened = opened
+        self._found = None
         self._remove_from(0)
         self._is_at_end = True
         self._add_all(opened.conversation.messages)
@@ -102,16 +106,26 @@ class MessageColumn(QScrollArea):
             if isinstance(slot.view, AnswerView):
                 slot.view.mark_shown(slot.message.run is run)
 
-    def show_message(self, message: ChatMessage) -> None:
-        """Scroll to a message and draw the eye to it."""
+    def show_message(self, message: ChatMessage, words: Sequence[str] = ()) -> None:
+        """Scroll to a message and mark words in it, or the message where it shows none of them."""
+        self.forget_found()
         slot = next((slot for slot in self._slots if slot.message is message), None)
         if slot is None:
             return
-        slot.mark()
+        self._fill(slot)
+        self._found = message, tuple(words)
+        if slot.show_found(words) is None:
+            slot.mark()
         self._wanted = slot
         # Views that are made on the way there correct the heights above, for a moment.
         self._arriving.start()
         self._go_to(slot)
+
+    def forget_found(self) -> None:
+        """Take the marks of found words away."""
+        self._found = None
+        for slot in self._filled:
+            slot.show_found(())
 
     def answer_view(self, run: Run) -> AnswerView | None:
         """Return the view of a run's answer, None while it is far from the screen."""
@@ -208,6 +222,17 @@ class MessageColumn(QScrollArea):
         view.show_busy(self._opened.session.is_running)
         slot.fill(view)
         self._filled.add(slot)
+        self._show_found(slot)
+
+    def _show_found(self, slot: MessageSlot) -> int | None:
+        """Mark the words that were searched for, and return how far down the first one is."""
+        if self._found is None or slot.message is not self._found[0]:
+            return None
+        return slot.show_found(self._found[1])
+
+    def _mark_again(self) -> None:
+        for slot in self._filled:
+            self._show_found(slot)
 
     def _can_be_emptied(self, slot: MessageSlot) -> bool:
         focused = QApplication.focusWidget()
@@ -265,7 +290,11 @@ class MessageColumn(QScrollArea):
         super().wheelEvent(event)
 
     def _go_to(self, slot: MessageSlot) -> None:
-        self.verticalScrollBar().setValue(max(0, slot.y() - _ABOVE_WANTED_PX))
+        down = self._show_found(slot) or 0
+        height = self.viewport().height()
+        # The head of the message, unless what was found in it would be out of sight then.
+        top = slot.y() - _ABOVE_WANTED_PX if down < height // 2 else slot.y() + down - height // 3
+        self.verticalScrollBar().setValue(max(0, top))
         self._is_at_end = False
         self._fill_near()
 

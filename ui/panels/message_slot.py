@@ -3,6 +3,7 @@
 A long conversation has as many views as fit on a few screens. Main thread.
 """
 
+from collections.abc import Sequence
 from math import ceil
 
 import shiboken6
@@ -10,6 +11,8 @@ from PySide6.QtCore import QRectF, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from ui.panels.answer_view import AnswerView
+from ui.panels.question_view import QuestionView
 from ui.theme import Theme
 from ui.viewmodels.messages import ChatMessage
 
@@ -58,6 +61,20 @@ class MessageSlot(QWidget):
             self.view.hide()
             self.view.deleteLater()
             self.view = None
+
+    def show_found(self, words: Sequence[str]) -> int | None:
+        """Mark words in the text of the message; none takes the marks away.
+
+        Returns:
+            How far down the first one stands; None where the text shows none.
+        """
+        if not isinstance(self.view, QuestionView | AnswerView):
+            return None
+        text, colors = self.view.text_view, self._theme.colors
+        place = text.show_found(words, colors.found, colors.text)
+        if place is None or text.isHidden():
+            return None
+        return text.viewport().mapTo(self, place.topLeft().toPoint()).y()
 
     def mark(self) -> None:
         """Draw the eye to this message for a moment."""

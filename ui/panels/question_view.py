@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWi
 from ui.panels.message_actions import MessageActions
 from ui.theme import Theme
 from ui.viewmodels.messages import ChatMessage
+from ui.widgets.flow_text import FlowText
 from ui.widgets.growing_input import GrowingInput
 from ui.widgets.plain_bubble import PlainBubble
 
@@ -36,6 +37,11 @@ class QuestionView(QWidget):
         self._layout.addWidget(self.bubble)
         self.edit.clicked.connect(self.begin_editing)
         self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(message.text))
+
+    @property
+    def text_view(self) -> FlowText:
+        """The view of the question's text."""
+        return self.bubble.text_view
 
     def show_busy(self, is_busy: bool) -> None:
         """Allow no change while an answer is running."""

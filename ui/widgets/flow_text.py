@@ -62,18 +62,17 @@ class FlowText(QTextBrowser):
         marks: list[QTextEdit.ExtraSelection] = []
         for begin, end in word_places(self.document(), words):
             mark = QTextEdit.ExtraSelection()
-            # Qt's stubs do not say that these two can be set.
             cursor = QTextCursor(self.document())
             cursor.setPosition(begin)
             cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-            mark.cursor = cursor  # type: ignore[attr-defined]
-            mark.format = form  # type: ignore[attr-defined]
+            mark.cursor = cursor
+            mark.format = form
             marks.append(mark)
         self.setExtraSelections(marks)
         if not marks:
             return None
         first = QTextCursor(self.document())
-        first.setPosition(marks[0].cursor.selectionStart())  # type: ignore[attr-defined]
+        first.setPosition(marks[0].cursor.selectionStart())
         return QRectF(self.cursorRect(first))
 
     def show_found_again(self) -> None:
@@ -84,7 +83,7 @@ class FlowText(QTextBrowser):
     @property
     def found_texts(self) -> list[str]:
         """The words that are marked, as they stand in the text."""
-        return [mark.cursor.selectedText() for mark in self.extraSelections()]  # type: ignore[attr-defined]
+        return [mark.cursor.selectedText() for mark in self.extraSelections()]
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Leave scrolling to the column around this text."""

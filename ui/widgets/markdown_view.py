@@ -289,8 +289,8 @@ class MarkdownView(FlowText):
         if not name.startswith((NOTE_PREFIX, REFERENCE_PREFIX)):
             self.link_chosen.emit(url)
             return
-        decoded = url.toString(QUrl.ComponentFormattingOption.FullyDecoded)
-        position = anchor_position(self.document(), decoded)
+        decoded = url.fragment(QUrl.ComponentFormattingOption.FullyDecoded)
+        position = anchor_position(self.document(), f"#{decoded}")
         parent = self.parentWidget()
         while parent is not None and not isinstance(parent, QScrollArea):
             parent = parent.parentWidget()

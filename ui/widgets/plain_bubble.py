@@ -40,6 +40,11 @@ class PlainBubble(QWidget):
         outer.addWidget(beside, 0, Qt.AlignmentFlag.AlignBottom)
         outer.addWidget(self._card)
 
+    @property
+    def text_view(self) -> FlowText:
+        """The view of the text."""
+        return self._text
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Fit the card to its text."""
         super().resizeEvent(event)
