@@ -33,6 +33,7 @@ from engine.channels import Beginning, ChannelFormat
 from engine.chat import ToolCall
 from engine.errors import EngineError
 from engine.fields import DamagedFile, Fields, parsed_json
+from engine.patient_json import parse_json
 from engine.replay import RecordedToken, Recording
 from engine.setting import RunSetting
 from engine.stopping.record import Channel, StopInfo, StopKind
@@ -122,7 +123,7 @@ def _recording(top: Fields) -> Recording:
 def question_of(text: str) -> str:
     """Return the question that a saved run was the answer to; empty if the file has none."""
     try:
-        question = json.loads(text)["question"]
+        question = parse_json(text)["question"]
     except (ValueError, KeyError, TypeError):
         return ""
     return question if isinstance(question, str) else ""

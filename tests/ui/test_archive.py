@@ -202,31 +202,41 @@ def test_a_duplicate_is_a_conversation_of_its_own(qapp: QApplication) -> None:
 
 
 def test_presets_go_out_and_come_in_by_name(qapp: QApplication, tmp_path: Path) -> None:
-    store = MemoryConversationStore()
-    presets = PresetList(store)
-    presets.keep(Preset("Terse", ConversationSettings("Be brief.")))
-    presets.export_to(tmp_path / "presets.json")
-    presets.keep(Preset("Terse", ConversationSettings("Changed.")))
-    presets.keep(Preset("Other", ConversationSettings()))
-    presets.import_from(tmp_path / "presets.json")
-    assert [preset.name for preset in presets.all()] == ["Other", "Terse"]
-    kept = presets.get("Terse")
-    assert kept is not None
-    assert kept.settings.system_prompt == "Be brief."
-    presets.delete("Other")
-    assert [preset.name for preset in store.load_presets()] == ["Terse"]
+    async def steps() -> None:
+        store = MemoryConversationStore()
+        presets = PresetList(store)
+        presets.keep(Preset("Terse", ConversationSettings("Be brief.")))
+        presets.export_to(tmp_path / "presets.json")
+        await presets.finish()
+        presets.keep(Preset("Terse", ConversationSettings("Changed.")))
+        presets.keep(Preset("Other", ConversationSettings()))
+        presets.import_from(tmp_path / "presets.json")
+        await presets.finish()
+        assert [preset.name for preset in presets.all()] == ["Other", "Terse"]
+        kept = presets.get("Terse")
+        assert kept is not None
+        assert kept.settings.system_prompt == "Be brief."
+        presets.delete("Other")
+        assert [preset.name for preset in store.load_presets()] == ["Terse"]
+
+    asyncio.run(steps())
 
 
 def test_a_file_without_presets_is_refused_in_words(qapp: QApplication, tmp_path: Path) -> None:
-    presets = PresetList(MemoryConversationStore())
-    said: list[str] = []
-    presets.refused.connect(said.append)
-    (tmp_path / "p.json").write_text(conversations_json([]))
-    presets.import_from(tmp_path / "p.json")
-    presets.import_from(tmp_path / "missing.json")
-    presets.export_to(tmp_path)
-    assert [line.split(":")[0] for line in said] == [
-        "p.json holds no presets",
-        "missing.json could not be read",
-        "The presets could not be written",
-    ]
+    async def steps() -> None:
+        presets = PresetList(MemoryConversationStore())
+        said: list[str] = []
+        presets.refused.connect(said.append)
+        (tmp_path / "p.json").write_text(conversations_json([]))
+        for name in ("p.json", "missing.json"):
+            presets.import_from(tmp_path / name)
+            await presets.finish()
+        presets.export_to(tmp_path)
+        await presets.finish()
+        assert [line.split(":")[0] for line in said] == [
+            "p.json holds no presets",
+            "missing.json could not be read",
+            f"{tmp_path.name} could not be written",
+        ]
+
+    asyncio.run(steps())

@@ -226,7 +226,7 @@ def test_an_export_that_cannot_be_written_says_why(use: Use, tmp_path: Path) -> 
         files.refused.connect(refused.append)
         files.export_all_to(tmp_path / "no folder" / "all.json")
         await files.finish()
-        assert refused == ["all.json could not be written: No such file or directory."]
+        assert refused == ["all.json could not be written: there is no such file or folder."]
 
     use(steps)
 

@@ -81,20 +81,34 @@ def test_plain_lines_are_taken_only_when_asked_for(menu: StopExchangeMenu) -> No
     assert sequences(model) == ["one", "two "]
 
 
-def test_files_are_written_and_read_and_faults_said(menu: StopExchangeMenu, tmp_path: Path) -> None:
-    menu.show_model(of(*ODD))
-    menu.export_to(tmp_path / "stops.json")
-    model, heard = of(), []
-    menu.show_model(model)
-    menu.refused.connect(heard.append)
-    menu.import_from(tmp_path / "stops.json")
-    assert sequences(model) == ODD
-    (tmp_path / "picture").write_bytes(b"\x89PNG\xff\xfe")
-    menu.import_from(tmp_path / "picture")
-    menu.import_from(tmp_path / "missing")
-    menu.export_to(tmp_path / "no" / "folder.json")
-    for said, told in zip(("is not UTF-8 text", "missing", "folder.json"), heard, strict=True):
-        assert said in told
+def test_files_are_written_and_read_and_faults_said(
+    run: RunOnLoop, menu: StopExchangeMenu, tmp_path: Path
+) -> None:
+    async def steps() -> None:
+        menu.show_model(of(*ODD))
+        menu.export_to(tmp_path / "stops.json")
+        await menu.finish()
+        model, heard = of(), []
+        menu.show_model(model)
+        menu.refused.connect(heard.append)
+        menu.import_from(tmp_path / "stops.json")
+        await menu.finish()
+        assert sequences(model) == ODD
+        (tmp_path / "picture").write_bytes(b"\x89PNG\xff\xfe")
+        (tmp_path / "large").write_bytes(b" " * 2_000_000)
+        for name in ("picture", "missing", "large"):
+            menu.import_from(tmp_path / name)
+            await menu.finish()
+        menu.export_to(tmp_path / "no" / "folder.json")
+        await menu.finish()
+        assert heard == [
+            "picture is not UTF-8 text.",
+            "missing could not be read: there is no such file or folder.",
+            "large is too large: such a file has at most 1 MB.",
+            "folder.json could not be written: there is no such file or folder.",
+        ]
+
+    run(steps())
 
 
 @pytest.mark.parametrize(

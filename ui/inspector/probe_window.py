@@ -16,12 +16,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.causes import os_cause
-from engine.whole_file import write_whole
 from ui.inspector.pages import reading_page
 from ui.theme import Theme
+from ui.viewmodels.files import FileRefused, write_text
 from ui.viewmodels.inspector.probing import Probing
 from ui.viewmodels.inspector.tools import InspectorTools, ProbeRow, ProbeTarget
+from ui.viewmodels.tasks import Tasks
 from ui.widgets.choice import Choice
 from ui.widgets.labels import label
 
@@ -39,6 +39,7 @@ class ProbeWindow(QWidget):
         self.resize(860, 760)
         self._theme = theme
         self.probing = Probing(tools, self)
+        self._tasks = Tasks()
         self.url = QLineEdit("http://127.0.0.1:8642")
         dialects = [(name, name) for name in tools.probe_dialects]
         self.dialect = Choice(theme, "API", [("", "Whatever answers"), *dialects])
@@ -73,6 +74,7 @@ class ProbeWindow(QWidget):
     async def finish(self) -> None:
         """End a probe that is under way."""
         await self.probing.finish()
+        await self._tasks.finish()
 
     def _lay_out(self) -> None:
         form = QFormLayout()
@@ -164,10 +166,14 @@ class ProbeWindow(QWidget):
         dialog.open()
 
     def _save(self, path: Path) -> None:
+        self._tasks.start(self._write(path), "save a probe's report")
+
+    async def _write(self, path: Path) -> None:
         outcome = self.probing.outcome
         if outcome is None:
             return
+        text = outcome.json if path.suffix == ".json" else outcome.html
         try:
-            write_whole(path, outcome.json if path.suffix == ".json" else outcome.html)
-        except OSError as error:
-            self.note.setText(f"{path.name} could not be written: {os_cause(error)}.")
+            await write_text(path, lambda: text)
+        except FileRefused as refusal:
+            self.note.setText(str(refusal))

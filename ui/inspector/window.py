@@ -183,6 +183,7 @@ class InspectorWindow(QMainWindow):
         inspector.run_shown.connect(self._show_run)
         inspector.grew.connect(self._catch_up)
         inspector.problem_met.connect(self._say_problem)
+        inspector.work_begun.connect(self.source.setText)
         inspector.workspace.model.changed.connect(self.head.refresh)
         self.tape.token_chosen.connect(self._show_token)
         self.tokens.token_chosen.connect(self.tape.choose_token)

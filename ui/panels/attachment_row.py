@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
 from ui.panels.model_words import size
@@ -71,6 +71,7 @@ class AttachmentRow(QWidget):
         """Ask for files."""
         dialog = QFileDialog(self, "Attach text files")
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.filesSelected.connect(lambda paths: self.attach(map(Path, paths)))
         dialog.open()
 

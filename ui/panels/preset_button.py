@@ -45,6 +45,8 @@ class PresetButton(QPushButton):
     def _fill(self) -> None:
         menu, presets = self.menu_of_presets, self._presets
         menu.clear()
+        for old in menu.findChildren(QMenu):
+            old.deleteLater()  # a cleared menu keeps the menus that were in it
         for preset in presets.all():
             action = menu.addAction(preset.name.replace("&", "&&"))
             action.triggered.connect(lambda _=False, chosen=preset: self.chosen.emit(chosen))

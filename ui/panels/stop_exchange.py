@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
-from engine.causes import os_cause
-from engine.whole_file import write_whole
+from ui.viewmodels.files import FileRefused, read_text, write_text
 from ui.viewmodels.stop_exchange import MOST_BYTES, from_json, from_lines, to_json
 from ui.viewmodels.stop_list import StopListModel
+from ui.viewmodels.tasks import Tasks
 
 _FILTER = "Stop list (*.json)"
 
@@ -28,6 +28,7 @@ class StopExchangeMenu(QMenu):
         super().__init__(parent)
         self._dialogs_on = parent
         self._model: StopListModel | None = None
+        self._tasks = Tasks()
         self.paste_list = self._entry("Paste a List", self._paste_list)
         self.paste_lines = self._entry("Paste Lines, One Sequence Each", self._paste_lines)
         self.copy_list = self._entry("Copy the List", self._copy)
@@ -40,26 +41,33 @@ class StopExchangeMenu(QMenu):
         """Act on another list."""
         self._model = model
 
+    async def finish(self) -> None:
+        """Wait until nothing is being read or written."""
+        await self._tasks.finish()
+
     def import_from(self, path: Path) -> None:
         """Add the sequences of a file."""
-        try:
-            if path.stat().st_size > MOST_BYTES:
-                self.refused.emit(f"{path.name} is over 1 MB, so it is not a stop list.")
-                return
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError:
-            self.refused.emit(f"{path.name} is not UTF-8 text.")
-        except OSError as error:
-            self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
-        else:
-            self._take(from_json, text, f"import {path.name}")
+        self._tasks.start(self._import(path), "import a stop list")
 
     def export_to(self, path: Path) -> None:
         """Write the sequences that count to a file."""
+        self._tasks.start(self._export(path, self._counting()), "export a stop list")
+
+    async def _import(self, path: Path) -> None:
+        model = self._model
         try:
-            write_whole(path, to_json(self._counting()))
-        except OSError as error:
-            self.refused.emit(f"{path.name} could not be written: {os_cause(error)}.")
+            text = await read_text(path, MOST_BYTES, encoding="utf-8-sig")
+        except FileRefused as refusal:
+            self.refused.emit(str(refusal))
+            return
+        if self._model is model:  # else another list is edited meanwhile
+            self._take(from_json, text, f"import {path.name}")
+
+    async def _export(self, path: Path, counting: list[str]) -> None:
+        try:
+            await write_text(path, lambda: to_json(counting))
+        except FileRefused as refusal:
+            self.refused.emit(str(refusal))
 
     def _entry(self, words: str, intent: Callable[[], None]) -> QAction:
         action = self.addAction(words)
@@ -99,6 +107,7 @@ class StopExchangeMenu(QMenu):
         dialog = QFileDialog(self._dialogs_on, "Import a stop list")
         dialog.setNameFilters([_FILTER, "All files (*)"])
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(lambda path: self.import_from(Path(path)))
         dialog.open()
 
@@ -108,5 +117,6 @@ class StopExchangeMenu(QMenu):
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix("json")
         dialog.selectFile("stops.json")
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(lambda path: self.export_to(Path(path)))
         dialog.open()

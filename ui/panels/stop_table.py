@@ -82,7 +82,10 @@ class StopTable(QTableView):
 
     def setModel(self, model: QAbstractItemModel | None) -> None:
         """Show a list, the sequence taking the room that is left."""
+        before = self.selectionModel()
         super().setModel(model)
+        if before is not None and before is not self.selectionModel():
+            before.deleteLater()  # a view makes a new one for each model and keeps the old ones
         header = self.horizontalHeader()
         header.setMinimumSectionSize(24)
         self.verticalHeader().setMinimumSectionSize(24)

@@ -1,5 +1,6 @@
 """The presets of this person: kept by name, in files for others. Main thread."""
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -7,8 +8,12 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.causes import os_cause
 from engine.fields import DamagedFile
+from ui.viewmodels.files import FileRefused, read_text, write_text
 from ui.viewmodels.presets import Preset, presets_from_json, presets_json
 from ui.viewmodels.storing import ConversationStore
+from ui.viewmodels.tasks import Tasks
+
+_MOST_BYTES = 16_000_000
 
 
 class PresetList(QObject):
@@ -25,6 +30,7 @@ class PresetList(QObject):
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
+        self._tasks = Tasks()
         self._presets = {preset.name: preset for preset in store.load_presets()}
 
     def all(self) -> list[Preset]:
@@ -47,19 +53,28 @@ class PresetList(QObject):
 
     def export_to(self, path: Path) -> None:
         """Write all presets to a JSON file."""
-        try:
-            path.write_text(presets_json(self.all()), encoding="utf-8")
-        except OSError as error:
-            self.refused.emit(f"The presets could not be written: {os_cause(error)}.")
+        self._tasks.start(self._export(path, self.all()), "export presets")
 
     def import_from(self, path: Path) -> None:
         """Take over the presets of a JSON file; those of the same name are replaced."""
+        self._tasks.start(self._import(path), "import presets")
+
+    async def finish(self) -> None:
+        """Wait until nothing is being read or written."""
+        await self._tasks.finish()
+
+    async def _export(self, path: Path, presets: list[Preset]) -> None:
         try:
-            presets = presets_from_json(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
-        except UnicodeDecodeError:
-            self.refused.emit(f"{path.name} holds no presets: it is not text.")
+            await write_text(path, lambda: presets_json(presets))
+        except FileRefused as refusal:
+            self.refused.emit(str(refusal))
+
+    async def _import(self, path: Path) -> None:
+        try:
+            text = await read_text(path, _MOST_BYTES)
+            presets = await asyncio.to_thread(presets_from_json, text)
+        except FileRefused as refusal:
+            self.refused.emit(str(refusal))
         except DamagedFile as error:
             self.refused.emit(f"{path.name} holds no presets: {error}.")
         else:

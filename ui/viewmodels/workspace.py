@@ -223,6 +223,7 @@ class Workspace(QObject):
         await self.search.finish()
         await self.meter.finish()
         await self.library.finish()
+        await self.presets.finish()
         await self.store.settled()
         await self.model.finish()
         if self.server is not None:

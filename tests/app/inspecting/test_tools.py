@@ -112,6 +112,7 @@ def test_our_own_server_is_probed_in_the_window_and_passes(
         window.copy.click()
         assert "| check" in QGuiApplication.clipboard().text()
         window._save(tmp_path / "report.html")
+        await window.finish()
         assert "<!doctype html>" in (tmp_path / "report.html").read_text()
         window.close()
         window.deleteLater()

@@ -4,6 +4,7 @@ Main thread. Tells its views at most ten times a second that a running answer ha
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +13,15 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.causes import os_cause
 from engine.errors import EngineError
 from engine.request import GenerationRequest
-from engine.saved_run import DamagedRun, from_json, question_of, to_json
+from engine.saved_run import DamagedRun, from_json, question_of
 from engine.service import Engine
-from engine.whole_file import write_whole
 from ui.viewmodels.chat import ChatSession
 from ui.viewmodels.failures import failure_words
+from ui.viewmodels.files import FileRefused, read_text, write_text
 from ui.viewmodels.inspector.shown_run import (
     ShownRun,
     Source,
+    saved_run,
     shown_recording,
     shown_request,
 )
@@ -32,6 +34,8 @@ from ui.viewmodels.tasks import Tasks
 from ui.viewmodels.workspace import Workspace
 
 GROWTH_MS = 100
+# A run of as many tokens as are kept takes some three megabytes.
+_MOST_BYTES = 256_000_000
 # Showing growth takes at most one part in so many of the main thread's time.
 _REST_SHARE = 25
 Pieces = tuple[tuple[int, str], ...]
@@ -44,6 +48,7 @@ class Inspector(QObject):
         run_shown: Another run is shown; carries a ``ShownRun`` or None.
         grew: The shown run has more tokens, or went to another stage.
         prompt_read: The prompt's tokens are known now; see ``prompt``.
+        work_begun: Something takes a moment; carries what.
         problem_met: Something could not be done; carries why and what would help.
 
     Attributes:
@@ -56,6 +61,7 @@ class Inspector(QObject):
     run_shown = Signal(object)
     grew = Signal()
     prompt_read = Signal()
+    work_begun = Signal(str)
     problem_met = Signal(str)
 
     def __init__(self, engine: Engine, workspace: Workspace, parent: QObject | None = None) -> None:
@@ -91,9 +97,9 @@ class Inspector(QObject):
     def try_lists(self) -> None:
         """Let other stop lists be tried on the shown run; its tokens are gathered only now."""
         shown = self.shown
-        if not self._is_tried and shown is not None and shown.trace is not None:
+        if not self._is_tried and shown is not None and shown.can_be_replayed:
             self._is_tried = True
-            self.what_if.set_recording(shown.trace.recording())
+            self._tasks.start(self._try_lists(shown), "gather the tokens of a run")
 
     def rest(self, duration_ms: float) -> None:
         """Tell of growth less often for a while: showing it took so long."""
@@ -138,17 +144,15 @@ class Inspector(QObject):
     def save_case(self, path: Path) -> None:
         """Write the run with the tried stop list as a case that ``fullstop replay`` plays."""
         question = "" if self.shown is None else self.shown.question
-        text = self.what_if.case(question)
-        if text is not None:
-            self._tasks.start(self._save(path, text), "save a case")
+        render = self.what_if.case(question)
+        if render is not None:
+            self._tasks.start(self._save(path, render), "save a case")
 
     def save_run(self, path: Path) -> None:
         """Write the run as it was."""
-        trace = None if self.shown is None else self.shown.trace
-        recording = None if trace is None else trace.recording()
-        if recording is not None and self.shown is not None:
-            text = to_json(recording, self.shown.question)
-            self._tasks.start(self._save(path, text), "save a run")
+        shown = self.shown
+        if shown is not None and shown.can_be_replayed:
+            self._tasks.start(self._save(path, lambda: saved_run(shown)), "save a run")
 
     def read_prompt(self) -> None:
         """Ask the engine for the prompt's tokens, if they are not known yet."""
@@ -207,24 +211,28 @@ class Inspector(QObject):
             self.show(replace(shown, trace=None))
 
     async def _open(self, path: Path) -> None:
+        self.work_begun.emit(f"Opening {path.name} …")
         try:
-            text = await asyncio.to_thread(path.read_text, encoding="utf-8")
-            recording = await asyncio.to_thread(from_json, text)
-            shown = shown_recording(recording, path.name, question_of(text))
-        except OSError as error:
-            self.problem_met.emit(f"{path.name} cannot be read: {os_cause(error)}.")
-        except UnicodeDecodeError:
-            self.problem_met.emit(f"{path.name} is not a saved run: it is not text.")
+            text = await read_text(path, _MOST_BYTES)
+            shown = await asyncio.to_thread(_shown_file, text, path.name)
+        except FileRefused as refusal:
+            self.problem_met.emit(str(refusal))
         except DamagedRun as error:
             self.problem_met.emit(f"{path.name} is not a saved run. {error}.")
         else:
             self.show(shown)
 
-    async def _save(self, path: Path, text: str) -> None:
+    async def _save(self, path: Path, render: Callable[[], str]) -> None:
         try:
-            await asyncio.to_thread(write_whole, path, text)
-        except OSError as error:
-            self.problem_met.emit(f"{path.name} could not be written: {os_cause(error)}.")
+            await write_text(path, render)
+        except FileRefused as refusal:
+            self.problem_met.emit(str(refusal))
+
+    async def _try_lists(self, shown: ShownRun) -> None:
+        assert shown.trace is not None
+        recording = await asyncio.to_thread(shown.trace.recording)
+        if self.shown is shown:
+            self.what_if.set_recording(recording)
 
     async def _read_prompt(self, shown: ShownRun, request: GenerationRequest) -> None:
         try:
@@ -236,6 +244,11 @@ class Inspector(QObject):
         if self.shown is shown:
             self.prompt, self.prompt_problem = pieces, problem
             self.prompt_read.emit()
+
+
+def _shown_file(text: str, name: str) -> ShownRun:
+    """Return a saved run as it is shown; for another thread, as a long one takes a moment."""
+    return shown_recording(from_json(text), name, question_of(text))
 
 
 def _short(text: str, limit: int = 40) -> str:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from engine.events import Finished, Timing, Usage
 from engine.replay import Recording, replay
 from engine.request import GenerationRequest
+from engine.saved_run import to_json
 from ui.viewmodels.inspector.traces import RunTrace, trace_of
 from ui.viewmodels.requests import RequestEntry
 from ui.viewmodels.runs import Run, RunState
@@ -84,6 +85,13 @@ def _question(request: GenerationRequest) -> str:
         return request.prompt if isinstance(request.prompt, str) else ""
     said = (message.content for message in reversed(request.messages) if message.role == "user")
     return next(said, "")
+
+
+def saved_run(shown: ShownRun) -> str:
+    """Return a run that can be replayed as the text of a saved run; takes a moment."""
+    recording = None if shown.trace is None else shown.trace.recording()
+    assert recording is not None, "only a run that can be replayed is saved"
+    return to_json(recording, shown.question)
 
 
 def shown_recording(recording: Recording, name: str, question: str = "") -> ShownRun:

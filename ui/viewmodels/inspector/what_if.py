@@ -5,7 +5,7 @@ never waits for it.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -75,8 +75,7 @@ class WhatIf(QObject):
         self.recording = recording
         self.outcome = self._played = None
         self._asked += 1
-        self._typed = ""
-        self.reset()
+        self.reset()  # what is being typed stays in its field, and goes on to count
         self.stops.undo_stack.clear()
         self.outcome_changed.emit()
 
@@ -93,13 +92,14 @@ class WhatIf(QObject):
             self._typed = typed
             self._delay.start()
 
-    def case(self, question: str) -> str | None:
-        """Return the run with the tried list as the text of a saved run."""
+    def case(self, question: str) -> Callable[[], str] | None:
+        """Return what makes the text of a saved run with the tried list, which takes a moment."""
         if self.recording is None or self.outcome is None or self._played is None:
             return None
         rules = self._rules(self.recording, self.outcome.strings)
         stop = self._played.stop or self.recording.stop
-        return to_json(replace(self.recording, rules=rules, stop=stop), question)
+        case = replace(self.recording, rules=rules, stop=stop)
+        return lambda: to_json(case, question)
 
     async def finish(self) -> None:
         """Wait for a replay that is under way."""
