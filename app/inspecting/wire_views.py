@@ -54,7 +54,8 @@ async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[Wir
     request = request_of(shown)
     prompt = await _prompt(engine, request)
     vocabulary = None if shown.trace is None else shown.trace.vocabulary
-    recorded = RecordedEngine(shown.run.model_id, events_of(shown), vocabulary)
+    events = await asyncio.to_thread(events_of, shown)
+    recorded = RecordedEngine(shown.run.model_id, events, vocabulary)
     server = ServerThread(recorded, ServerConfig())
     address = await asyncio.to_thread(server.start)
     try:

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.verdict import counted
 from ui.inspector.pages import align
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.failures import failure_words
@@ -23,6 +24,10 @@ from ui.widgets.choice import Choice
 from ui.widgets.labels import label
 
 _API_PX = 210
+# A text view lays this much out within a frame.
+MAX_SHOWN_CHARS = 300_000
+_NOTE = "Keys are left out; what a server sends at another time has other ids."
+_CUT = "{} more are not shown here; the copy has them."
 PARTS = (
     ("Streamed answer", "stream"),
     ("Whole answer", "whole"),
@@ -69,9 +74,7 @@ class ApiTab(QWidget):
         layout.addWidget(self.page, 1)
         self.api.currentIndexChanged.connect(lambda _: self._refresh())
         self.part.currentIndexChanged.connect(lambda _: self._refresh())
-        self.copy.clicked.connect(
-            lambda: QGuiApplication.clipboard().setText(self.page.toPlainText())
-        )
+        self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._text()))
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run's exchange."""
@@ -109,7 +112,7 @@ class ApiTab(QWidget):
         except OSError as error:
             views, problem = [], failure_words(error)
         else:
-            problem = "Keys are left out; what a server sends at another time has other ids."
+            problem = _NOTE
         if self._rendered is not shown:
             return
         self._views = views
@@ -130,5 +133,14 @@ class ApiTab(QWidget):
         if not has_view:
             self.page.clear()
             return
-        view = self._views[row]
-        self.page.setPlainText(getattr(view, PARTS[self.part.currentIndex()][1]))
+        text = self._text()
+        cut = len(text) - MAX_SHOWN_CHARS
+        self.page.setPlainText(text[:MAX_SHOWN_CHARS])
+        self.note.setText(_CUT.format(counted(cut, "character")) if cut > 0 else _NOTE)
+
+    def _text(self) -> str:
+        """Return the shown part of the exchange, whole."""
+        row = self.api.currentIndex()
+        if not 0 <= row < len(self._views):
+            return ""
+        return str(getattr(self._views[row], PARTS[self.part.currentIndex()][1]))

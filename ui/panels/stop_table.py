@@ -3,6 +3,7 @@
 from PySide6.QtCore import (
     QAbstractItemModel,
     QEvent,
+    QItemSelectionModel,
     QModelIndex,
     QPersistentModelIndex,
     QRectF,
@@ -82,10 +83,11 @@ class StopTable(QTableView):
 
     def setModel(self, model: QAbstractItemModel | None) -> None:
         """Show a list, the sequence taking the room that is left."""
-        before = self.selectionModel()
         super().setModel(model)
-        if before is not None and before is not self.selectionModel():
-            before.deleteLater()  # a view makes a new one for each model and keeps the old ones
+        # A view and each of its headers make a new one for each model and keep the old ones.
+        for selection in self.findChildren(QItemSelectionModel):
+            if selection is not self.selectionModel():
+                selection.deleteLater()
         header = self.horizontalHeader()
         header.setMinimumSectionSize(24)
         self.verticalHeader().setMinimumSectionSize(24)

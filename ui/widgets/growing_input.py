@@ -68,7 +68,7 @@ class GrowingInput(QPlainTextEdit):
         """Take files as well as text."""
         return bool(_paths(source)) or super().canInsertFromMimeData(source)
 
-    def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802 - Qt's name
+    def insertFromMimeData(self, source: QMimeData) -> None:
         """Hand files over; insert everything else as plain text."""
         paths = _paths(source)
         if paths:

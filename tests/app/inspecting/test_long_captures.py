@@ -1,0 +1,135 @@
+"""Captures of any length: read on another thread, shown as far as a page can show them."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QMimeData
+from PySide6.QtGui import QGuiApplication
+
+from api.captures.framing import framed
+from app.inspecting.captures import read_capture
+from app.inspecting.tools import ApiTools
+from engine.service import Engine
+from tests.ui.driving import eventually
+from ui.inspector.capture_source import SHOWN_CHARS
+from ui.inspector.capture_window import CaptureWindow
+from ui.theme import Theme
+from ui.viewmodels.inspector.tools import CaptureView
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+COUNT = 3_000
+
+
+def chunk(text: str = "", reason: str | None = None) -> str:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": reason}
+    value = {"id": "x", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
+    return f"data: {json.dumps(value)}\n\n"
+
+
+LONG = "".join(chunk(f"w{n} ") for n in range(COUNT)) + chunk(reason="stop") + "data: [DONE]\n\n"
+
+
+class WatchedTools(ApiTools):
+    """The real tools; notes who reads, and lets a reading wait."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, lambda: "")
+        self.threads: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
+        self.threads.append(threading.get_ident())
+        assert self.gate.wait(30)
+        return read_capture(text, stops)
+
+
+@pytest.fixture
+def use(run: Run, engine: Engine, theme: Theme) -> Callable[..., None]:
+    def use_window(steps: Callable[[CaptureWindow, WatchedTools], Any]) -> None:
+        async def whole() -> None:
+            tools = WatchedTools(engine)
+            window = CaptureWindow(theme, tools)
+            window.show()
+            await steps(window, tools)
+            await window.finish()
+            window.close()
+            window.deleteLater()
+
+        run(whole())
+
+    return use_window
+
+
+def test_a_long_capture_is_read_whole_on_another_thread_and_shown_in_part(
+    use: Callable[..., None], tmp_path: Path
+) -> None:
+    assert len(LONG) > 4 * SHOWN_CHARS
+    path = tmp_path / "long.txt"
+    path.write_text(LONG)
+
+    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+        window.open_file(path)
+        await eventually(lambda: window.view is not None)
+        assert threading.get_ident() not in tools.threads
+        assert window.view is not None
+        assert window.view.text.endswith(f"w{COUNT - 1} ")
+        assert len(window.source.toPlainText()) < 2 * SHOWN_CHARS
+        assert window.source.capture == LONG
+        assert window.source.isReadOnly()
+        page = window.page.toPlainText()
+        assert "more characters" in page
+        assert "events" in page
+        assert f"{COUNT + 2:,}" in page, "the last events are shown too"
+        window.clear.click()
+        assert not window.source.isReadOnly()
+        await eventually(lambda: window.view is None)
+
+    use(steps)
+
+
+def test_the_window_goes_on_while_a_capture_is_read_and_a_newer_one_takes_over(
+    use: Callable[..., None],
+) -> None:
+    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+        tools.gate.clear()
+        window.source.set_capture(LONG)
+        await eventually(lambda: len(tools.threads) == 1)
+        assert window.title.text().startswith("Reading ")
+        window.source.set_capture('{"done": true, "message": {"content": "new"}, "model": "m"}')
+        await eventually(lambda: len(tools.threads) == 2)
+        tools.gate.set()
+        await eventually(lambda: window.view is not None)
+        await window.finish()
+        assert window.view is not None
+        assert window.view.text == "new"
+
+    use(steps)
+
+
+def test_a_long_text_that_is_pasted_with_the_keyboard_is_taken_as_a_whole(
+    use: Callable[..., None],
+) -> None:
+    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+        pasted = QMimeData()
+        pasted.setText(LONG)
+        QGuiApplication.clipboard().setMimeData(pasted)
+        window.source.paste()
+        assert window.source.capture == LONG
+        await eventually(lambda: window.view is not None)
+        await asyncio.sleep(0)
+
+    use(steps)
+
+
+def test_a_long_answer_in_one_piece_is_read_as_a_short_one() -> None:
+    message = {"role": "assistant", "content": "é\n" * 200_000}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    text = json.dumps({"object": "chat.completion", "model": "m", "choices": [choice]})
+    (frame,) = framed(text).frames
+    assert frame.value["choices"][0] == choice
