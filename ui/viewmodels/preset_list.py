@@ -6,7 +6,6 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.causes import os_cause
 from engine.fields import DamagedFile
 from ui.viewmodels.files import FileRefused, read_text, write_text
 from ui.viewmodels.presets import Preset, presets_from_json, presets_json

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.causes import os_cause
 from engine.errors import EngineError
 from engine.request import GenerationRequest
 from engine.saved_run import DamagedRun, from_json, question_of
