@@ -12,17 +12,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.calls import CallParser, OpenCalls
+from engine.channel_text import ChannelText
 from engine.channels import Beginning, Part, Splitter, Switch
 from engine.detokenizer import Detokenizer
 from engine.endings import Ending, Endings
-from engine.events import Event, TextDelta, ThinkingDelta
+from engine.events import Event
 from engine.sources import Sources
-from engine.stopping.matcher import Match, StopMatcher
+from engine.stopping.matcher import Match
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.vocabulary import Vocabulary
 
 _START = Beginning()
+# A member of an enumeration is looked up more slowly than a name, and this is asked at every token.
+_THINKING = Channel.THINKING
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,6 @@ class AnswerBuilder:
         sources: Told of which tokens the answer's text is made of, if somebody asks.
 
     Attributes:
-        events: What is to be sent on; the caller takes and clears it.
         count: Tokens fed so far.
         thinking_tokens: Those of them that belong to reasoning.
         vocabulary: What token ids stand for.
@@ -80,7 +82,6 @@ class AnswerBuilder:
         beginning: Beginning = _START,
         sources: Sources | None = None,
     ) -> None:
-        self.events: list[Event] = []
         self.count = 0
         self.thinking_tokens = 0
         self.piece = ""
@@ -94,20 +95,18 @@ class AnswerBuilder:
         self._limits = limits
         self._most = limits.most
         self._least = rules.min_tokens
-        self._calls = OpenCalls(parse_calls)
-        self._calls.continue_call(beginning.call, beginning.tool_name)
+        calls = OpenCalls(parse_calls)
+        calls.continue_call(beginning.call, beginning.tool_name)
+        self._text = ChannelText(rules, calls, sources)
+        self._text.enter(splitter.channel)
+        self._calls = calls
         self._endings = Endings(rules, vocabulary, splitter.tags)
         # Ids that mean more than their text, or have none.
         self._marked = self._endings.ids.union(splitter.tags, vocabulary.special)
-        self._lengths = dict.fromkeys(Channel, 0)
-        self._matchers: dict[tuple[int, ...], StopMatcher] = {}
-        self._strips_space = False
-        # The end, once there is one: by a stop in the text, or by a token or tag.
-        self._match: Match | None = None
+        # The end by a token or a tag, once there is one; ``_text.match`` is that by a stop in it.
         self._ending: Ending | None = None
         self._held = ""
         self._rest: list[str] = []
-        self._enter(splitter.channel)
 
     # -- feeding ---------------------------------------------------------------------------
 
@@ -115,17 +114,34 @@ class AnswerBuilder:
         """Take the next sampled id; return the record if the answer ends with it."""
         is_armed = self.count >= self._least
         self.count += 1
-        thinks = self._channel is Channel.THINKING
+        text = self._text
+        thinks = text.channel is _THINKING
         if token_id in self._marked:
             self._take_marked(token_id, is_armed)
-        else:
+        elif self.sources is not None or self._splitter.scans_text:
             self._take_text(self._detokenizer.add(token_id), is_armed)
-        if thinks or self._channel is Channel.THINKING:
+        else:  # as nearly always
+            self.piece = piece = self._detokenizer.add(token_id)
+            if piece:
+                text.deliver(piece, is_armed)
+        if thinks or text.channel is _THINKING:
             self.thinking_tokens += 1
-        if self._match is None and self._ending is None and self.count < self._most:
+        if text.match is None and self._ending is None and self.count < self._most:
             self._calls.is_fresh = False
             return None
         return self._decide(token_id, is_armed)
+
+    @property
+    def events(self) -> list[Event]:
+        """What is to be sent on, up to now."""
+        return self._text.events
+
+    def take_events(self) -> list[Event]:
+        """Return what is to be sent on, and begin anew."""
+        events = self._text.events
+        if events:
+            self._text.events = []
+        return events
 
     @property
     def unfinished_call(self) -> str:
@@ -133,40 +149,33 @@ class AnswerBuilder:
         return self._calls.unfinished
 
     def _is_over(self) -> bool:
-        return self._match is not None or self._ending is not None
+        return self._text.match is not None or self._ending is not None
 
     @property
     def channel(self) -> Channel:
         """The channel that is open now."""
-        return self._channel
+        return self._text.channel
 
     @property
     def held(self) -> str:
         """The text that is held back now, because it could become a stop or a tag."""
-        matcher = self._matcher
-        return (matcher.held if matcher is not None else "") + self._splitter.held
+        return self._text.held + self._splitter.held
 
     @property
     def progress(self) -> tuple[int, ...]:
         """For each stop string, how many of its first characters the text now ends with."""
-        count = len(self._rules.strings)
-        if self._matcher is None:
-            return (0,) * count
-        if len(self._counting) == count:
-            return self._matcher.progress
-        found = dict(zip(self._counting, self._matcher.progress, strict=True))
-        return tuple(found.get(number, 0) for number in range(count))
+        return self._text.progress
 
     def end(self, kind: StopKind) -> StopInfo:
         """End the answer from outside (``CANCELLED`` or ``ERROR``) and return the record."""
         held = self._release(is_armed=self.count > self._least)
-        if self._channel is Channel.TOOL:
+        if self._text.channel is Channel.TOOL:
             self._calls.cut()
-        match = self._kept(self._match) if self._match is not None else None
+        match = self._kept(self._text.match) if self._text.match is not None else None
         return StopInfo(
             kind,
-            channel=self._channel,
-            text_offset=self._lengths[self._channel],
+            channel=self._text.channel,
+            text_offset=self._text.length,
             token_index=self.count - 1 if self.count else None,
             held=held,
             dropped=match.dropped if match is not None else "",
@@ -179,11 +188,11 @@ class AnswerBuilder:
         splitter = self._splitter
         self.is_structure = True
         ending = self._endings.ending(
-            token_id, self._channel, is_armed=is_armed, in_header=splitter.in_header
+            token_id, self._text.channel, is_armed=is_armed, in_header=splitter.in_header
         )
         is_tag = token_id in splitter.tags
         special = self.vocabulary.special.get(token_id)
-        part = splitter.parts.get(token_id) if self._channel is not Channel.TOOL else None
+        part = splitter.parts.get(token_id) if self._text.channel is not Channel.TOOL else None
         winner = None if ending is None else self._outdone(token_id, ending, part)
         if ending is not None and winner is None:
             self._end_by(ending, token_id if is_tag else None, is_armed)
@@ -197,19 +206,29 @@ class AnswerBuilder:
             self.piece = ""
             self._split(splitter.feed(part), is_armed)
         elif is_tag or (special and self._is_part_of_call(token_id)):
-            # Parsers of calls read the special tokens between a call's parts.
-            text = splitter.tags[token_id] if is_tag else special
-            self._take_text(self._detokenizer.cut(token_id) + str(text), is_armed)
+            self._take_text(self._detokenizer.cut(token_id) + self._name(token_id), is_armed)
         else:
             self.is_structure = special is not None
             self._take_text(self._detokenizer.add(token_id), is_armed)
-        if winner is StopKind.STOP_STRING and self._match is None:
+        if winner is StopKind.STOP_STRING and self._text.match is None:
             # It completes in text that is held for a tag, which can come no more.
             self._release(is_armed)
 
+    def _own_text(self, token_id: int) -> str | None:
+        """Return the text that a token would bring; None if it is a tag, or is skipped."""
+        if token_id in self._splitter.tags:
+            return self._name(token_id) if self._splitter.is_text(token_id) else None
+        if token_id in self.vocabulary.special:
+            return self._name(token_id) if self._is_part_of_call(token_id) else None
+        return self._detokenizer.peek(token_id)
+
+    def _name(self, token_id: int) -> str:
+        """Return what a special token or a tag is called, which can be a part of a call."""
+        return self._splitter.tags.get(token_id) or self.vocabulary.special[token_id]
+
     def _is_part_of_call(self, token_id: int) -> bool:
         return (
-            self._channel is Channel.TOOL
+            self._text.channel is Channel.TOOL
             and self._splitter.keeps_specials
             and token_id not in self.vocabulary.eos
         )
@@ -220,23 +239,22 @@ class AnswerBuilder:
         Returns:
             ``STOP_STRING``, ``TOOL_CALL`` for a tag, or None.
         """
-        if token_id in self._splitter.tags or (
-            part is None and token_id in self.vocabulary.special
-        ):
+        if ending.is_eos:
             return None
-        text = self._splitter.preview(self._detokenizer.peek(token_id) if part is None else part)
+        if part is None:
+            part = self._own_text(token_id)
+        if part is None:
+            return None
+        text = self._splitter.preview(part)
         if text is None:
-            return None if ending.is_eos else StopKind.TOOL_CALL
-        if self._strips_space:
-            text = text.lstrip()
-        is_matched = self._matcher is not None and self._matcher.would_match(text)
-        return StopKind.STOP_STRING if is_matched else None
+            return StopKind.TOOL_CALL
+        return StopKind.STOP_STRING if self._text.would_match(text) else None
 
     def _end_by(self, ending: Ending, tag_id: int | None, is_armed: bool) -> None:
         """Note the end; what was held before its token goes out first."""
         self.piece = ""
         self._held = self._release(is_armed)
-        if self._match is not None:
+        if self._text.match is not None:
             return
         opening = None if tag_id is None else self._splitter.opens(tag_id)
         if opening is not None:
@@ -252,7 +270,7 @@ class AnswerBuilder:
         if self._splitter.scans_text:
             self._split(self._splitter.feed(piece), is_armed)
         elif piece:
-            self._deliver(piece, is_armed)
+            self._text.deliver(piece, is_armed)
 
     def _split(self, parts: Iterable[Part], is_armed: bool) -> None:
         for part in parts:
@@ -261,7 +279,7 @@ class AnswerBuilder:
             elif isinstance(part, Switch):
                 self._switch(part, is_armed)
             elif part:
-                self._deliver(part, is_armed)
+                self._text.deliver(part, is_armed)
 
     def _drop(self, part: Part) -> None:
         """Throw away what comes after the end."""
@@ -272,111 +290,29 @@ class AnswerBuilder:
         if part.to is Channel.THINKING:
             self.thinking_tokens += part.tokens + 1
 
-    def _deliver(self, text: str, is_armed: bool) -> None:
-        if self._strips_space:
-            text = self._stripped(text)
-            if not text:
-                return
-        if self.sources is not None:
-            self.sources.deliver(len(text), self._channel)
-        matcher = self._matcher
-        if matcher is None:
-            self._emit(text)
-            return
-        self._emit(matcher.feed(text, is_armed=is_armed))
-        found = matcher.match
-        if found is not None:
-            rule, offset = self._counting[found.rule], self._base + found.offset
-            self._match = Match(rule, found.value, offset, found.dropped)
-
-    def _stripped(self, text: str) -> str:
-        left = text.lstrip()
-        self._strips_space = not left
-        if self.sources is not None:
-            self.sources.skip(len(text) - len(left))
-        return left
-
-    def _emit(self, text: str) -> None:
-        if not text:
-            return
-        channel = self._channel
-        self._lengths[channel] += len(text)
-        if channel is Channel.TEXT:
-            self.events.append(TextDelta(text))
-            if self.sources is not None:
-                self.sources.release(len(text))
-        elif channel is Channel.THINKING:
-            self.events.append(ThinkingDelta(text))
-        else:
-            self._calls.add(text)
-
-    # -- channels --------------------------------------------------------------------------
-
-    def _enter(self, channel: Channel) -> None:
-        self._channel = channel
-        self._strips_space = False
-        self._base = self._lengths[channel]
-        self._counting = counting = self._rules.counting_in(channel)
-        self._matcher = self._matchers.get(counting)
-        if self._matcher is not None:
-            self._matcher.restart()
-        elif counting:
-            strings = self._rules.strings
-            self._matcher = StopMatcher(tuple(strings[number] for number in counting))
-            self._matchers[counting] = self._matcher
-
-    def _flush_held(self) -> str:
-        held = self._matcher.flush() if self._matcher is not None else ""
-        self._emit(held)
-        return held
-
     def _switch(self, switch: Switch, is_armed: bool) -> None:
         if self.sources is not None:
             self.sources.skip(switch.visible)
-        held = self._flush_held()
+        held = self._text.flush()
         ending = self._endings.by_tag(switch.tag) if switch.tag and is_armed else None
         if ending is not None:
             self._held = held
         if ending is None or switch.to is not Channel.TEXT:
             # A closing tag that ends the answer leaves open what it closes: that ends there.
             self._change(switch, is_armed)
-        if self._match is None:
+        if self._text.match is None:
             self._ending = ending
 
     def _change(self, switch: Switch, is_armed: bool) -> None:
-        is_text = self._channel is Channel.TOOL and self._close_call(is_armed)
-        if self._match is not None:
+        is_text = self._text.channel is Channel.TOOL and self._text.close_call(is_armed)
+        if self._text.match is not None:
             return
         if not (is_text and switch.to is Channel.TEXT):
-            self._flush_held()
-            self._enter(switch.to)
-            self._strips_space = switch.strips_space
+            self._text.flush()
+            self._text.enter(switch.to, strips_space=switch.strips_space)
         if switch.to is Channel.THINKING:
             self.thinking_tokens += switch.tokens
         self._calls.name = switch.tool_name
-
-    def _close_call(self, is_armed: bool) -> bool:
-        """Close the open call; what turns out to be none is text, and stops count in it.
-
-        Returns:
-            Whether it was text; the channel is the text's then.
-        """
-        stray = self._parse_call()
-        self._lengths[Channel.TOOL] = 0
-        if stray:
-            if self.sources is not None:
-                self.sources.take_back_call()
-            self._enter(Channel.TEXT)
-            self._deliver(stray, is_armed)
-        return bool(stray)
-
-    def _parse_call(self) -> str:
-        """Take the open call as complete; return its text if it is none."""
-        events, stray = self._calls.close()
-        self.events += events
-        if events and self.sources is not None:
-            self.sources.drop_call()
-        return stray
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -394,19 +330,19 @@ class AnswerBuilder:
         if self._is_over():
             self._rest.append(rest)
         elif rest:
-            self._deliver(rest, is_armed)
+            self._text.deliver(rest, is_armed)
         if self._is_over():
             return ""
-        self._flush_held()
+        self._text.flush()
         return held
 
     def _decide(self, token_id: int, is_armed: bool) -> StopInfo:
         """Say why the answer ends with this token."""
         held = self._release(is_armed) or self._held
-        if self._channel is Channel.TOOL:
+        if self._text.channel is Channel.TOOL:
             held = self._end_call(is_armed) or held
         kind = self._kind()
-        match = self._match
+        match = self._text.match
         if kind is StopKind.STOP_TOKEN or (kind is StopKind.STOP_STRING and match is None):
             match = self._matched_by_id(token_id)
         elif match is not None:
@@ -423,8 +359,8 @@ class AnswerBuilder:
             value=value,
             token_id=token_id,
             token_text=self.vocabulary.text_of(token_id),
-            channel=self._channel,
-            text_offset=match.offset if match and is_stop else self._lengths[self._channel],
+            channel=self._text.channel,
+            text_offset=match.offset if match and is_stop else self._text.length,
             token_index=self.count - 1,
             rule_index=match.rule if match and kind is StopKind.STOP_STRING else None,
             held=held,
@@ -435,9 +371,9 @@ class AnswerBuilder:
         """Choose the reason by precedence."""
         ending = self._ending
         by_eos = ending is not None and ending.is_eos
-        if self._calls.is_fresh or (self._calls.count and by_eos and self._match is None):
+        if self._calls.is_fresh or (self._calls.count and by_eos and self._text.match is None):
             return StopKind.TOOL_CALL
-        if self._match is not None:
+        if self._text.match is not None:
             return StopKind.STOP_STRING
         if ending is not None:
             return ending.kind
@@ -450,19 +386,19 @@ class AnswerBuilder:
             What was held of its text, where it turned out to be text.
         """
         ending = self._ending
-        if ending is None and self._match is None and self._splitter.closes_calls:
+        if ending is None and self._text.match is None and self._splitter.closes_calls:
             self._calls.cut()  # by a limit, before its end came
         elif ending is None or not ending.is_eos:
-            self._calls.unfinished = self._parse_call()
-        elif self._close_call(is_armed) and self._match is None:
-            return self._flush_held()
+            self._calls.unfinished = self._text.parse_call()
+        elif self._text.close_call(is_armed) and self._text.match is None:
+            return self._text.flush()
         return ""
 
     def _kept(self, match: Match) -> Match:
         """Keep or drop the stop in the text that matched; add the rest of its last piece."""
         dropped = match.dropped + "".join(self._rest) + self._splitter.finish()
         if self._rules.include_stop and not self._calls.is_fresh:
-            self._keep(match.value)
+            self._text.keep(match.value)
             dropped = dropped[len(match.value) :]
         return Match(match.rule, match.value, match.offset, dropped)
 
@@ -472,20 +408,14 @@ class AnswerBuilder:
         rule = self._ending.rule
         is_string = self._ending.kind is StopKind.STOP_STRING
         text = self._rules.strings[rule] if is_string else self.vocabulary.text_of(token_id)
-        offset = self._lengths[self._channel]
+        offset = self._text.length
         dropped = "".join(self._rest)
         if self._rules.include_stop and not self._splitter.in_header:
             if self.sources is not None:
                 self.sources.add(self.count - 1, text)
-                self.sources.deliver(len(text), self._channel)
+                self.sources.deliver(len(text), self._text.channel)
             self.piece += text
-            self._keep(text)
+            self._text.keep(text)
         else:
             dropped = text + dropped
         return Match(rule, text, offset, dropped)
-
-    def _keep(self, stop: str) -> None:
-        if self._channel is Channel.TOOL:
-            self._calls.unfinished += stop
-        else:
-            self._emit(stop)

@@ -134,11 +134,6 @@ class ChannelFormat:
             edges[self.think_end] = Channel.TEXT
         return edges
 
-    @property
-    def structure(self) -> frozenset[int]:
-        """All tokens that are tags or markers by themselves."""
-        return frozenset(self.ids).union(self.parts, self.harmony.values())
-
 
 @dataclass(frozen=True, slots=True)
 class Beginning:

@@ -110,9 +110,14 @@ class MlxBackend:
     def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
         """Return what token ids stand for in the answer to a request."""
         if request.prompt is not None:
-            return self._continuing.showing(self.channels.structure)
+            return self._showing_specials
         continues = bool(request.messages) and request.messages[-1].role == "assistant"
         return self._continuing if continues or beginning.header else self.vocabulary
+
+    @functools.cached_property
+    def _showing_specials(self) -> Vocabulary:
+        """The vocabulary of an answer that is all text, tags and markers included."""
+        return self._continuing.showing_specials()
 
     @functools.cached_property
     def _continuing(self) -> Vocabulary:

@@ -98,10 +98,7 @@ class Row:
 
     def take_events(self) -> list[Event]:
         """Return what the pipeline has written since the last call."""
-        events = self.builder.events
-        if events:
-            self.builder.events = []
-        return events
+        return self.builder.take_events()
 
 
 def wanted_stats(backend: Backend, rows: Mapping[int, Row], step: Step) -> dict[int, TokenStats]:

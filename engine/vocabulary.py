@@ -4,7 +4,7 @@ Built once per model from the Hugging Face tokenizer, then read only. No MLX.
 """
 
 import json
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -95,9 +95,9 @@ class Vocabulary:
         text = self.text[token_id]
         return self.bytes_of(token_id).decode("utf-8", "replace") if text is None else text
 
-    def showing(self, ids: Container[int]) -> "Vocabulary":
-        """Return the same vocabulary with the text of these special tokens as ordinary text."""
-        special = {token_id: text for token_id, text in self.special.items() if token_id not in ids}
+    def showing_specials(self) -> "Vocabulary":
+        """Return the same vocabulary with the text of special tokens, but EOS, as any text."""
+        special = {i: text for i, text in self.special.items() if i in self.eos}
         return replace(self, special=special)
 
     def special_id(self, text: str) -> int | None:

@@ -29,12 +29,9 @@ FAMILIES: dict[str, tuple[list[str], dict[str, Any]]] = {
     ),
     "open-ended": (
         FORMATS["open-ended"][2],
-        {
-            "special": ["[TOOL_CALLS]"],
-            "plain": ["[ARGS]"],
-            "template": tool_template("[TOOL_CALLS]"),
-        },
+        {"special": ["[TOOL_CALLS]", "[ARGS]"], "template": tool_template("[TOOL_CALLS]")},
     ),
+    "any special token": (["</tool_call>", "a", "<|odd|>", "b"], {"special": ["<|odd|>"]}),
     "harmony": ([*ANALYSIS, *CALL[:-1], "<|end|>", *FINAL, "yes"], HARMONY),
 }
 PROMPT = f"{START}user:go{END}{GO}"

@@ -152,6 +152,25 @@ def test_a_special_token_inside_a_call_is_a_stop_in_scope(tmp_path: Path) -> Non
     assert answer.finished.stop.channel is Channel.TOOL
 
 
+def test_a_string_in_the_text_of_a_special_token_of_a_call_wins_over_its_id(
+    tmp_path: Path,
+) -> None:
+    stage = calling(tmp_path, "open-ended")
+    rules = StopRules(strings=("G",), token_ids=(stage.id("[ARGS]"),), scope=ALL)
+    answer = scripted_answer(stage, "go", rules=rules)
+    assert ended(answer) == (StopKind.STOP_STRING, "G")
+    assert answer.finished.unfinished_tool_call == "add[AR"
+
+
+def test_a_second_message_never_joins_what_was_held_of_a_call_that_is_none(
+    tmp_path: Path,
+) -> None:
+    script = ["<|channel|>", "commentary", " to=functions.add", "<|message|>", "EN", "<|end|>"]
+    stage = harmony(tmp_path, [*script, *FINAL, "D"])
+    answer = scripted_answer(stage, "go", "END")
+    assert (answer.text, answer.finished.stop.kind) == ("END", StopKind.EOS)
+
+
 # -- ids and strings on one token --------------------------------------------------------------
 
 
