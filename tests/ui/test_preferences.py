@@ -79,13 +79,25 @@ def test_the_server_starts_as_it_was_left_unless_told_otherwise(
     assert server.starts_on is starts_on
 
 
-@pytest.mark.parametrize("text", ["*", "https://example.org", "http://localhost:5173"])
+@pytest.mark.parametrize(
+    "text",
+    ["*", "https://example.org", "http://localhost:5173", "app://*", "tauri://localhost"],
+)
 def test_an_origin_is_scheme_and_host(text: str) -> None:
     assert origin_problem(text) is None
 
 
 @pytest.mark.parametrize(
-    "text", ["example.org", "https://", "://x", "https://example.org/path", "https://a b"]
+    "text",
+    [
+        "example.org",
+        "https://",
+        "://x",
+        "https://example.org/path",
+        "https://a b",
+        "https://*",
+        "https://*.example.org",
+    ],
 )
 def test_what_is_no_origin_is_refused_with_an_example(text: str) -> None:
     assert "https://example.org" in str(origin_problem(text))

@@ -89,7 +89,10 @@ class ServerSettings(QWidget):
         inner.addLayout(buttons)
         inner.addWidget(self.requires_key)
         inner = _card(layout, "Web pages that may call it")
-        hint = "Web pages can call this server only if their origin is listed here."
+        hint = (
+            "Web pages can call this server only if their origin is listed here. For desktop apps "
+            "list their scheme: app://*, tauri://* or vscode-webview://*."
+        )
         inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
         inner.addWidget(self.origins)
         layout.addStretch(1)

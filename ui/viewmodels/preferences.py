@@ -156,13 +156,18 @@ class PreferencesState(QObject):
 def origin_problem(text: str) -> str | None:
     """Return what is wrong with a web origin; None where nothing is.
 
-    An origin is scheme and host, perhaps with a port, and nothing after it; ``*`` is every page.
+    An origin is scheme and host, perhaps with a port, and nothing after it; ``*`` is every page,
+    and ``app://*`` every desktop app of that scheme.
     """
     if text == "*":
         return None
     scheme, separator, rest = text.partition("://")
     if not separator or not scheme:
         return "An origin begins with its scheme, such as https://example.org."
-    if not rest or set(rest) & set("/?#@ "):
+    if rest == "*":
+        if scheme.lower() in ("http", "https", "ws", "wss"):
+            return "Write * to let every web page call, or one such as https://example.org."
+        return None
+    if not rest or set(rest) & set("/?#@ *"):
         return "An origin is scheme and host only, such as https://example.org, without a path."
     return None

@@ -1,0 +1,45 @@
+"""Environments of their own for client programs, in a temporary folder.
+
+Packages come from PyPI and npm through their ordinary clients, pip (or uv, which is faster) and
+npm; the agents' programs are in packages of npm of their own, one for each platform.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+
+def python_environment(folder: Path, *packages: str) -> Path:
+    """Make a virtual environment that holds packages; return its interpreter."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = folder / "bin" / "python"
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uv is not None:
+        install = [uv, "pip", "install", "--quiet", "--python", str(python)]
+    else:
+        install = [str(python), "-m", "pip", "install", "--quiet"]
+    _run([*install, *packages])
+    return python
+
+
+def node_environment(folder: Path, *packages: str) -> Path:
+    """Install packages under a prefix; return the folder of their programs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    npm = ["npm", "install", "--no-fund", "--no-audit", "--loglevel=error"]
+    _run([*npm, "--prefix", str(folder), *packages])
+    return folder / "node_modules" / ".bin"
+
+
+def bare_environment(home: Path, **more: str) -> dict[str, str]:
+    """Return the variables of a program that knows nothing of its user: a home of its own."""
+    home.mkdir(parents=True, exist_ok=True)
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", **more}
+
+
+def _run(command: list[str]) -> None:
+    """Run a command whose output matters only where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")

@@ -1,0 +1,34 @@
+"""What the programs share that run inside a client's own environment: it knows only Python."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+
+SHORT = "Count from 1 to 5, one number per line"
+LONG = "word " * 40_000
+
+
+def report(name: str, ask: Callable[[str], object], context_errors: type[BaseException]) -> None:
+    """Ask a short and a long question; print what came of it as a line of JSON.
+
+    Args:
+        name: What the line is called.
+        ask: Sends a question and reads the answer to its end.
+        context_errors: The class of the client's errors for a full context.
+    """
+    found: dict[str, object] = {"name": name}
+    try:
+        found["answer"] = str(ask(SHORT))
+        ask(LONG)
+        found["error"] = "none"
+    except Exception as error:
+        found["error"] = type(error).__name__
+        found["is_context_error"] = isinstance(error, context_errors)
+        found["message"] = str(error)[:300]
+    json.dump(found, sys.stdout)
+    print(flush=True)
+
+
+def text_of(pieces: Iterable[object]) -> str:
+    """Return the text of pieces, whatever they are."""
+    return "".join(str(piece) for piece in pieces)
