@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
+from api.accepting import AcceptFailures
 from api.address import Address
 from api.application import build
 from api.config import ServerConfig
@@ -77,6 +78,7 @@ class ApiServer:
         if self.address is not None:
             return self.address
         listener = await self._listener()
+        self._accept_failures = AcceptFailures(asyncio.get_running_loop())
         # Without handler_cancellation a client that leaves during prefill goes unnoticed.
         runner = web.AppRunner(
             build(self._engine, self.config, self._observer),
@@ -92,6 +94,7 @@ class ApiServer:
             listener.close()
             await runner.cleanup()
             raise
+        self._accept_failures.watch()
         self._runner, self._listening = runner, listening
         self.address = Address(self.config.host, listener.getsockname()[1])
         return self.address
@@ -111,6 +114,7 @@ class ApiServer:
         for generation in list(service.running):
             generation.cancel()
         await runner.cleanup()
+        self._accept_failures.end()
 
     def _connections(self, runner: web.AppRunner) -> Callable[[], Connection]:
         """Return what makes the protocol of each new connection."""

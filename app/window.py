@@ -19,6 +19,7 @@ from app.api_key import KeyStore
 from app.composition import open_engine
 from app.garbage import collected_on
 from app.local_server import LocalServer
+from app.open_files import raise_limit
 from app.opened_files import OpenedFiles
 from app.options import AnswerOptions, ChatOptions
 from app.private import made_private, tighten
@@ -72,6 +73,7 @@ def run(options: ChatOptions) -> int:
     for folder in (paths.data_folder(), paths.config_folder(), paths.log_folder()):
         tighten(folder)
     _log_to_file()
+    raise_limit()
     with contextlib.closing(EndingSignals()) as signals:
         application = QApplication(sys.argv[:1])
         application.setApplicationName("fullstop")

@@ -30,6 +30,7 @@ from engine.loading import LoadCancelled, LoadProgress, OnLoadProgress
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
 from engine.scheduler import Limits
+from engine.tuning import limit_of_open_files_kept
 from engine.worker import EngineThread
 
 
@@ -42,7 +43,8 @@ def _load_mlx(
     on_progress: OnLoadProgress,
 ) -> Backend:
     on_progress(LoadProgress("libraries"))
-    from engine import mlx_backend  # takes a second; only the engine thread ever waits for it
+    with limit_of_open_files_kept():
+        from engine import mlx_backend  # takes a second; only the engine thread waits for it
 
     return mlx_backend.load(
         folder,

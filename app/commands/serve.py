@@ -14,6 +14,7 @@ from api.server import ApiServer
 from app import exits, logs, ranks
 from app.composition import load
 from app.exits import CommandError
+from app.open_files import raise_limit
 from app.options import ServeLimits, ServeOptions
 from app.signals import EndingSignals
 from engine.distributed.world import Meeting
@@ -33,6 +34,7 @@ def run(options: ServeOptions) -> int:
         CommandError: An option will not do, the port is taken, or the model will not load.
     """
     logs.to_standard_error(options.is_verbose)
+    raise_limit()
     world = ranks.world_of_this_process()
     if world is not None and world.rank > 0:
         return ranks.follow_rank_0(world)

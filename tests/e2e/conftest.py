@@ -93,7 +93,9 @@ def program() -> Callable[..., subprocess.CompletedProcess[str]]:
 class ServeProcess:
     """``fullstop serve`` in a process of its own."""
 
-    def __init__(self, *words: str, **settings: str) -> None:
+    def __init__(
+        self, *words: str, preexec_fn: Callable[[], object] | None = None, **settings: str
+    ) -> None:
         self.began_s = time.perf_counter()
         self.process = subprocess.Popen(
             [*PROGRAM, "serve", *words],
@@ -103,11 +105,17 @@ class ServeProcess:
             text=True,
             cwd=REPOSITORY,
             env=without_display() | settings,
+            preexec_fn=preexec_fn,
         )
         self.errors: list[str] = []
         assert self.process.stderr is not None
         self._reader = threading.Thread(target=self.errors.extend, args=(self.process.stderr,))
         self._reader.start()
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether it has written anything to standard error so far."""
+        return bool(self.errors)
 
     def wait_until_ready(self) -> str:
         """Return the address that the process prints once it is ready."""

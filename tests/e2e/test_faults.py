@@ -4,12 +4,16 @@ Each ends in a clear message with nothing lost. Other faults are tested where th
 port, two instances, a killed step, damaged weights, a hung client, a broken download.
 """
 
+import contextlib
 import json
 import os
 import resource
 import signal
+import socket
 import subprocess
+import sys
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +81,59 @@ def test_a_server_starts_where_its_folders_cannot_be_used(
     with urllib.request.urlopen(f"{url}/health", timeout=60) as answer:
         assert json.load(answer)["status"] == "ok"
     assert server.end() == 0
+
+
+def test_where_no_more_connections_can_be_open_the_log_says_so_once_and_it_recovers() -> None:
+    # As few as mlx-lm's own import and the server need, and fewer than it would ask for.
+    server = ServeProcess("--port", "0", preexec_fn=lambda: limit_open_files(100))
+    try:
+        url = server.wait_until_ready()
+        place = urllib.parse.urlsplit(url)
+        with contextlib.ExitStack() as stack:
+            for _ in range(150):
+                stack.enter_context(
+                    socket.create_connection((str(place.hostname), place.port), timeout=60)
+                )
+            ends_at_s = time.monotonic() + 60
+            while not server.has_errors:
+                assert time.monotonic() < ends_at_s
+                time.sleep(0.05)
+            time.sleep(2.5)  # asyncio tries again every second
+        with urllib.request.urlopen(f"{url}/health", timeout=60) as answer:
+            assert json.load(answer)["status"] == "ok"
+    finally:
+        server.end()
+    assert len(server.errors) == 1, "".join(server.errors[:60])
+    assert "new connections wait: Too many open files" in server.errors[0]
+
+
+def test_the_limit_of_open_files_is_raised_and_stays_so_when_a_model_is_loaded() -> None:
+    code = """if True:
+        import asyncio, resource
+        from pathlib import Path
+        from app.open_files import raise_limit
+        from engine.service import Engine
+
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        raise_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, 10_240), hard)
+        engine = Engine()
+        asyncio.run(engine.load(Path("assets/demo-model")))
+        engine.close()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, 10_240), hard)
+    """
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        preexec_fn=lambda: limit_open_files(256, keeps_hard=True),
+        timeout=120,
+        check=True,
+    )
+
+
+def limit_open_files(count: int, *, keeps_hard: bool = False) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1] if keeps_hard else count
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
 def test_a_clock_that_jumps_back_between_two_looks_disturbs_no_answer(
