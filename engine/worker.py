@@ -63,6 +63,8 @@ class EngineThread:
         self._lock = threading.Lock()
         self._is_open = True
         self._is_given_up = threading.Event()
+        # Seen by a load, which may take long: who ends the program does not wait for it.
+        self._is_ending = threading.Event()
         self._backend: Backend | None = None
         self._outbox = Outbox()
         self._scheduler = Scheduler(limits, self._outbox)
@@ -81,6 +83,8 @@ class EngineThread:
         with self._lock:
             if not self._is_open:
                 return False
+            if isinstance(command, Shutdown):
+                self._is_ending.set()
             self._inbox.put(command)
             return True
 
@@ -97,6 +101,7 @@ class EngineThread:
         """
         with self._lock:
             self._is_open = False
+        self._is_ending.set()
         deadline_s = time.monotonic() + patience_s
         while not self._scheduler.is_idle and time.monotonic() < deadline_s:
             time.sleep(_GLANCE_S)
@@ -259,7 +264,7 @@ class EngineThread:
         self._set_status(loading)
 
         def on_progress(progress: LoadProgress) -> None:
-            if command.gives_up.is_set():
+            if command.gives_up.is_set() or self._is_ending.is_set():
                 raise LoadCancelled
             self._set_status(replace(loading, loading=progress))
 

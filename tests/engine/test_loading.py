@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import mlx_lm
 import pytest
 
-from engine.errors import ModelLoadFailed, NoModel
+from engine.errors import EngineError, ModelLoadFailed, NoModel
 from engine.loading import LoadCancelled, LoadProgress, OnLoadProgress
 from engine.mlx_backend import MlxBackend
 from engine.service import Engine
@@ -128,6 +129,63 @@ def test_a_model_that_nobody_asks_rests_and_wakes_for_the_next_request(tmp_path:
         await until(lambda: engine.status.is_resting)
         assert len(await engine.tokenize("yes")) > 0
         assert loader.loaded == 3
+        await engine.aclose()
+
+    run(play())
+
+
+class Waking:
+    """Loads a stage's model at once, and from the second time on until the test lets it."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._loads = 0
+        self.may_wake = threading.Event()
+
+    def __call__(self, folder: Path, *, on_progress: OnLoadProgress, **options: Any) -> MlxBackend:
+        self._loads += 1
+        deadline_s = time.monotonic() + 60
+        while self._loads > 1 and not self.may_wake.is_set() and time.monotonic() < deadline_s:
+            on_progress(LoadProgress("weights", 1, 100))
+            time.sleep(0.005)
+        return self._stage.load(folder, **options)
+
+
+def test_closing_does_not_wait_for_a_model_that_is_being_read_again(tmp_path: Path) -> None:
+    async def play() -> None:
+        loader = Waking(stage_of(tmp_path))
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        engine.rest_after(0.01)
+        await until(lambda: engine.status.is_resting)
+        asked = asyncio.create_task(engine.generate(request("short")))
+        await until(lambda: engine.status.state == "loading")
+        async with asyncio.timeout(30):
+            await engine.aclose()
+        assert not loader.may_wake.is_set()
+        with pytest.raises(EngineError):
+            await asked
+
+    run(play())
+
+
+def test_a_question_given_up_while_the_model_is_read_again_is_never_answered(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        loader = Waking(stage_of(tmp_path))
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        engine.rest_after(0.2)
+        await until(lambda: engine.status.is_resting)
+        asked = asyncio.create_task(engine.generate(request("long")))
+        await until(lambda: engine.status.state == "loading")
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        loader.may_wake.set()
+        assert (await ask(engine, "short")).text == "yes"
+        await until(lambda: engine.status.running + engine.status.waiting == 0)
         await engine.aclose()
 
     run(play())
