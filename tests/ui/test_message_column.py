@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from engine.chat import ToolCall
 from tests.support.rich_text import RICH, block_of
 from tests.support.said import finished_run
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
@@ -174,14 +175,16 @@ def test_words_that_were_found_are_marked_and_brought_into_sight(use: Use) -> No
     use(steps)
 
 
-def test_no_message_makes_the_chat_scroll_sideways(use: Use) -> None:
+def test_no_message_makes_the_chat_scroll_sideways(use: Use, theme: Theme) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
         messages = opened.conversation.messages
         messages[-2].text = "q" * 3000 + " https://example.org/" + "u" * 3000
         messages[-1].run.text = RICH + "\n\n" + "w" * 3000  # type: ignore[union-attr]
+        messages[-1].run.tool_calls = [ToolCall("c", "name" * 30, '{"a": "' + "v" * 500 + '"}')]  # type: ignore[union-attr]
         column.show_conversation(opened)
-        for width in (820, 420):
+        for width, percent in ((820, 100), (420, 100), (420, 200)):
             column.resize(width, 700)
+            theme.set_text_size(percent)
             await settled()
             assert column.horizontalScrollBar().maximum() == 0
             for shown in views(column):
@@ -189,7 +192,10 @@ def test_no_message_makes_the_chat_scroll_sideways(use: Use) -> None:
                 assert shown.text_view.width() <= column.viewport().width()
                 assert shown.text_view.horizontalScrollBar().maximum() == 0
 
-    use(steps)
+    try:
+        use(steps)
+    finally:
+        theme.set_text_size(100)
 
 
 def test_rendered_text_follows_the_size_of_text(use: Use, theme: Theme) -> None:

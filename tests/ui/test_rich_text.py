@@ -380,6 +380,19 @@ def test_bare_links_are_links(
     assert "%20" in view.toPlainText() or "%20" not in text
 
 
+def test_tool_tips_show_what_was_written_and_never_its_markup(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, qapp, "[l](http://a.b/?x=1&y) and $x <b>y</b>$")
+    pieces = block_of(view.document(), "l").begin()
+    tips = []
+    while not pieces.atEnd():
+        tips.append(pieces.fragment().charFormat().toolTip())
+        pieces += 1
+    assert "http://a.b/?x=1&amp;y" in tips[0]
+    assert "&lt;b&gt;y" in tips[-1]
+
+
 def test_footnotes_are_numbered_linked_and_written_small_below(
     theme: Theme, qapp: QApplication
 ) -> None:
@@ -438,6 +451,55 @@ def luminance(color: str) -> float:
 
     red, green, blue, _ = QColor(color).getRgbF()
     return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+
+
+# -- what stands beside what -------------------------------------------------------------------
+
+
+def test_a_rule_is_above_the_table_that_follows_it(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, f"text\n\n---\n\n{GRID}")
+    rule, table = (view.area(one) for one in view.decorations)
+    assert rule.center().y() > area_of(view.document(), "text").bottom() + 4
+    assert table.top() > rule.center().y() + 6
+
+
+def test_text_from_the_right_has_its_list_marks_at_the_right(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, qapp, "- قائمة\n- left\n")
+    document = view.document()
+    form = block_of(document, "قائمة").blockFormat()
+    assert form.rightMargin() == block_of(document, "left").blockFormat().leftMargin() > 0
+    assert form.leftMargin() == 0
+    cursor = QTextCursor(block_of(document, "قائمة"))
+    at_mark = view.cursorRect(cursor).x()
+    cursor.movePosition(QTextCursor.MoveOperation.EndOfBlock)
+    assert view.cursorRect(cursor).x() < at_mark <= view.width()
+
+
+def test_the_mark_of_an_item_that_is_a_quote_is_left_of_its_bar(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, qapp, "- > quoted\n")
+    block = block_of(view.document(), "quoted")
+    bar = view.area(view.decorations[0])
+    cursor = QTextCursor(block)
+    assert view.cursorRect(cursor).x() < bar.left()
+    cursor.setPosition(block.position() + 2)
+    assert view.cursorRect(cursor).x() > bar.left() + 3
+
+
+@pytest.mark.parametrize("inner", ["text", "```\n> code\n> ```", "|a|\n> |-|\n> |b|"])
+def test_the_bar_of_a_quote_reaches_around_what_it_holds_and_no_further(
+    theme: Theme, qapp: QApplication, inner: str
+) -> None:
+    view = shown(theme, qapp, f"before\n\n> {inner}\n\nafter")
+    bar = next(view.area(one) for one in view.decorations if one.kind == "quote")
+    for one in view.decorations:
+        assert bar.top() <= view.area(one).top()
+        assert view.area(one).bottom() <= bar.bottom()
+    assert area_of(view.document(), "before").bottom() < bar.top()
+    assert bar.bottom() < area_of(view.document(), "after").top()
 
 
 # -- words that were searched for --------------------------------------------------------------

@@ -57,8 +57,11 @@ class ToolCards(QWidget):
         rescale(title, 1.0, QFont.Weight.DemiBold)
         title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         head.addWidget(title)
-        head.addWidget(label(state, "muted", 0.92))
-        head.addStretch(1)
+        # Cut short where there is no room: a card never makes the chat wider.
+        said = ElidedLabel(state)
+        said.setProperty("role", "muted")
+        rescale(said, 0.92)
+        head.addWidget(said, 1)
         head.addWidget(CopyButton(self._theme, f"Copy the arguments of {name}", lambda: arguments))
         layout = QVBoxLayout(card)
         layout.setContentsMargins(11, 9, 9, 10)

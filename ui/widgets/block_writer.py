@@ -1,7 +1,9 @@
 """Begins blocks in a ``QTextDocument``: margins, indentation, list marks, quotes. Main thread."""
 
+import unicodedata
 from dataclasses import dataclass, field
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -17,6 +19,7 @@ from ui.widgets.markdown_style import Decoration, MarkdownStyle, text_width
 
 _QUOTE_PX = 18
 _MARK_GAP_EM = 0.5
+_FROM_THE_RIGHT = Qt.LayoutDirection.RightToLeft
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,13 @@ class Mark:
         text: Its signs.
         is_done: For a task, whether it is done.
         anchor: The name by which a link finds it.
+        text_px: Where the text of its item begins.
     """
 
     text: str = ""
     is_done: bool | None = None
     anchor: str = ""
+    text_px: float = 0.0
 
 
 @dataclass
@@ -100,21 +105,33 @@ class BlockWriter:
     _quotes: list[tuple[int, float]] = field(default_factory=list)
     _newest: int = 0
 
-    def begin(self, top_px: float, line_percent: float = 128) -> None:
-        """Begin a block of text; a waiting mark is written."""
+    def begin(self, top_px: float, line_percent: float = 128, text: str = "") -> None:
+        """Begin a block of text; a waiting mark is written.
+
+        Args:
+            top_px: The room above it, in text of the usual size.
+            line_percent: The height of its lines.
+            text: What will be written: it decides where the block begins, left or right.
+        """
         form = QTextBlockFormat()
-        form.setLeftMargin(self.indent_px)
+        if is_right_to_left(text):
+            form.setLayoutDirection(_FROM_THE_RIGHT)
+            form.setRightMargin(self.indent_px)
+        else:
+            form.setLeftMargin(self.indent_px)
         form.setTopMargin(self.top_margin(top_px))
         form.setLineHeight(line_percent, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
         if self.mark is not None:
             width = self.style.em if self.mark.is_done is not None else self._width(self.mark.text)
-            hang = width + self.style.em * _MARK_GAP_EM
+            # Left of the text of its item, also where that begins with a quote.
+            hang = width + self.style.em * _MARK_GAP_EM + self.indent_px - self.mark.text_px
             form.setTextIndent(-hang)
             tab = QTextOption.Tab()
             tab.position = hang
             form.setTabPositions([tab])
         self.insert(form)
-        self._write_mark()
+        # A tab would be measured from the left.
+        self._write_mark("  " if form.layoutDirection() == _FROM_THE_RIGHT else "\t")
 
     def top_margin(self, top_px: float) -> float:
         """Return the room above a block, more where a card ends there."""
@@ -144,6 +161,12 @@ class BlockWriter:
         if self.is_first:
             self.flatten()
             self.is_first = False
+
+    def keep_empty_block(self) -> None:
+        """Keep an empty block that means something: Qt hides the one before a table."""
+        if self.cursor.block().length() == 1 and not self.is_after_table and not self.is_first:
+            self.cursor.insertBlock(QTextBlockFormat(), QTextCharFormat())
+            self.flatten()
 
     def flatten(self) -> None:
         """Make an empty block take no room; Qt wants one on both sides of a table."""
@@ -180,7 +203,7 @@ class BlockWriter:
 
     # -- marks -----------------------------------------------------------------------------
 
-    def _write_mark(self) -> None:
+    def _write_mark(self, gap: str) -> None:
         mark, self.mark = self.mark, None
         if mark is None:
             return
@@ -190,10 +213,16 @@ class BlockWriter:
             form.setAnchor(True)
             form.setAnchorNames([mark.anchor])
         if mark.is_done is None:
-            self.cursor.insertText(f"{mark.text}\t", form)
+            self.cursor.insertText(f"{mark.text}{gap}", form)
         else:
             self.inline.write_box(mark.is_done)
-            self.cursor.insertText("\t", form)
+            self.cursor.insertText(gap, form)
 
     def _width(self, text: str) -> float:
         return text_width(self.style.font, text)
+
+
+def is_right_to_left(text: str) -> bool:
+    """Return whether the first letter that has a direction is written from the right."""
+    kinds = (unicodedata.bidirectional(char) for char in text)
+    return next((kind in ("R", "AL") for kind in kinds if kind in ("L", "R", "AL")), False)

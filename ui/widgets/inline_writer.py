@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 from ui.markdown_rules import formula_source
 from ui.widgets.boxes import box
 from ui.widgets.formulas import Formula, formula
+from ui.widgets.labels import plain_tool_tip
 from ui.widgets.markdown_style import MarkdownStyle, text_width
 
 _CODE_SCALE = 0.94
@@ -113,7 +114,7 @@ class InlineWriter:
     def _linked(self, form: QTextCharFormat, target: str) -> QTextCharFormat:
         form.setAnchor(True)
         form.setAnchorHref(target)
-        form.setToolTip(target)
+        form.setToolTip(plain_tool_tip(target))
         form.setForeground(QBrush(QColor(self._style.link)))
         form.setFontUnderline(True)
         return form
@@ -176,7 +177,7 @@ class InlineWriter:
         picture.setHeight(drawn.height_px)
         picture.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
         picture.setProperty(SOURCE_PROPERTY, source)
-        picture.setToolTip(says)
+        picture.setToolTip(plain_tool_tip(says))
         self._cursor.insertImage(picture)
 
     # -- measuring -------------------------------------------------------------------------

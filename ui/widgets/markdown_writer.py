@@ -109,7 +109,8 @@ class MarkdownWriter:
             self._is_after_note &= token.type == "footnote_reference_open"
         match token.type:
             case "paragraph_open":
-                blocks.begin(4 if blocks.mark is not None and blocks.is_close else 9)
+                is_close = blocks.mark is not None and blocks.is_close
+                blocks.begin(4 if is_close else 9, text=tokens[at + 1].content)
                 self._inline.write(tokens[at + 1], self._inline.plain())
                 return at + 3
             case "heading_open":
@@ -150,7 +151,7 @@ class MarkdownWriter:
         return self._lines[number]
 
     def _heading(self, token: Token, inline: Token) -> None:
-        self._blocks.begin(16, 118)
+        self._blocks.begin(16, 118, inline.content)
         form = self._inline.plain()
         font = QFont(self._style.font)
         font.setPointSizeF(font.pointSizeF() * _HEADING_SCALES.get(token.tag, 1.0))
@@ -168,6 +169,7 @@ class MarkdownWriter:
         if width:
             form = self._blocks.cursor.blockFormat()
             form.setNonBreakableLines(True)
+            form.setBottomMargin(self._style.gap_px)
             self._blocks.cursor.setBlockFormat(form)
         left = self._blocks.indent_px
         self.decorations.append(Decoration("formula", here, here, left, width_px=width))
@@ -224,6 +226,7 @@ class MarkdownWriter:
         em = self._style.em * (_ITEM_EM + _DIGIT_EM * max(0, digits - _FEW_DIGITS))
         self._items.append(blocks.indent_px)
         blocks.indent_px += round(em)
+        blocks.mark.text_px = blocks.indent_px
 
     def _is_after_blank(self, token: Token, source: str) -> bool:
         first = token.map[0] if token.map is not None else 0
@@ -245,6 +248,7 @@ class MarkdownWriter:
         self._items.append(blocks.indent_px)
         wide = self._style.em * _DIGIT_EM * max(0, len(text) - _FEW_DIGITS)
         blocks.indent_px += round(self._style.em * _ITEM_EM + wide)
+        blocks.mark.text_px = blocks.indent_px
 
     def _close_note(self, label: str) -> None:
         blocks = self._blocks

@@ -50,6 +50,7 @@ class TableWriter:
         blocks.begin_waiting_mark()
         top_px = blocks.top_margin(10)
         blocks.begin_below_the_top()
+        blocks.keep_empty_block()
         shares = self.shared([self.widths_of(row) for row in rows])
         form = self._format(shares, top_px)
         table: QTextTable = blocks.cursor.insertTable(len(rows), len(rows[0]), form)
