@@ -7,7 +7,7 @@ import pytest
 from engine.events import TokenTrace
 from engine.request import TraceLevel
 from engine.stopping.record import Channel
-from engine.stopping.rules import StopRules
+from engine.stopping.rules import StopRules, StopScope
 from tests.support.scripted import END
 from tests.ui.inspector.conftest import Record
 from ui.viewmodels.holding import HeldText
@@ -51,6 +51,22 @@ def test_a_kept_stop_is_matched_and_not_cut(record: Record) -> None:
     rules = StopRules(("END",), include_stop=True)
     tape = Tape(trace_of(record(["a", "END", "b"], rules=rules)))
     assert marks(tape)[-1] == ("END", Mark.MATCHED)
+
+
+# 256 bytes and the three special tokens of every script come before the first of its own.
+@pytest.mark.parametrize("rules", [StopRules(("<|x|>",)), StopRules(token_ids=(259,))])
+def test_a_stop_by_its_token_that_is_kept_is_matched_and_not_cut(
+    record: Record, rules: StopRules
+) -> None:
+    kept = replace(rules, include_stop=True)
+    tape = Tape(trace_of(record(["a", "<|x|>", "b"], rules=kept, special=["<|x|>"])))
+    assert marks(tape)[-1] == ("<|x|>", Mark.MATCHED)
+
+
+def test_a_tag_that_is_the_stop_marks_no_text_before_it(record: Record) -> None:
+    rules = StopRules(("</think>",), scope=StopScope.ALL)
+    tape = Tape(trace_of(record(["<think>", "a long thought", "</think>"], rules=rules, **THINK)))
+    assert marks(tape) == [("a long thought", Mark.NONE)]
 
 
 def test_a_special_token_and_half_a_character_are_chips(record: Record) -> None:

@@ -109,11 +109,16 @@ class Tape:
         """Return the ranges that were cut and that matched; both lie at the tape's end."""
         none = (self._length, self._length)
         stop = self.stop
-        if stop is None or stop.kind is not StopKind.STOP_STRING or not self.texts:
+        if stop is None or not self.texts:
+            return none, none
+        last = self.tokens[-1]
+        if stop.kind is StopKind.STOP_TOKEN and last.piece and self.rules.include_stop:
+            return none, (self._length - len(last.piece), self._length)
+        if stop.kind is not StopKind.STOP_STRING:
             return none, none
         value = str(stop.value)
-        if self.tokens[-1].special == value:
-            return none, none  # a special token's text is no part of the answer
+        if not last.piece and value in (last.special, last.raw.decode("utf-8", "replace")):
+            return none, none  # the text of a special token or a tag is no part of the answer
         cut = max(0, self._length - len(stop.dropped))
         begin = cut - len(value) if self.rules.include_stop else cut
         begin = max(0, begin)
