@@ -25,8 +25,8 @@ class FullstopOptions(WireModel):
         stop_scope: Where stop strings are looked for.
         stop_scopes: Stop strings, each with where it is looked for instead.
         report: Whether the answer carries the stop record.
-        images: What becomes of an image, which no model here can see: the request is refused, or
-            a note takes the image's place in the prompt.
+        images: What becomes of an image, or of a document that is not text, which no model here
+            can see: the request is refused, or a note takes its place in the prompt.
         additional_properties: Whether JSON that is held to a schema may have keys that the schema
             neither names nor rules out, as JSON Schema has it; otherwise it has no others.
     """

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from api.anthropic.wire import (
     ContentBlock,
+    DocumentBlock,
     ImageBlock,
     MessageParam,
     RedactedThinkingBlock,
@@ -46,7 +47,7 @@ class TurnReader:
             match block:
                 case TextBlock():
                     texts.append(block.text)
-                case ImageBlock():
+                case ImageBlock() | DocumentBlock():
                     texts.append(self._note(block, (*path, index)))
                 case ToolResultBlock():
                     if texts:
@@ -83,7 +84,7 @@ class TurnReader:
                     self._tool_names[block.id] = block.name
                     arguments = json.dumps(block.input, ensure_ascii=False)
                     calls.append(ToolCall(block.id, block.name, arguments))
-                case ToolResultBlock() | ImageBlock():
+                case ToolResultBlock() | ImageBlock() | DocumentBlock():
                     raise invalid((*path, index), f"{block.type} blocks belong into user turns")
                 case _:
                     assert_never(block)
@@ -94,15 +95,19 @@ class TurnReader:
 
     def _result_text(self, block: ToolResultBlock, path: FieldPath) -> str:
         text = "\n".join(
-            self._note(part, (*path, index)) if isinstance(part, ImageBlock) else part.text
+            part.text if isinstance(part, TextBlock) else self._note(part, (*path, index))
             for index, part in enumerate(block.content or [])
         )
         return f"Error: {text}" if block.is_error else text
 
-    def _note(self, block: ImageBlock, path: FieldPath) -> str:
-        source = block.source
-        kind = source.get("media_type") if isinstance(source, dict) else None
-        return note_of(path, kind, is_allowed=self._has_notes)
+    def _note(self, block: ImageBlock | DocumentBlock, path: FieldPath) -> str:
+        """Return what stands for a block in the prompt: a note, or the text that it is."""
+        source = block.source if isinstance(block.source, dict) else {}
+        text = source.get("data") if source.get("type") == "text" else None
+        if block.type == "document" and isinstance(text, str):
+            return text
+        kind = source.get("media_type")
+        return note_of(path, kind, is_allowed=self._has_notes, what=block.type)
 
 
 def append_turn(messages: list[Message], turn: Message) -> None:

@@ -27,6 +27,13 @@ class ImageBlock(WireModel):
     source: Any = None
 
 
+class DocumentBlock(WireModel):
+    """``{"type": "document"}``; one that is text is read as such."""
+
+    type: Literal["document"]
+    source: Any = None
+
+
 class ThinkingBlock(WireModel):
     """``{"type": "thinking"}`` of an earlier answer."""
 
@@ -49,7 +56,7 @@ class ToolUseBlock(WireModel):
     input: dict[str, Any]
 
 
-ResultBlock = Annotated[TextBlock | ImageBlock, Field(discriminator="type")]
+ResultBlock = Annotated[TextBlock | ImageBlock | DocumentBlock, Field(discriminator="type")]
 
 
 class ToolResultBlock(WireModel):
@@ -62,7 +69,13 @@ class ToolResultBlock(WireModel):
 
 
 ContentBlock = Annotated[
-    TextBlock | ImageBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock,
+    TextBlock
+    | ImageBlock
+    | DocumentBlock
+    | ThinkingBlock
+    | RedactedThinkingBlock
+    | ToolUseBlock
+    | ToolResultBlock,
     Field(discriminator="type"),
 ]
 TextContent = Annotated[list[TextBlock], TEXT_OR_PARTS]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from api.errors import invalid, unsupported
-from api.extension import scoped
+from api.extension import allows_more_keys, scoped
 from api.sampling import nucleus
 from api.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.stops import stop_strings
@@ -127,6 +127,7 @@ def _request(
         trace=TraceLevel.FULL if params.return_logprob else TraceLevel.STOPS,
         top_logprobs=params.top_logprobs_num or 0,
         constraint=_constraint(wanted),
+        allows_more_keys=allows_more_keys(params.fullstop),
     )
 
 

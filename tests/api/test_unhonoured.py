@@ -20,6 +20,8 @@ from api.openai.completions.convert import requests_from_wire as read_completion
 from api.openai.completions.wire import CompletionParams
 from api.openai.responses.convert import request_from_wire as read_response
 from api.openai.responses.wire import ResponseParams
+from api.sglang.convert import requests_from_wire as read_generate
+from api.sglang.wire import GenerateParams
 from engine.generation import merged
 from engine.request import GenerationRequest, OutputConstraint
 
@@ -175,6 +177,29 @@ def test_more_keys_than_a_schema_names_are_allowed_on_request(read: Any) -> None
     for is_closed in (False, True):
         asked = {"json": SCHEMA, "disable_additional_properties": is_closed}
         assert read(structured_outputs=asked).allows_more_keys is not is_closed
+
+
+def generate(**fields: Any) -> GenerationRequest:
+    return read_generate(parsed(json.dumps({"text": "Hi", **fields}).encode(), GenerateParams))[0]
+
+
+@pytest.mark.parametrize(
+    ("read", "asked"),
+    [
+        (chat, {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}}),
+        (completion, {"guided_json": SCHEMA}),
+        (response, {"text": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
+        (message, {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
+        (ollama, {"format": SCHEMA}),
+        (generate, {"sampling_params": {"json_schema": json.dumps(SCHEMA)}}),
+    ],
+    ids=["chat", "completions", "responses", "messages", "ollama", "generate"],
+)
+def test_every_dialect_allows_more_keys_on_request(read: Any, asked: dict[str, Any]) -> None:
+    for is_open in (False, True):
+        found = read(**asked, fullstop={"additional_properties": is_open})
+        assert found.constraint == OutputConstraint(SCHEMA)
+        assert found.allows_more_keys is is_open
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])

@@ -11,6 +11,7 @@ from api.openai.chat.wire import (
     AssistantMessage,
     ChatCompletionParams,
     ChatMessage,
+    FilePart,
     ImagePart,
     InputPart,
     SystemMessage,
@@ -171,12 +172,15 @@ def _turn(
 
 def _text(parts: Sequence[InputPart], path: FieldPath, has_notes: bool) -> str:
     return "\n".join(
-        _note(part, (*path, index), has_notes) if isinstance(part, ImagePart) else part.text
+        part.text if isinstance(part, TextPart) else _note(part, (*path, index), has_notes)
         for index, part in enumerate(parts)
     )
 
 
-def _note(part: ImagePart, path: FieldPath, has_notes: bool) -> str:
+def _note(part: ImagePart | FilePart, path: FieldPath, has_notes: bool) -> str:
+    if isinstance(part, FilePart):
+        data = part.file.get("file_data") if isinstance(part.file, dict) else None
+        return note_of(path, media_type_of(data), is_allowed=has_notes, what="document")
     image = part.image_url
     url = image.get("url") if isinstance(image, dict) else image
     return note_of(path, media_type_of(url), is_allowed=has_notes)

@@ -31,6 +31,13 @@ class ImagePart(WireModel):
     image_url: Any = None
 
 
+class FilePart(WireModel):
+    """``{"type": "file"}``."""
+
+    type: Literal["file"]
+    file: Any = None
+
+
 class RefusalPart(WireModel):
     """``{"type": "refusal"}`` of an earlier answer."""
 
@@ -38,7 +45,7 @@ class RefusalPart(WireModel):
     refusal: str
 
 
-InputPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+InputPart = Annotated[TextPart | ImagePart | FilePart, Field(discriminator="type")]
 Content = Annotated[list[InputPart], TEXT_OR_PARTS]
 AnswerPart = Annotated[TextPart | RefusalPart, Field(discriminator="type")]
 

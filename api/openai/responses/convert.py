@@ -11,6 +11,7 @@ from api.openai.output_format import allows_more, constraint_of, guided
 from api.openai.responses.wire import (
     FunctionCallItem,
     FunctionCallOutputItem,
+    InputFilePart,
     InputImagePart,
     MessageItem,
     Part,
@@ -180,6 +181,9 @@ def _part_text(part: Part, path: FieldPath, has_notes: bool) -> str:
             return part.refusal
         case InputImagePart():
             return note_of(path, media_type_of(part.image_url), is_allowed=has_notes)
+        case InputFilePart():
+            kind = media_type_of(part.file_data)
+            return note_of(path, kind, is_allowed=has_notes, what="document")
         case _:
             return part.text
 

@@ -27,6 +27,13 @@ class InputImagePart(WireModel):
     image_url: Any = None
 
 
+class InputFilePart(WireModel):
+    """``{"type": "input_file"}``."""
+
+    type: Literal["input_file"]
+    file_data: Any = None
+
+
 class OutputTextPart(WireModel):
     """``{"type": "output_text"}`` of an earlier answer."""
 
@@ -49,7 +56,7 @@ class RefusalPart(WireModel):
 
 
 Part = Annotated[
-    InputTextPart | InputImagePart | OutputTextPart | TextPart | RefusalPart,
+    InputTextPart | InputImagePart | InputFilePart | OutputTextPart | TextPart | RefusalPart,
     Field(discriminator="type"),
 ]
 
