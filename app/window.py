@@ -193,7 +193,7 @@ def server_window(
 async def kept_conversations() -> AsyncIterator[ConversationStore]:
     """Yield the store of this person's conversations; memory, which says so, if there is none."""
     try:
-        store = await open_store(paths.conversations_file())
+        store = await open_store(paths.conversations_file(), may_wait=True)
     except StoreUnavailable as unavailable:
         _log.error("conversations are not saved: %s", unavailable)
         yield MemoryConversationStore(unavailable.problem)

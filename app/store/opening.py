@@ -22,8 +22,12 @@ class UnusableDatabase(Exception):
     """The file is there but can not be used; says why, for a person."""
 
 
-def opened(path: Path) -> tuple[sqlite3.Connection, StoreProblem | None]:
+def opened(path: Path, patience_s: float = 5.0) -> tuple[sqlite3.Connection, StoreProblem | None]:
     """Open the database, made if there is none; returns what a person must know, if anything.
+
+    Args:
+        path: The file.
+        patience_s: How long to wait for another program's lock, in seconds.
 
     Raises:
         sqlite3.Error: There is no room, no permission, another program has locked the file, or
@@ -33,7 +37,7 @@ def opened(path: Path) -> tuple[sqlite3.Connection, StoreProblem | None]:
     _check_sqlite()
     made_private(path.parent)
     try:
-        return _connected(path), None
+        return _connected(path, patience_s), None
     except UnusableDatabase as unusable:
         kept = set_aside(path)
         problem = StoreProblem(
@@ -41,7 +45,7 @@ def opened(path: Path) -> tuple[sqlite3.Connection, StoreProblem | None]:
             f"{unusable} It is kept as {kept.name}, and a new, empty one was begun.",
             kept,
         )
-        return _connected(path), problem
+        return _connected(path, patience_s), problem
 
 
 def set_aside(path: Path) -> Path:
@@ -73,9 +77,9 @@ def _check_sqlite() -> None:
             ) from error
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connected(path: Path, patience_s: float) -> sqlite3.Connection:
     touch_private(path)  # its companions get the same permissions
-    connection = sqlite3.connect(path, timeout=5, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=patience_s, isolation_level=None)
     try:
         _check_owner(connection, path)
         # Full: a commit is on the disk when it returns, even if the power fails then.

@@ -27,11 +27,13 @@ class Write:
         key: What it changes; a newer change of the same thing takes its place.
         conversation_id: The conversation it belongs to; empty for none.
         work: Carries it out, within a transaction.
+        has_words: Whether something that a person wrote would be lost with it.
     """
 
     key: Key
     conversation_id: str
     work: Callable[[sqlite3.Connection], None]
+    has_words: bool = True
 
 
 class PendingWrites:
@@ -47,6 +49,12 @@ class PendingWrites:
         """Return the number of changes that are not in the file yet."""
         with self._lock:
             return len(self._writes)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether something that a person wrote is not in the file yet."""
+        with self._lock:
+            return any(write.has_words for write in self._writes.values())
 
     def put(self, write: Write) -> None:
         """Add a change. One of the same thing that still waits is replaced where it stands, so

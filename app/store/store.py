@@ -52,31 +52,44 @@ class SqliteConversationStore:
         self._saved: dict[str, tuple[Any, ...]] = {}
         self._pending = PendingWrites()
         self._is_write_due = False
-        # Why writing fails; empty while it works. Changed by ``_note_outcome`` alone.
+        # Whether the file could not be opened yet, and is tried again (store thread).
+        self._is_waiting = False
+        self._found: Callable[[list[Conversation], list[Preset]], None] | None = None
+        # Why writing fails; empty while it works. Changed on the main thread alone.
         self._failing_because = ""
         self._again: asyncio.TimerHandle | None = None
 
     # -- life ------------------------------------------------------------------------------
 
-    async def open(self) -> None:
+    async def open(self, *, may_wait: bool = False) -> None:
         """Open the file and read the list of conversations and the newest one.
+
+        Args:
+            may_wait: Whether a file that cannot be used now is tried again until it can; what
+                is written meanwhile is pending.
 
         Raises:
             StoreUnavailable: It can be neither read nor made.
         """
         try:
-            await asyncio.wrap_future(self._thread.submit(self._open))
+            await asyncio.wrap_future(self._thread.submit(self._open, _PATIENT_MS))
         except (sqlite3.Error, OSError) as error:
-            self._thread.shutdown(wait=False)
             _log.error("%s cannot be opened", self._path, exc_info=error)
-            raise StoreUnavailable(
-                StoreProblem(
-                    "Conversations are not being saved.",
-                    f"{self._path} cannot be used: {store_cause(error)}. What you write now is "
-                    "kept until you close the window.",
-                    self._path.parent,
-                )
-            ) from error
+            cause = store_cause(error)
+            if not may_wait or isinstance(error, sqlite3.NotSupportedError):
+                self._thread.shutdown(wait=False)
+                words = f"{self._path} cannot be used: {cause}. What you write now is kept until "
+                raise StoreUnavailable(self._unsaved(f"{words}you close the window.")) from error
+            self._is_waiting = True
+            self._failing_because = cause
+            self._problem = self._unsaved(
+                f"{self._path} cannot be used: {cause}. What you write is kept in memory, and "
+                "the file is tried again until it works. Earlier conversations appear then."
+            )
+            self._try_again()
+
+    def _unsaved(self, detail: str) -> StoreProblem:
+        return StoreProblem("Conversations are not being saved.", detail, self._path.parent)
 
     async def close(self) -> None:
         """Write what is still to be written and close the file."""
@@ -99,13 +112,17 @@ class SqliteConversationStore:
     @property
     def has_unsaved(self) -> bool:
         """Whether there are changes that the file does not take."""
-        return bool(self._failing_because) and len(self._pending) > 0
+        return bool(self._failing_because) and self._pending.has_words
 
     def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
         """Call ``tell`` on the main thread when something cannot be kept, and with None when all
         of it is kept after all.
         """
         self._tell = tell
+
+    def on_found(self, tell: Callable[[list[Conversation], list[Preset]], None]) -> None:
+        """Call ``tell`` on the main thread with what a file held that could only be opened late."""
+        self._found = tell
 
     def is_kept(self, conversation: Conversation) -> bool:
         """Return whether all that was saved of a conversation is in the file."""
@@ -145,6 +162,7 @@ class SqliteConversationStore:
                 ("conversation", conversation.id),
                 conversation.id,
                 lambda database: writing.save_conversation(database, row),
+                has_words=not conversation.is_unused,
             )
 
     def save_messages(self, conversation: Conversation, messages: Sequence[ChatMessage]) -> None:
@@ -196,10 +214,15 @@ class SqliteConversationStore:
         )
 
     def _put(
-        self, key: tuple[str, str], identity: str, work: Callable[[sqlite3.Connection], None]
+        self,
+        key: tuple[str, str],
+        identity: str,
+        work: Callable[[sqlite3.Connection], None],
+        *,
+        has_words: bool = True,
     ) -> None:
         """Note a change, and have it written with all that is still pending."""
-        self._pending.put(Write(key, identity, work))
+        self._pending.put(Write(key, identity, work, has_words))
         if not self._is_write_due:
             self._begin_writing()
 
@@ -208,7 +231,17 @@ class SqliteConversationStore:
         patience_ms = _IMPATIENT_MS if self._failing_because else _PATIENT_MS
         return self._thread.submit(self._write, patience_ms)
 
-    def _note_outcome(self, failure: sqlite3.Error | None, unusable: int) -> None:
+    def _try_again(self) -> None:
+        self._again = self._loop.call_later(_TRIED_AGAIN_AFTER_S, self._begin_writing)
+
+    def _note_found(self) -> None:
+        self._failing_because = ""
+        if self._tell is not None:
+            self._tell(self._problem)
+        if self._found is not None:
+            self._found(self._conversations, self._presets)
+
+    def _note_outcome(self, failure: sqlite3.Error | OSError | None, unusable: int) -> None:
         """Tell the window when saving begins to fail, fails otherwise, or works again."""
         self._is_write_due = False
         cause = "" if failure is None else store_cause(failure)
@@ -220,8 +253,7 @@ class SqliteConversationStore:
             self._again.cancel()
             self._again = None
         if cause:
-            loop = self._loop
-            self._again = loop.call_later(_TRIED_AGAIN_AFTER_S, self._begin_writing)
+            self._try_again()
         elif len(self._pending):
             self._begin_writing()  # put while the last look was under way
         if self._tell is None:
@@ -259,10 +291,14 @@ class SqliteConversationStore:
 
     # -- the store's thread ----------------------------------------------------------------
 
-    def _open(self) -> None:
-        connection, self._problem = opening.opened(self._path)
-        self._connection = connection
-        writing.recover(connection)
+    def _open(self, patience_ms: int) -> None:
+        connection, problem = opening.opened(self._path, patience_ms / 1000)
+        try:
+            writing.recover(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._problem = connection, problem
         self._conversations = writing.summaries(connection)
         self._presets = writing.presets(connection)
         # What was last worked on is what the window shows first.
@@ -271,19 +307,25 @@ class SqliteConversationStore:
             last.fill(writing.messages(connection, last.id))
 
     def _close(self) -> None:
+        self._is_waiting = False
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def _write(self, patience_ms: int) -> None:
         """Write what is pending, and tell the main thread how that went."""
-        if self._connection is None:
-            return
-        failure, unusable = None, 0
+        failure: sqlite3.Error | OSError | None = None
+        unusable = 0
         try:
+            if self._is_waiting:
+                self._open(patience_ms)
+                self._is_waiting = False
+                self._loop.call_soon_threadsafe(self._note_found)
+            if self._connection is None:
+                return  # closed
             self._connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
             unusable = self._pending.carry_out(self._connection)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             failure = error
         self._loop.call_soon_threadsafe(self._note_outcome, failure, unusable)
 
@@ -292,7 +334,7 @@ class SqliteConversationStore:
 
         def run() -> _T:
             if self._connection is None:
-                raise sqlite3.ProgrammingError("the store is closed")
+                raise sqlite3.ProgrammingError("the store is not open")
             try:
                 return work(self._connection)
             except sqlite3.Error as error:
@@ -303,12 +345,16 @@ class SqliteConversationStore:
         return self._thread.submit(run)
 
 
-async def open_store(path: Path) -> SqliteConversationStore:
+async def open_store(path: Path, *, may_wait: bool = False) -> SqliteConversationStore:
     """Open the store of a file, made if there is none; to be closed with ``close``.
+
+    Args:
+        path: The file.
+        may_wait: Whether a file that cannot be used now is tried again until it can.
 
     Raises:
         StoreUnavailable: The file can be neither read nor made.
     """
     store = SqliteConversationStore(path, asyncio.get_running_loop())
-    await store.open()
+    await store.open(may_wait=may_wait)
     return store

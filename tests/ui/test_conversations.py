@@ -102,3 +102,13 @@ def test_what_is_not_loaded_shows_its_preview(conversations: ConversationList) -
     )
     conversation.fill([ChatMessage("user", "here")])
     assert conversations.data(conversations.index(0), ConversationList.preview_role) == "here"
+
+
+def test_conversations_that_the_store_finds_late_stand_beside_those_that_are_here() -> None:
+    conversations = ConversationList(MemoryConversationStore())
+    here = conversations.create()
+    old = Conversation("old", updated_at=1)
+    pinned = Conversation("pinned", updated_at=2, is_pinned=True)
+    conversations.take_found([old, pinned, here])
+    shown = [conversations.at(row) for row in range(conversations.rowCount())]
+    assert shown == [pinned, here, old]

@@ -1,6 +1,7 @@
 """The list of conversations: pinned ones first, then the one changed last. Main thread."""
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from PySide6.QtCore import (
@@ -185,6 +186,12 @@ class ConversationList(QAbstractListModel):
         row = self.row_of(conversation)
         if row >= 0:
             self.dataChanged.emit(self.index(row), self.index(row))
+
+    def take_found(self, conversations: Iterable[Conversation]) -> None:
+        """Show conversations that the store found late, beside those that are here."""
+        for conversation in conversations:
+            if self.with_id(conversation.id) is None:
+                self._insert(conversation)
 
     # -- inside ----------------------------------------------------------------------------
 

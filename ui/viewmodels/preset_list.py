@@ -40,6 +40,12 @@ class PresetList(QObject):
         """Return a preset by its name."""
         return self._presets.get(name)
 
+    def take_found(self, presets: Iterable[Preset]) -> None:
+        """Show presets that the store found late; newer ones of the same name stay."""
+        for preset in presets:
+            self._presets.setdefault(preset.name, preset)
+        self.changed.emit()
+
     def keep(self, preset: Preset) -> None:
         """Keep a preset; one of the same name is replaced."""
         self._keep_all([preset])

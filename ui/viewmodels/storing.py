@@ -41,6 +41,9 @@ class ConversationStore(Protocol):
         of it is kept after all.
         """
 
+    def on_found(self, tell: Callable[[list[Conversation], list[Preset]], None]) -> None:
+        """Call ``tell`` on the main thread with conversations and presets that are found late."""
+
     @property
     def has_unsaved(self) -> bool:
         """Whether something would be lost if the program ended now."""
@@ -111,6 +114,9 @@ class MemoryConversationStore:
         return self._problem is not None and written
 
     def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
+        """Never happens in memory."""
+
+    def on_found(self, tell: Callable[[list[Conversation], list[Preset]], None]) -> None:
         """Never happens in memory."""
 
     def is_kept(self, conversation: Conversation) -> bool:

@@ -68,6 +68,7 @@ class Workspace(QObject):
         self.meter = ContextMeter(engine, self)
         self.search = Search(self.store, self)
         self.presets = PresetList(self.store, self)
+        self.store.on_found(self._take_found)
         self.library = Library(self.store, self.conversations, self)
         self._drafts = QTimer(self, singleShot=True, interval=_DRAFT_KEPT_AFTER_MS)
         self._drafts.timeout.connect(self.keep_draft)
@@ -228,6 +229,10 @@ class Workspace(QObject):
         await self.model.finish()
         if self.server is not None:
             await self.server.finish()
+
+    def _take_found(self, conversations: list[Conversation], presets: list[Preset]) -> None:
+        self.conversations.take_found(conversations)
+        self.presets.take_found(presets)
 
     # -- inside ----------------------------------------------------------------------------
 
