@@ -6,11 +6,13 @@ Pure; belongs to the thread that feeds it.
 from collections.abc import Callable
 from uuid import uuid4
 
+from engine.arguments import arguments_text
 from engine.chat import ToolCall
 from engine.events import ToolCallDelta
 
-CallParser = Callable[[str, str | None], list[tuple[str, str]]]
-"""From a call's raw text, and the name its tag gave, to (name, JSON); raises ``ValueError``."""
+CallParser = Callable[[str, str | None], list[tuple[str, object]]]
+"""From a call's raw text, and the name its tag gave, to (name, arguments): an object or its JSON
+text. Raises ``ValueError`` for what is no call."""
 
 
 class OpenCalls:
@@ -44,11 +46,15 @@ class OpenCalls:
         self._text.append(text)
 
     def close(self) -> tuple[list[ToolCallDelta], str]:
-        """Parse what was collected; return its calls, or the text itself where it is none."""
+        """Parse what was collected; return its calls, or the text itself where it is none.
+
+        Arguments that are not one JSON object make it none, so that every surface can rely on it.
+        """
         raw = self._taken()
         begun, self._begun = self._begun, ""
         try:
-            parsed = self._parse(begun + raw, self.name)
+            found = self._parse(begun + raw, self.name)
+            parsed = [(name, arguments_text(arguments)) for name, arguments in found]
         except ValueError:
             parsed = []
         if not parsed:

@@ -5,7 +5,6 @@ them. How rows are decoded together is ``engine.mlx_batch``'s business.
 """
 
 import functools
-import json
 import math
 import os
 import time
@@ -135,11 +134,9 @@ class MlxBackend:
         parse = self._tokenizer.tool_parser
         tools = [prompts.tool_dict(tool) for tool in request.tools]
 
-        def parse_calls(raw: str, name: str | None) -> list[tuple[str, str]]:
+        def parse_calls(raw: str, name: str | None) -> list[tuple[str, object]]:
             if name is not None:  # the tag named the tool, so the text is its arguments
-                if not isinstance(json.loads(raw), dict):
-                    raise ValueError("a tool call's arguments must be an object")
-                return [(name, raw.strip())]
+                return [(name, raw)]
             if parse is None:
                 raise ValueError("this model has no tool parser")
             try:
@@ -217,16 +214,13 @@ def _stats_stream() -> Any:
     return mx.new_thread_local_stream(mx.default_device())
 
 
-def _call(item: Any) -> tuple[str, str]:
+def _call(item: Any) -> tuple[str, object]:
     if not isinstance(item, dict):
         raise ValueError("a tool call must be an object")
     name = item.get("name")
     if not isinstance(name, str) or not name:
         raise ValueError("a tool call must name its tool")
-    arguments = item.get("arguments", {})
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False)
-    return name, arguments
+    return name, item.get("arguments")
 
 
 def _channel_format(tokenizer: Any, vocabulary: Vocabulary) -> ChannelFormat:

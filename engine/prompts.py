@@ -90,7 +90,7 @@ def _arguments(text: str) -> Any:
     """Templates iterate over arguments, so they get the object; broken JSON stays text."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

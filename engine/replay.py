@@ -235,7 +235,7 @@ class _CallLookup:
         # A stop may leave out white space at a call's end.
         self._calls = {raw.strip(): found for raw, found in calls.items()}
 
-    def __call__(self, raw: str, name: str | None) -> list[tuple[str, str]]:
+    def __call__(self, raw: str, name: str | None) -> list[tuple[str, object]]:
         calls = self._calls.get(raw.strip())
         if calls is None:
             raise ValueError("the recorded run did not parse this as a call")

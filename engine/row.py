@@ -1,7 +1,9 @@
 """One answer on its way through the engine thread: its pipeline, its clock, its reader."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from engine.answer import AnswerBuilder
 from engine.backend import Backend, Prompt, Step
@@ -10,6 +12,8 @@ from engine.generation import Generation
 from engine.request import TraceLevel
 from engine.stopping.record import StopInfo, StopKind
 from engine.trace import traced
+
+_log = logging.getLogger(__name__)
 
 
 class Row:
@@ -57,14 +61,22 @@ class Row:
         return PromptProgress(self._cached + tokens, self.prompt_tokens, self._cached)
 
     def sampled(
-        self, token_id: int, now: float, stats: TokenStats | None = None
+        self, token_id: int, now: float, stats: TokenStats | Exception | None = None
     ) -> StopInfo | None:
-        """Take the next token; return the record if it is the last."""
+        """Take the next token; return the record if it is the last.
+
+        Args:
+            token_id: The token.
+            now: When it was sampled.
+            stats: How likely it was, or why that could not be said, which is raised.
+        """
         if self._first_at is None:
             self._first_at = now
         self._last_at = now
         if self.trace is TraceLevel.OFF:
             return self.builder.add(token_id)
+        if isinstance(stats, Exception):
+            raise stats
         return traced(self.builder, token_id, now - self._submitted_at, stats)
 
     def finish(self, stop: StopInfo, now: float, error: str | None = None) -> Finished:
@@ -93,7 +105,14 @@ class Row:
 
     def end(self, kind: StopKind, now: float, error: str | None = None) -> list[Event]:
         """End the answer from outside; return its remaining events, ``Finished`` last."""
-        stop = self.builder.end(kind)
+        builder = self.builder
+        try:
+            stop = builder.end(kind)
+        except Exception:
+            # What made the answer fail may fail again; its reader gets an end nonetheless.
+            _log.exception("held text could not be released")
+            last = builder.count - 1 if builder.count else None
+            stop = StopInfo(kind, channel=builder.channel, token_index=last)
         return [*self.take_events(), self.finish(stop, now, error)]
 
     def take_events(self) -> list[Event]:
@@ -101,13 +120,38 @@ class Row:
         return self.builder.take_events()
 
 
-def wanted_stats(backend: Backend, rows: Mapping[int, Row], step: Step) -> dict[int, TokenStats]:
-    """Return, by row, the likelihoods of a step's tokens for the rows that want a full trace."""
+_Wanted = tuple[int, int, Any, int]
+"""A row, its token, the step's log-probabilities, and how many of the likeliest it wants."""
+
+
+def wanted_stats(
+    backend: Backend, rows: Mapping[int, Row], step: Step
+) -> dict[int, TokenStats | Exception]:
+    """Return, by row, the likelihoods of a step's tokens for the rows that want a full trace.
+
+    They are asked for together. Where that fails, each row is asked for alone, and those that
+    fail again have their exception.
+    """
     wanted = [
         (number, token_id, logprobs, rows[number].generation.request.top_logprobs)
         for number, token_id, logprobs in step.sampled
         if number in rows and rows[number].trace is TraceLevel.FULL
     ]
+    try:
+        return _stats_of(backend, wanted)
+    except Exception as error:
+        if len(wanted) == 1:
+            return {wanted[0][0]: error}
+    found: dict[int, TokenStats | Exception] = {}
+    for one in wanted:
+        try:
+            found |= _stats_of(backend, [one])
+        except Exception as error:
+            found[one[0]] = error
+    return found
+
+
+def _stats_of(backend: Backend, wanted: list[_Wanted]) -> dict[int, TokenStats | Exception]:
     found = backend.stats(
         [(token_id, logprobs) for _, token_id, logprobs, _ in wanted],
         max(count for *_, count in wanted),

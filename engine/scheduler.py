@@ -126,17 +126,25 @@ class Scheduler:
         now = time.perf_counter()
         rows = self.rows
         put = self._outbox.put
-        stats: dict[int, TokenStats] | None = None
+        stats: dict[int, TokenStats | Exception] | None = None
         for number, token_id, _ in step.sampled:
             row = rows.get(number)
             if row is None:
                 continue
-            if row.trace is TraceLevel.FULL:
-                if stats is None:
-                    stats = wanted_stats(backend, rows, step)
-                stop = row.sampled(token_id, now, stats.get(number))
-            else:
-                stop = row.sampled(token_id, now)
+            try:
+                if row.trace is TraceLevel.FULL:
+                    if stats is None:
+                        stats = wanted_stats(backend, rows, step)
+                    stop = row.sampled(token_id, now, stats.get(number))
+                else:
+                    stop = row.sampled(token_id, now)
+            except Exception as error:
+                # What one answer's text does to a parser is nobody else's affair.
+                del rows[number]
+                _note("a token could not be handled", error)
+                self._finish(row, StopKind.ERROR, cause_of(error))
+                self._leave(backend, number)
+                continue
             if stop is not None:
                 del rows[number]
                 last = row.finish(stop, time.perf_counter())

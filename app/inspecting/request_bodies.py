@@ -235,7 +235,7 @@ def _parted(request: GenerationRequest) -> tuple[str, list[Message]]:
 def _arguments(call: ToolCall) -> Any:
     try:
         return json.loads(call.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
 
 

@@ -92,5 +92,5 @@ def pretty(arguments: str) -> str:
     """Return arguments with a line for each, or as they are where they are no JSON."""
     try:
         return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
