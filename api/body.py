@@ -4,6 +4,8 @@ Pure functions; knows no web framework and no vendor. Any thread.
 """
 
 import json
+import math
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -12,6 +14,10 @@ from api.errors import ApiError, FieldPath, invalid
 
 _MISSING = {"missing"}
 _TAGS = {"union_tag_invalid", "union_tag_not_found"}
+# Seeds may have so many.
+_MOST_BITS = 64
+_TOO_LARGE = "the number is too large"
+_HUGE = object()
 
 
 class WireModel(BaseModel):
@@ -33,6 +39,7 @@ def parsed(raw: bytes, model: type[_Model]) -> _Model:
     value = _json(raw)
     if not isinstance(value, dict):
         raise invalid((), f"the body must be a JSON object, not {_kind_of(value)}")
+    _check_integers(value, ())
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -43,7 +50,7 @@ def _json(raw: bytes) -> object:
     if not raw.strip():
         raise invalid((), "the body is empty; a JSON object is expected")
     try:
-        value = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+        value = _value_of(raw.decode("utf-8"))
         if b"\\u" in raw:
             # Only an escape can smuggle half of a surrogate pair into valid UTF-8.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
@@ -51,7 +58,7 @@ def _json(raw: bytes) -> object:
         raise invalid((), f"the body is not UTF-8 (byte {error.start})") from None
     except UnicodeEncodeError:
         raise invalid(
-            _path_of_surrogate(value), "contains a lone surrogate, which is no text"
+            _path_of(value, _is_broken), "contains a lone surrogate, which is no text"
         ) from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
@@ -63,12 +70,58 @@ def _json(raw: bytes) -> object:
     return value
 
 
+def _value_of(text: str) -> object:
+    """Return the value of a JSON text; the one place where numbers of requests are read.
+
+    Raises:
+        ApiError: A number is beyond what any program can reckon with; the error names it.
+        ValueError: It is no JSON.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:
+        # Python refuses to read very long integers; which one it was takes another look.
+        value = json.loads(
+            text, parse_constant=_refuse_constant, parse_float=_or_huge, parse_int=_or_huge
+        )
+        path = _path_of(value, lambda one: one is _HUGE)
+        if not path and value is not _HUGE:
+            raise error
+        raise invalid(path, _TOO_LARGE, code="invalid_value") from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(_TOO_LARGE)
+    return value
+
+
+def _or_huge(text: str) -> object:
+    return _HUGE if math.isinf(float(text)) else 0
+
+
+def _check_integers(values: dict[str, Any], path: FieldPath) -> None:
+    """Refuse integers of more than 64 bits in the parameters of a request.
+
+    What is deeper, or in lists, is content: schemas, arguments of tools, token ids.
+    """
+    for name, value in values.items():
+        if type(value) is int:
+            if value.bit_length() > _MOST_BITS:
+                raise invalid((*path, name), _TOO_LARGE, code="invalid_value")
+        elif not path and isinstance(value, dict):
+            _check_integers(value, (name,))
+
+
 def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON number")
 
 
-def _path_of_surrogate(value: object) -> FieldPath:
-    """Return where the first text with a lone surrogate is."""
+def _path_of(value: object, is_wrong: Callable[[object], bool]) -> FieldPath:
+    """Return where the first value is that is wrong."""
     items: list[tuple[str | int, object]]
     if isinstance(value, dict):
         items = list(value.items())
@@ -77,17 +130,17 @@ def _path_of_surrogate(value: object) -> FieldPath:
     else:
         return ()
     for key, item in items:
-        if isinstance(key, str) and _is_broken(key):
+        if is_wrong(key):
             return ()
-        if isinstance(item, str) and _is_broken(item):
+        if is_wrong(item):
             return (key,)
-        if rest := _path_of_surrogate(item):
+        if rest := _path_of(item, is_wrong):
             return (key, *rest)
     return ()
 
 
-def _is_broken(text: str) -> bool:
-    return any("\ud800" <= char <= "\udfff" for char in text)
+def _is_broken(value: object) -> bool:
+    return isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def _field_error(error: ValidationError, body: dict[str, Any]) -> ApiError:

@@ -170,7 +170,7 @@ def failure_of(finished: Finished) -> ApiError | None:
 def field_path(text: str) -> FieldPath:
     """Return the path that a field's name spells: ``stop[0]`` and ``stop.0`` are ("stop", 0)."""
     parts = re.findall(r"[^.\[\]]+", text)
-    return tuple(int(part) if part.isdigit() else part for part in parts)
+    return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts)
 
 
 def path_text(path: FieldPath) -> str:

@@ -3,6 +3,14 @@
 Pure; knows no vendor and no web framework. Any thread.
 """
 
+from collections.abc import Mapping
+
+from api.errors import FieldPath, invalid
+
+# No vocabulary has ids of more digits.
+_MOST_DIGITS = 18
+_MOST_SHOWN = 40
+
 
 def nucleus(top_p: float | None, top_k: int | None) -> tuple[float | None, int | None]:
     """Return (top_p, top_k) as the engine takes them.
@@ -13,3 +21,24 @@ def nucleus(top_p: float | None, top_k: int | None) -> tuple[float | None, int |
     if top_p == 0:
         return None, 1
     return top_p, max(top_k, 0) if top_k is not None else None
+
+
+def token_biases(
+    biases: Mapping[str, float] | None, field: FieldPath
+) -> tuple[tuple[int, float], ...]:
+    """Return the biases of a request, whose keys are token ids in decimal digits.
+
+    Args:
+        biases: As they were sent; None is none.
+        field: Where they were sent.
+
+    Raises:
+        ApiError: A key is not a token id; the error names it.
+    """
+    if biases is None:
+        return ()
+    for key in biases:
+        if not (key.isascii() and key.isdigit() and len(key) <= _MOST_DIGITS):
+            shown = key if len(key) <= _MOST_SHOWN else f"{key[:_MOST_SHOWN]}…"
+            raise invalid((*field, shown), "must be a token id in decimal digits")
+    return tuple((int(key), bias) for key, bias in biases.items())

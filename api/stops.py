@@ -36,12 +36,13 @@ def stop_strings(stop: object, field: FieldPath, *, most: int | None = None) -> 
             except InvalidRequest as error:
                 raise invalid(field, error.reason) from None
         case list():
-            if most is not None and len(stop) > most:
+            strings = checked_strings(stop, name)
+            if most is not None and len(strings) > most:
                 raise invalid(
                     field,
-                    f"at most {most} stop sequences are allowed, got {len(stop)}",
+                    f"at most {most} stop sequences are allowed, got {len(strings)}",
                     code="array_above_max_length",
                 )
-            return checked_strings(stop, name)
+            return strings
         case _:
             raise invalid(field, "must be a string, a list of strings or null", code="invalid_type")

@@ -21,6 +21,7 @@ from engine.events import (
 )
 from engine.request import GenerationRequest
 from engine.setting import RunSetting
+from engine.stopping.automaton import Automaton
 from engine.vocabulary import Vocabulary
 
 _numbers = itertools.count(1)
@@ -50,6 +51,7 @@ class Generation:
         setting: The circumstances, likewise; with a trace, enough to replay the run.
         vocabulary: What the model's token ids stand for; None until acceptance.
         finished: The end, once it has been read.
+        automata: The automata of its stops, kept for the matchers that look for them.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Generation:
         self.setting = RunSetting()
         self.vocabulary: Vocabulary | None = None
         self.finished: Finished | None = None
+        self.automata: tuple[Automaton, ...] = ()
         self._loop = loop
         self._on_cancel = on_cancel
         self._lock = threading.Lock()

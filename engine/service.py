@@ -30,6 +30,7 @@ from engine.loading import LoadCancelled, LoadProgress, OnLoadProgress
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
 from engine.scheduler import Limits
+from engine.stopping.matcher import prepared
 from engine.tuning import limit_of_open_files_kept
 from engine.worker import EngineThread
 
@@ -146,6 +147,8 @@ class Engine:
             EngineClosed: The engine has been shut down.
         """
         generation = Generation(request, asyncio.get_running_loop(), self._cancel)
+        # Here, so that no list of stops costs the engine thread, and so every stream, anything.
+        generation.automata = prepared(request.stops)
         self._send(Submit(generation, time.perf_counter()))
         try:
             await generation.accepted()

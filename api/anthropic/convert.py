@@ -15,7 +15,7 @@ from engine.chat import Message, ToolCall
 from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 from engine.request import GenerationRequest, Sampling
 from engine.stopping.record import StopInfo, StopKind
-from engine.stopping.rules import StopRules, checked_strings
+from engine.stopping.rules import StopRules, checked_strings, checked_token_ids
 
 # Thinking blocks must carry a signature. Ours vouches for nothing: clients only hand it back.
 SIGNATURE = "unsigned"
@@ -52,7 +52,7 @@ def request_from_wire(params: MessageCreateParams, *, strict: bool = False) -> G
         stops=scoped(
             StopRules(
                 strings=_stop_strings(params.stop_sequences or [], strict),
-                token_ids=tuple(dict.fromkeys(params.stop_token_ids or ())),
+                token_ids=checked_token_ids(params.stop_token_ids or ()),
             ),
             params.fullstop,
         ),

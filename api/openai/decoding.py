@@ -6,13 +6,12 @@ Pure functions, no web framework. Any thread.
 from dataclasses import replace
 
 from api.effort import asks_for_thinking
-from api.errors import invalid
 from api.extension import scoped
 from api.openai.parameters import GenerationParams
-from api.sampling import nucleus
+from api.sampling import nucleus, token_biases
 from api.stops import stop_strings
 from engine.request import GenerationRequest, Sampling
-from engine.stopping.rules import StopRules
+from engine.stopping.rules import StopRules, checked_token_ids
 
 _HOSTED_MAX_STOPS = 4
 # The vendor's seeds are signed; a generator of random numbers takes them as they are in memory.
@@ -34,7 +33,7 @@ def sampling_of(params: GenerationParams) -> Sampling:
         repetition_penalty=params.repetition_penalty,
         presence_penalty=params.presence_penalty,
         frequency_penalty=params.frequency_penalty,
-        logit_bias=_logit_bias(params.logit_bias or {}),
+        logit_bias=token_biases(params.logit_bias, ("logit_bias",)),
         seed=None if params.seed is None else params.seed % _SEEDS,
     )
 
@@ -52,7 +51,7 @@ def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
     """
     rules = StopRules(
         strings=stop_strings(params.stop, ("stop",), most=_HOSTED_MAX_STOPS if strict else None),
-        token_ids=tuple(dict.fromkeys(params.stop_token_ids or ())),
+        token_ids=checked_token_ids(params.stop_token_ids or ()),
         include_stop=bool(params.include_stop_str_in_output),
         ignore_eos=bool(params.ignore_eos),
         min_tokens=params.min_tokens or 0,
@@ -89,10 +88,3 @@ def choices_of(request: GenerationRequest, count: int) -> list[GenerationRequest
         replace(request, sampling=replace(request.sampling, seed=(seed + index) % _SEEDS))
         for index in range(count)
     ]
-
-
-def _logit_bias(biases: dict[str, float]) -> tuple[tuple[int, float], ...]:
-    for key in biases:
-        if not (key.isascii() and key.isdigit()):
-            raise invalid(("logit_bias", key), "must be a token id in decimal digits")
-    return tuple((int(key), bias) for key, bias in biases.items())

@@ -7,13 +7,13 @@ from typing import Any, assert_never
 
 from api.errors import invalid, unsupported
 from api.extension import allows_more_keys, scoped
-from api.sampling import nucleus
+from api.sampling import nucleus, token_biases
 from api.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.stops import stop_strings
 from engine.events import Finished
 from engine.request import GenerationRequest, OutputConstraint, Sampling, TraceLevel
 from engine.stopping.record import StopKind
-from engine.stopping.rules import StopRules
+from engine.stopping.rules import StopRules, checked_token_ids
 
 _SEEDS = 2**64
 _MAX_TOP_LOGPROBS = 20
@@ -109,13 +109,13 @@ def _request(
             repetition_penalty=wanted.repetition_penalty,
             presence_penalty=wanted.presence_penalty,
             frequency_penalty=wanted.frequency_penalty,
-            logit_bias=_logit_bias(wanted.logit_bias or {}),
+            logit_bias=token_biases(wanted.logit_bias, ("sampling_params", "logit_bias")),
             seed=None if seed is None else seed % _SEEDS,
         ),
         stops=scoped(
             StopRules(
                 strings=stop_strings(wanted.stop, ("sampling_params", "stop")),
-                token_ids=tuple(dict.fromkeys(wanted.stop_token_ids or ())),
+                token_ids=checked_token_ids(wanted.stop_token_ids or ()),
                 include_stop=bool(wanted.no_stop_trim),
                 ignore_eos=bool(wanted.ignore_eos),
                 min_tokens=wanted.min_new_tokens or 0,
@@ -142,15 +142,6 @@ def _constraint(wanted: SamplingParams) -> OutputConstraint | None:
     if not isinstance(schema, dict):
         raise invalid(field, "must be the text of a JSON object")
     return OutputConstraint(json_schema=schema)
-
-
-def _logit_bias(biases: dict[str, float]) -> tuple[tuple[int, float], ...]:
-    for key in biases:
-        if not (key.isascii() and key.isdigit() and len(key) < 19):
-            raise invalid(
-                ("sampling_params", "logit_bias", key), "must be a token id in decimal digits"
-            )
-    return tuple((int(key), bias) for key, bias in biases.items())
 
 
 def _refuse_unsupported(params: GenerateParams) -> None:

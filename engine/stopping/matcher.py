@@ -8,6 +8,8 @@ how the text is cut into pieces. Pure; belongs to the thread that feeds it.
 from dataclasses import dataclass
 
 from engine.stopping.automaton import ROOT, Automaton, automaton
+from engine.stopping.record import Channel
+from engine.stopping.rules import StopRules
 
 _SHORT = 12
 
@@ -134,3 +136,16 @@ class StopMatcher:
         held = self.held
         self._node = ROOT
         return held
+
+
+def prepared(rules: StopRules) -> tuple[Automaton, ...]:
+    """Return the automata of a request's stops, one for each list that a channel looks for.
+
+    While they are referred to, every matcher of these stops finds them made.
+    """
+    lists = {rules.counting_in(channel) for channel in Channel}
+    return tuple(
+        automaton(tuple(rules.strings[number] for number in numbers))
+        for numbers in lists
+        if numbers
+    )

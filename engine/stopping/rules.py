@@ -3,6 +3,7 @@
 Pure values and checks; knows no model. Used on every thread.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +13,10 @@ from engine.stopping.record import Channel
 
 MAX_STOPS = 64
 MAX_STOP_CHARS = 4096
+# No list may cost the engine thread more than 5 ms.
+MAX_ALL_STOPS_CHARS = 65_536
+MAX_STOP_TOKEN_IDS = 16_384
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class StopScope(StrEnum):
@@ -80,26 +85,58 @@ def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:
 
     Raises:
         InvalidRequest: An item is no string, empty, too long, holds a lone surrogate, or there
-            are too many. The message names the item.
+            are too many, or they are too long together. The message names the item or the limit.
     """
-    if len(values) > MAX_STOPS:
-        raise InvalidRequest(
-            field, f"at most {MAX_STOPS} stop sequences are accepted, got {len(values)}"
-        )
     kept: dict[str, None] = {}
     for index, value in enumerate(values):
-        where = f"{field}[{index}]"
         if not isinstance(value, str):
-            raise InvalidRequest(where, f"must be a string, not {type(value).__name__}")
-        if not value:
-            raise InvalidRequest(where, "each stop sequence must be non-empty")
-        if len(value) > MAX_STOP_CHARS:
             raise InvalidRequest(
-                where,
-                f"a stop sequence may have at most {MAX_STOP_CHARS} characters, "
-                f"this one has {len(value)}",
+                f"{field}[{index}]", f"must be a string, not {type(value).__name__}"
             )
-        if any("\ud800" <= char <= "\udfff" for char in value):
-            raise InvalidRequest(where, "contains a lone surrogate, which no text can match")
-        kept[value] = None
+        if value not in kept:
+            _check_string(value, f"{field}[{index}]")
+            kept[value] = None
+            if len(kept) > MAX_STOPS:
+                # Counted without duplicates, as far as they are strings.
+                count = len({value for value in values if isinstance(value, str)})
+                raise InvalidRequest(
+                    field, f"at most {MAX_STOPS} stop sequences are accepted, got {count}"
+                )
+    length = sum(map(len, kept))
+    if length > MAX_ALL_STOPS_CHARS:
+        raise InvalidRequest(
+            field,
+            f"all stop sequences together may have at most {MAX_ALL_STOPS_CHARS} characters, "
+            f"these have {length}",
+        )
     return tuple(kept)
+
+
+def checked_token_ids(values: Sequence[int]) -> tuple[int, ...]:
+    """Return the stop ids of a request without duplicates, in their order.
+
+    Whether they are in the vocabulary is for the model to say.
+
+    Raises:
+        InvalidRequest: There are too many.
+    """
+    kept = tuple(dict.fromkeys(values))
+    if len(kept) > MAX_STOP_TOKEN_IDS:
+        raise InvalidRequest(
+            "stops.token_ids",
+            f"at most {MAX_STOP_TOKEN_IDS} stop token ids are accepted, got {len(kept)}",
+        )
+    return kept
+
+
+def _check_string(value: str, where: str) -> None:
+    if not value:
+        raise InvalidRequest(where, "each stop sequence must be non-empty")
+    if len(value) > MAX_STOP_CHARS:
+        raise InvalidRequest(
+            where,
+            f"a stop sequence may have at most {MAX_STOP_CHARS} characters, "
+            f"this one has {len(value)}",
+        )
+    if _SURROGATE.search(value):
+        raise InvalidRequest(where, "contains a lone surrogate, which no text can match")

@@ -104,14 +104,14 @@ def test_an_end_that_fails_again_is_still_told(tmp_path: Path) -> None:
         def add(self, _: int) -> str:
             raise RuntimeError("no text")
 
-        peek = add
+        peek = cut = add
 
         def finish(self) -> str:
             raise RuntimeError("no text either")
 
     def spoil(backend: Any) -> None:
         real, left = backend.detokenizer, [Broken()]
-        backend.detokenizer = lambda: left.pop() if left else real()
+        backend.detokenizer = lambda *given: left.pop() if left else real(*given)
 
     failed, beside, after = together(stage, spoil, request("bad"), request("long"))
     assert (failed.text, failed.finished.stop.kind) == ("", StopKind.ERROR)
