@@ -21,8 +21,9 @@ from urllib.parse import unquote
 Schema = Any
 """A JSON schema: an object, true or false."""
 
-# A schema of more parts would keep the engine thread from decoding.
-_MOST_PARTS = 30_000
+# A schema of more parts, or of alternatives that repeat more keys, would keep the engine thread
+# from decoding.
+_MOST_PARTS = 10_000
 # How often parts may stand for one another in the same place.
 _DEEPEST = 100
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -87,7 +88,7 @@ class _Closer:
             node: The part.
             extra: Keys that what it is combined with names: they are allowed here too.
         """
-        self._count()
+        self._count(1 + len(extra))
         if not isinstance(node, Mapping):
             return _only(extra) if node is True and extra else node
         if "allOf" in node:
@@ -242,8 +243,8 @@ class _Closer:
             return {key: one for key, one in found.items() if key not in _DEFINITIONS}
         return found
 
-    def _count(self) -> None:
-        self._left -= 1
+    def _count(self, parts: int = 1) -> None:
+        self._left -= parts
         if self._left < 0:
             raise ValueError(f"it has more than {_MOST_PARTS} parts")
 

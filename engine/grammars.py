@@ -26,7 +26,7 @@ _SPACE = r"[ ]|\n[ \t]{0,40}"
 _OPTIONS = '%llguidance {"no_forcing": true}'
 # A larger schema would keep the engine thread from decoding for seconds.
 MOST_CHARACTERS = 256 * 1024
-_CACHED_SCHEMAS = 64
+_CACHED_SCHEMAS = 256
 _HARMONY_NAME = re.compile(r"[^\s<]+")
 
 

@@ -209,6 +209,14 @@ def test_a_schema_that_doubles_at_each_step_is_refused(monkeypatch: pytest.Monke
         closed({"$defs": definitions, "$ref": "#/$defs/S0"})
 
 
+def test_a_schema_whose_alternatives_repeat_many_keys_is_refused() -> None:
+    names = {f"p{number}": {} for number in range(300)}
+    branches = [{"properties": {f"q{number}": {}}} for number in range(300)]
+
+    with pytest.raises(ValueError, match="more than 10000 parts"):
+        closed({"properties": names, "anyOf": branches})
+
+
 @pytest.mark.parametrize(
     "schema",
     [
