@@ -1,17 +1,24 @@
 """The tab that says how near each stop came. Main thread; works it out only while it is seen."""
 
+import asyncio
 from html import escape
 
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from engine.verdict import counted
 from ui.inspector.pages import reading_page
 from ui.theme import Theme
 from ui.viewmodels.inspector.near_misses import NearMiss, RuleReport, rule_reports
 from ui.viewmodels.inspector.shown_run import ShownRun
 from ui.viewmodels.inspector.tape import CHANNEL_NAMES, Tape
+from ui.viewmodels.inspector.traces import RunTrace
+from ui.viewmodels.tasks import Tasks
 from ui.visible import quoted, visible
 from ui.widgets.labels import label
+
+# So many tokens times stops are looked through within a few milliseconds.
+_AT_ONCE = 20_000
 
 
 class MatcherTab(QWidget):
@@ -22,6 +29,8 @@ class MatcherTab(QWidget):
         self._theme = theme
         self._shown: ShownRun | None = None
         self._is_stale = False
+        self._asked = 0
+        self._tasks = Tasks()
         self.page = reading_page("How near each stop sequence came")
         self.note = label("", "muted", 0.95, is_wrapped=True)
         layout = QVBoxLayout(self)
@@ -42,6 +51,10 @@ class MatcherTab(QWidget):
         if self.isVisible():
             self._refresh()
 
+    async def finish(self) -> None:
+        """Wait for what is under way."""
+        await self._tasks.finish()
+
     def showEvent(self, event: QShowEvent) -> None:
         """Work out what has changed meanwhile."""
         super().showEvent(event)
@@ -50,6 +63,7 @@ class MatcherTab(QWidget):
 
     def _refresh(self) -> None:
         self._is_stale = False
+        self._asked += 1
         shown = self._shown
         trace = None if shown is None else shown.trace
         self.page.setVisible(trace is not None and bool(trace.rules.strings))
@@ -61,9 +75,22 @@ class MatcherTab(QWidget):
         elif not trace.rules.strings:
             self.note.setText("This run had no stop sequences.")
         else:
-            whole = "" if trace.is_whole else " Only its newest tokens are kept."
-            self.note.setText(f"The longest beginning of each stop that occurred.{whole}")
-            self.page.setHtml("".join(map(self._block, rule_reports(Tape(trace)))))
+            tape = Tape(trace)
+            if len(tape.tokens) * len(trace.rules.strings) <= _AT_ONCE:
+                self._fill(trace, rule_reports(tape))
+                return
+            self.note.setText(f"Looking through {counted(len(tape.tokens), 'token')} …")
+            self._tasks.start(self._look_through(trace, tape, self._asked), "look for near misses")
+
+    async def _look_through(self, trace: RunTrace, tape: Tape, asked: int) -> None:
+        reports = await asyncio.to_thread(rule_reports, tape)
+        if asked == self._asked:
+            self._fill(trace, reports)
+
+    def _fill(self, trace: RunTrace, reports: list[RuleReport]) -> None:
+        whole = "" if trace.is_whole else " Only its newest tokens are kept."
+        self.note.setText(f"The longest beginning of each stop that occurred.{whole}")
+        self.page.setHtml("".join(map(self._block, reports)))
 
     def _block(self, report: RuleReport) -> str:
         colors = self._theme.colors

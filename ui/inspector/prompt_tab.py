@@ -1,5 +1,8 @@
 """The tab that shows the prompt as the model read it. Main thread; asks only while it is seen."""
 
+from itertools import groupby
+from operator import itemgetter
+
 from PySide6.QtGui import QColor, QShowEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
 
@@ -81,7 +84,10 @@ class PromptTab(QWidget):
         first = max(0, len(pieces) - MAX_TOKENS)
         if first:
             cursor.insertText(f"… {counted(first, 'token')} before these\n", old)
-        for place, (token_id, text) in enumerate(pieces[first:], first):
-            form = mark if token_id in special else old if place < cached else plain
-            cursor.insertText(text, form)
+        looks = (
+            (0 if token_id in special else 1 if place < cached else 2, text)
+            for place, (token_id, text) in enumerate(pieces[first:], first)
+        )
+        for look, group in groupby(looks, key=itemgetter(0)):
+            cursor.insertText("".join(text for _, text in group), (mark, old, plain)[look])
         cursor.endEditBlock()

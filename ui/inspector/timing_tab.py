@@ -1,7 +1,7 @@
 """The tab that says where the time went. Main thread."""
 
 from PySide6.QtCore import QEvent, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine.verdict import seconds
@@ -51,7 +51,13 @@ class TimingTab(QWidget):
         else:
             self.note.setText("The times are known when the answer has ended.")
         trace = None if shown is None else shown.trace
-        self.waits.setText(held_words(tuple(trace.tokens)) if trace and finished else "")
+        if self.isVisible():  # a long run takes a moment
+            self.waits.setText(held_words(tuple(trace.tokens)) if trace and finished else "")
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Say what was not worked out while it was hidden."""
+        super().showEvent(event)
+        self.catch_up()
 
 
 class PhaseBars(QWidget):

@@ -112,6 +112,7 @@ class InspectorWindow(QMainWindow):
         """Wait for what is under way."""
         if self.api is not None:
             await self.api.finish()
+        await self.matcher.finish()
         await self.inspector.finish()
 
     # -- Qt's side -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,14 @@ from engine.service import Engine
 from tests.support.shown import shown
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.inspector.conftest import Record
+from ui.inspector import matcher_tab
 from ui.inspector.tape_view import TapeView
 from ui.inspector.window import InspectorWindow
 from ui.main_window import MainWindow
 from ui.theme import Theme
 from ui.viewmodels.conversations import StopEntry
+from ui.viewmodels.inspector.near_misses import RuleReport
+from ui.viewmodels.inspector.tape import Tape
 
 COUNT = "Count from 1 to 10, one number per line"
 Steps = Callable[[MainWindow, InspectorWindow], Coroutine[Any, Any, None]]
@@ -375,3 +379,31 @@ def test_hatching_lies_below_the_letters_of_what_was_held(
 
 def _picture(view: TapeView) -> QImage:
     return view.viewport().grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+
+
+def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
+    run: RunOnLoop, theme: Theme, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    real = matcher_tab.rule_reports
+
+    def reports(tape: Tape) -> list[RuleReport]:
+        threads.append(threading.get_ident())
+        return real(tape)
+
+    monkeypatch.setattr(matcher_tab, "rule_reports", reports)
+    stops = [f"EN{number}" for number in range(60)]
+    shown_run = record(["EN ", "x"] * 300, *stops)
+
+    async def steps() -> None:
+        tab = matcher_tab.MatcherTab(theme)
+        tab.show()
+        tab.show_run(shown_run)
+        assert tab.note.text() == "Looking through 601 tokens …"
+        await tab.finish()
+        assert threads
+        assert threading.get_ident() not in threads
+        assert "2 of 3 characters, 300 times" in tab.page.toPlainText()
+        tab.deleteLater()
+
+    run(steps())
