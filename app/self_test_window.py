@@ -75,6 +75,7 @@ async def _asked_window(application: QApplication, engine: Engine) -> str:
         finally:
             window.close()
             await window.finish()
+            await preferences.finish()
             window.deleteLater()
 
 

@@ -1,10 +1,11 @@
 """Between the settings file and the window's preferences: the one mapping, and keeping changes.
 
-Fits ``ui.viewmodels.preferences.PreferencesStore``. Main thread.
+Fits ``ui.viewmodels.preferences.PreferencesStore``. Any thread: changes are kept one at a time.
 """
 
 import base64
 import binascii
+import threading
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,6 +28,7 @@ class StoredPreferences:
     """
 
     def __init__(self, folder: Path) -> None:
+        self._lock = threading.Lock()
         self._file = SettingsFile(folder)
         loaded = self._file.load()
         self.notice = loaded.notice
@@ -89,10 +91,11 @@ class StoredPreferences:
         self._save(window_layout=base64.b64encode(layout).decode())
 
     def _save(self, **fields: object) -> None:
-        settings = self._settings.model_copy(update=fields)
-        if settings != self._settings:
-            self._settings = settings
-            self._file.save(settings)
+        with self._lock:
+            settings = self._settings.model_copy(update=fields)
+            if settings != self._settings:
+                self._settings = settings
+                self._file.save(settings)
 
 
 def preferences_of(settings: Settings) -> Preferences:

@@ -135,6 +135,7 @@ async def _until_closed(
             await closed.wait()
             keep_for_next_time(window, stored)
             await window.finish()
+            await preferences.finish()
         opened_files.deleteLater()
         window.deleteLater()
 

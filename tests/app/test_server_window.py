@@ -213,7 +213,7 @@ def test_a_key_is_made_shown_once_and_then_asked_of_everyone(use: Use, qtbot: Qt
     use(steps)
 
 
-def test_settings_are_kept_in_the_file_at_once(use: Use) -> None:
+def test_settings_are_kept_in_the_file(use: Use) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
         origins = server.settings.origins
         origins.field.setText("example.org")
@@ -223,6 +223,7 @@ def test_settings_are_kept_in_the_file_at_once(use: Use) -> None:
         origins.add.click()
         window.preferences.change(theme="dark")
         assert window.theme.mode == "dark"
+        await window.preferences.finish()
         kept = StoredPreferences(paths.config_folder()).preferences()
         assert kept.server.allowed_origins == ("https://example.org",)
         assert kept.theme == "dark"

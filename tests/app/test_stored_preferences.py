@@ -1,3 +1,5 @@
+import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,21 +32,50 @@ def test_the_usual_preferences_are_the_same_in_file_and_window(tmp_path: Path) -
     assert StoredPreferences(tmp_path).preferences() == Preferences()
 
 
-def test_a_change_in_the_window_is_kept_at_once(tmp_path: Path) -> None:
-    stored = StoredPreferences(tmp_path)
-    state = PreferencesState(stored.preferences(), stored)
-    state.change_server(port=9002)
-    assert StoredPreferences(tmp_path).preferences().server.port == 9002
+class SlowPreferences(StoredPreferences):
+    """Notes the threads that wait for the disk, and lets them wait."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.threads: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def keep(self, preferences: Preferences) -> None:
+        self.threads.append(threading.get_ident())
+        assert self.gate.wait(30)
+        super().keep(preferences)
+
+
+def test_changes_are_kept_on_another_thread_and_the_newest_wins(tmp_path: Path) -> None:
+    async def steps() -> None:
+        stored = SlowPreferences(tmp_path)
+        state = PreferencesState(stored.preferences(), stored)
+        stored.gate.clear()
+        for port in range(9002, 9012):
+            state.change_server(port=port)
+            await asyncio.sleep(0)
+        stored.gate.set()
+        await state.finish()
+        assert threading.get_ident() not in stored.threads
+        assert len(stored.threads) <= 2, "changes that come meanwhile are kept together"
+        assert StoredPreferences(tmp_path).preferences().server.port == 9011
+
+    asyncio.run(steps())
 
 
 def test_a_change_that_cannot_be_kept_acts_and_is_said(tmp_path: Path) -> None:
-    (tmp_path / "no folder").write_text("")
-    state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder"))
-    said: list[str] = []
-    state.keeping_failed.connect(said.append)
-    state.change(theme="dark")
-    assert state.now.theme == "dark"
-    assert said[0].startswith("Your settings could not be saved: ")
+    async def steps() -> None:
+        (tmp_path / "no folder").write_text("")
+        state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder"))
+        said: list[str] = []
+        state.keeping_failed.connect(said.append)
+        state.change(theme="dark")
+        assert state.now.theme == "dark"
+        await state.finish()
+        assert said[0].startswith("Your settings could not be saved: ")
+
+    asyncio.run(steps())
 
 
 def test_layout_and_model_are_kept_beside_the_preferences(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 Main thread. Knows no file: the application composes it with something that keeps the values.
 """
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -11,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from engine.causes import os_cause
 from ui.theme import ThemeMode
 from ui.viewmodels.conversations import ConversationSettings
+from ui.viewmodels.tasks import Tasks
 
 ServerAtLaunch = Literal["as_left", "on", "off"]
 
@@ -86,15 +88,15 @@ class PreferencesStore(Protocol):
     """Where preferences are kept."""
 
     def keep(self, preferences: Preferences) -> None:
-        """Keep them; returns at once.
+        """Keep them; called on a thread that may wait for a disk.
 
         Raises:
-            OSError: They cannot be kept; the message is shown as it is.
+            OSError: They cannot be kept.
         """
 
 
 class PreferencesState(QObject):
-    """The preferences as they are now; every change acts and is kept at once.
+    """The preferences as they are now; every change acts at once and is kept on another thread.
 
     Signals:
         changed: They are others now; carries what they were before.
@@ -113,11 +115,18 @@ class PreferencesState(QObject):
         super().__init__(parent)
         self._now = preferences or Preferences()
         self._store = store
+        self._tasks = Tasks()
+        self._keeping: asyncio.Task[None] | None = None
+        self._is_unkept = False
 
     @property
     def now(self) -> Preferences:
         """The preferences as they are."""
         return self._now
+
+    async def finish(self) -> None:
+        """Wait until all changes are kept."""
+        await self._tasks.finish()
 
     def change(self, **fields: Any) -> None:
         """Give fields of ``Preferences`` other values."""
@@ -145,12 +154,24 @@ class PreferencesState(QObject):
         if preferences == self._now:
             return
         before, self._now = self._now, preferences
-        if self._store is not None:
-            try:
-                self._store.keep(preferences)
-            except OSError as error:
-                self.keeping_failed.emit(f"Your settings could not be saved: {os_cause(error)}.")
+        self._is_unkept = self._store is not None
+        if self._is_unkept and self._keeping is None:
+            self._keeping = self._tasks.start(self._keep(), "keep the preferences")
         self.changed.emit(before)
+
+    async def _keep(self) -> None:
+        """Keep the newest values; a slow disk must not hold up the window."""
+        assert self._store is not None
+        try:
+            while self._is_unkept:
+                self._is_unkept = False
+                try:
+                    await asyncio.to_thread(self._store.keep, self._now)
+                except OSError as error:
+                    cause = os_cause(error)
+                    self.keeping_failed.emit(f"Your settings could not be saved: {cause}.")
+        finally:
+            self._keeping = None
 
 
 def origin_problem(text: str) -> str | None:
