@@ -141,6 +141,7 @@ class RequestLogPanel(QWidget):
         self.table.modelReset.connect(self._refresh)
         self.table.dataChanged.connect(self._show_chosen)
         self.table.modelReset.connect(self._choose_again)
+        self.table.rowsRemoved.connect(self._miss_chosen)
         self.view.selectionModel().currentRowChanged.connect(self._choose)
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)
@@ -170,7 +171,12 @@ class RequestLogPanel(QWidget):
             self._is_choosing_again = True
             self.view.selectRow(row)
             self._is_choosing_again = False
-        elif self._chosen:
+        else:
+            self._miss_chosen()
+
+    def _miss_chosen(self) -> None:
+        """Say that the chosen request is no longer shown, if that is so."""
+        if self._chosen and self.table.row_of(self._chosen) < 0:
             self._chosen = ""
             self.entry_changed.emit(None)
 
