@@ -17,6 +17,7 @@ from app.terminal import Printer
 from engine.errors import EngineError
 from engine.service import Engine
 from engine.verdict import figures, sentence
+from ui.viewmodels.failures import failure_words
 
 _PROMPT = "you> "
 
@@ -68,7 +69,7 @@ async def _converse(
         try:
             given = await answer(engine, session.request(question), printer, interrupts)
         except EngineError as error:
-            printer.remark(f"not answered: {error}")
+            printer.remark(f"not answered: {failure_words(error)}")
             continue
         session.record(question, given)
         printer.end_line()

@@ -39,7 +39,7 @@ _TIMEOUT_S = 20.0
 
 
 async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[WireView]:
-    """Return a run in the words of each API.
+    """Return a run in the words of each API that can ask for such a run.
 
     Args:
         engine: Renders the prompt, for the APIs that take no messages.
@@ -65,10 +65,19 @@ async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[Wir
                 base_url,
             )
             for dialect in NAMES
+            if _can_ask(dialect, request)
         ]  # fmt: skip
         return list(await asyncio.gather(*made))
     finally:
         await asyncio.to_thread(server.stop)
+
+
+def _can_ask(dialect: WireDialect, request: GenerationRequest) -> bool:
+    """Return whether an API can be asked this; a raw prompt has no messages to be sent."""
+    if dialect in (WireDialect.COMPLETIONS, WireDialect.GENERATE):
+        return True
+    takes_system = dialect in (WireDialect.CHAT, WireDialect.OLLAMA)
+    return any(takes_system or message.role != "system" for message in request.messages)
 
 
 def request_of(shown: ShownRun) -> GenerationRequest:

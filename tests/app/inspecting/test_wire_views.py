@@ -181,3 +181,32 @@ def test_a_run_whose_tokens_are_forgotten_is_sent_in_one_piece(
 def test_a_running_answer_cannot_be_sent_yet(engine: Engine) -> None:
     with pytest.raises(ValueError, match="when the answer has ended"):
         asyncio.run(wire_views(engine, ShownRun(Run()), "http://127.0.0.1:1"))
+
+
+def test_a_raw_prompt_is_shown_in_the_apis_that_take_one_and_no_error_in_the_others(
+    engine: Engine, counted: ShownRun
+) -> None:
+    raw = dataclasses.replace(
+        counted, asked=GenerationRequest(prompt="1\n2\n", stops=StopRules(("6",)), max_tokens=20)
+    )
+    found = run(wire_views(engine, raw, "http://127.0.0.1:1"))
+    assert [view.name for view in found] == ["OpenAI Completions", "SGLang /generate"]
+    for view in found:
+        assert "200 OK" in view.whole.splitlines()[0]
+        assert "after validation" not in view.whole
+
+
+def test_instructions_alone_are_shown_in_the_apis_that_take_them(
+    engine: Engine, counted: ShownRun
+) -> None:
+    alone = dataclasses.replace(
+        counted, asked=GenerationRequest(messages=(Message("system", "Count."),), max_tokens=20)
+    )
+    found = run(wire_views(engine, alone, "http://127.0.0.1:1"))
+    assert {view.name for view in found} == {
+        "OpenAI Chat Completions",
+        "OpenAI Completions",
+        "SGLang /generate",
+        "Ollama",
+    }
+    assert all("200 OK" in view.whole.splitlines()[0] for view in found)
