@@ -89,7 +89,7 @@ class Row:
                 prompt_tokens=self.prompt_tokens,
                 cached_tokens=self._cached,
                 output_tokens=self.builder.count,
-                thinking_tokens=self.builder.thinking_tokens,
+                thinking_tokens=self.builder.reader.thinking_tokens,
             ),
             timing=Timing(
                 queued_s=joined - self._submitted_at,
@@ -100,7 +100,7 @@ class Row:
             ),
             error=error,
             unfinished_tool_call=self.builder.unfinished_call,
-            residue=self.builder.residue,
+            residue=self.builder.reader.residue,
         )
 
     def end(self, kind: StopKind, now: float, error: str | None = None) -> list[Event]:

@@ -24,7 +24,7 @@ def traced(
     """
     before = builder.channel
     count = len(builder.events)
-    builder.is_structure = False
+    builder.reader.is_structure = False
     stop = builder.add(token_id)
     sources = builder.sources
     released = 0
@@ -35,7 +35,7 @@ def traced(
         TokenTrace(
             index=builder.count - 1,
             token_id=token_id,
-            piece=builder.piece,
+            piece=builder.reader.piece,
             raw=builder.vocabulary.bytes_of(token_id),
             channel=builder.channel if before is Channel.TEXT else before,
             time_s=time_s,
@@ -44,7 +44,7 @@ def traced(
             progress=builder.progress,
             special=builder.vocabulary.special.get(token_id),
             stats=stats,
-            is_structure=builder.is_structure,
+            is_structure=builder.reader.is_structure,
             sources=() if sources is None else sources.take_released(),
             waiting=None if sources is None else sources.waiting,
         )
