@@ -40,6 +40,50 @@ def test_a_page_of_our_own_address_is_let_in(site: Any) -> None:
     assert reply.status == 200
 
 
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/api/chat"])
+@pytest.mark.parametrize(
+    "name", ["host.docker.internal", "my-mac.local", "fullstop.localhost", socket.gethostname()]
+)
+def test_containers_and_neighbours_reach_us_by_a_name_that_no_stranger_owns(
+    site: Any, name: str, path: str
+) -> None:
+    host = f"{name}:{site.address.port}"
+
+    assert site.send("POST", path, ASK | {"stream": False}, {"Host": host}).status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/api/chat", "/generate"])
+def test_a_refusal_names_the_option_that_lets_in(
+    site: Any, serve: Callable[..., Any], path: str
+) -> None:
+    for headers, option in (
+        ({"Host": "fullstop:8642"}, "--allow-host fullstop"),
+        ({"Origin": "tauri://localhost"}, "--allow-origin tauri://localhost"),
+    ):
+        error = site.send("POST", path, ASK, headers).json["error"]
+        assert option in (error if isinstance(error, str) else error["message"])
+    site = serve(allowed_hosts=("fullstop",), allowed_origins=("tauri://localhost",))
+    assert site.send("POST", path, ASK, {"Host": "fullstop:8642"}).status != 403
+    assert site.send("POST", path, ASK, {"Origin": "tauri://localhost"}).status != 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["app://obsidian.md", "tauri://localhost", "vscode-webview://1a"]
+)
+def test_a_desktop_app_whose_scheme_is_allowed_is_let_in(
+    serve: Callable[..., Any], origin: str
+) -> None:
+    site = serve(allowed_origins=("app://*", "tauri://*", "vscode-webview://*"))
+    asks = {"Access-Control-Request-Method": "POST", "Origin": origin}
+    before = site.send("OPTIONS", "/v1/messages", headers=asks)
+    reply = site.send("POST", "/v1/messages", ASK, {"Origin": origin})
+
+    assert before.status == 204
+    assert reply.status == 200
+    assert {before.headers["access-control-allow-origin"]} == {origin}
+    assert reply.headers["access-control-allow-origin"] == origin
+
+
 def test_an_allowed_page_is_answered_with_cors_headers(serve: Callable[..., Any]) -> None:
     site = serve(allowed_origins=(PAGE,))
     for body in (ASK, ASK | {"stream": True}, {}):

@@ -130,6 +130,7 @@ def test_words_after_two_dashes_are_the_prompt(asked: list[AskOptions]) -> None:
         (["serve", "--port", "65536"], "--port"),
         (["serve", "--host", "0.0.0.0"], "--api-key"),
         (["serve", "--allow-origin", "example.org"], "--allow-origin"),
+        (["serve", "--allow-origin", "https://*"], "--allow-origin"),
         (["replay"], "FILE"),
         (["replay", "run.json", "--stop", "x", "--no-stop"], "exclude each other"),
         (["frobnicate"], "frobnicate"),
