@@ -33,6 +33,7 @@ from engine.commands import (
 from engine.errors import EngineClosed, EngineError, ModelLoadFailed, NoModel
 from engine.generation import Generation
 from engine.loading import LoadCancelled, LoadProgress
+from engine.models import ModelInfo
 from engine.outbox import Outbox, settle
 from engine.scheduler import Limits, Scheduler, cause_of, refusal
 from engine.stopping.record import StopKind
@@ -164,7 +165,8 @@ class EngineThread:
             self._later.append(command)
             return
         if self._resting is not None and isinstance(command, _WAKING):
-            self._load(Load(self._resting, None, cancels_running=False))
+            # It stays the loaded model for everybody who asks meanwhile.
+            self._load(Load(self._resting, None, cancels_running=False), self._status.model)
         match command:
             case Submit():
                 if self._backend is None:
@@ -258,9 +260,9 @@ class EngineThread:
             self._resting = folder
             self._set_status(replace(self._status, is_resting=True, cache_use=PromptCacheUse()))
 
-    def _load(self, command: Load) -> None:
+    def _load(self, command: Load, awaking: ModelInfo | None = None) -> None:
         self._resting = None
-        loading = EngineStatus("loading", message=command.folder.name)
+        loading = EngineStatus("loading", awaking, message=command.folder.name)
         self._set_status(loading)
 
         def on_progress(progress: LoadProgress) -> None:

@@ -24,7 +24,20 @@ def search(connection: sqlite3.Connection, query: str, limit: int) -> list[Hit]:
         return []
     found = _titles(connection, words, limit)
     found += _messages(connection, words, limit - len(found)) if len(found) < limit else []
-    return [_hit(row, words) for row in found]
+    return [_hit(row, words) for row in _once(found)]
+
+
+def _once(found: Sequence[Any]) -> list[Any]:
+    """Leave out copies: a longer version of an answer has what follows it once more."""
+    seen: set[tuple[Any, ...]] = set()
+    kept = []
+    for row in found:
+        conversation_id, _, _, role, said_at, text = row
+        said = (conversation_id, role, said_at, text)
+        if said not in seen:
+            seen.add(said)
+            kept.append(row)
+    return kept
 
 
 def _titles(connection: sqlite3.Connection, words: Sequence[str], limit: int) -> list[Any]:

@@ -180,6 +180,8 @@ def test_a_question_given_up_while_the_model_is_read_again_is_never_answered(
         await until(lambda: engine.status.is_resting)
         asked = asyncio.create_task(engine.generate(request("long")))
         await until(lambda: engine.status.state == "loading")
+        # It stays the loaded model for everybody who looks meanwhile.
+        assert engine.model is not None
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked

@@ -173,7 +173,9 @@ class MemoryConversationStore:
                             spans,
                         )
                     )
-        return sorted(hits, key=lambda hit: hit.said_at, reverse=True)[:limit]
+        # A longer version of an answer has copies of what follows it.
+        once = {(hit.conversation_id, hit.role, hit.said_at, hit.snippet): hit for hit in hits}
+        return sorted(once.values(), key=lambda hit: hit.said_at, reverse=True)[:limit]
 
     def load_presets(self) -> list[Preset]:
         """Return all presets."""

@@ -5,7 +5,7 @@ from tests.app.store.conftest import Use
 from tests.support.said import conversation, finished_run
 from ui.viewmodels.conversations import Conversation
 from ui.viewmodels.finding import MOST_HITS
-from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.messages import ChatMessage, copied_below
 from ui.viewmodels.runs import Run, RunState
 
 
@@ -165,5 +165,26 @@ def test_thousands_of_messages_are_searched(use: Use) -> None:
         assert await store.search("zz") == []
         for query in ("token engine", "pro", "ca mo"):
             assert len(await store.search(query)) == MOST_HITS
+
+    use(steps)
+
+
+def test_what_follows_two_versions_of_an_answer_is_found_once_where_it_was_copied_to(
+    use: Use,
+) -> None:
+    asked = conversation("Count", "1 2 3")
+    asked.add(ChatMessage("user", "zebras, and then?"))
+    first, follow_up = asked.messages[1:]
+    longer = ChatMessage("assistant", "1 2 3 4")
+    (copy,) = copied_below([follow_up], longer)
+    asked.tree.add(longer, first.parent)
+    asked.tree.add(copy, longer)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        store.save(asked)
+        store.save_messages(asked, list(asked.tree))
+        for query in ("zebras", "ze"):
+            (hit,) = await store.search(query)
+            assert hit.message_id == copy.id
 
     use(steps)
