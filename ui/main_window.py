@@ -41,6 +41,7 @@ from ui.panels.sidebar import Sidebar
 from ui.panels.stop_panel import WIDTH_PX, StopPanel
 from ui.panels.transfer_bar import TransferBar
 from ui.panels.unsaved_box import UnsavedBox
+from ui.reading_order import move_focus
 from ui.theme import Theme
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.tools import InspectorTools
@@ -119,6 +120,10 @@ class MainWindow(QMainWindow):
         self._follow_undo(self.workspace.current)
         self._tint()
         self.chat.focus_composer()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
 
     def start(self, model_path: Path | None = None) -> None:
         """Begin the background work: load a model, if one is given. Needs the running loop."""

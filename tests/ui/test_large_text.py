@@ -242,7 +242,6 @@ def test_a_layout_keeps_the_columns_that_had_no_room(use: Use) -> None:
 def test_the_columns_hold_when_the_window_is_hidden_and_shown(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.hide()
-        QApplication.processEvents()
         window.show()
         await eventually(lambda: window.sidebar.isVisible() and window.stop_panel.isVisible())
 

@@ -1,5 +1,6 @@
 """Nothing of Qt's own look is left: dialogs, lists that drop down, fields, tables, toasts."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -154,7 +155,7 @@ def test_fields_of_the_settings_have_one_left_edge(use: Use) -> None:
         window.chat.show_settings()
         card = window.chat.settings
         card._more.setChecked(True)
-        QApplication.processEvents()
+        await asyncio.sleep(0.05)
         fields = list(card._fields().values())
         assert len({field.mapTo(card, QPoint(0, 0)).x() for field in fields}) == 1
         assert len({field.mapTo(card, field.rect().topRight()).x() for field in fields}) == 1
@@ -208,7 +209,6 @@ def test_chips_go_on_in_the_next_line_and_never_widen_the_window(use: Use) -> No
         before = window.minimumSizeHint().width()
         row.files = tuple(Attachment(f"{'n' * 120}{n}.txt", "x") for n in range(12))
         row._show()
-        QApplication.processEvents()
         await eventually(lambda: row.height() > 3 * row.findChildren(FileChip)[0].height())
         for chip in row.findChildren(FileChip):
             assert row.rect().contains(chip.mapTo(row, chip.rect().bottomRight()))

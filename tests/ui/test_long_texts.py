@@ -53,7 +53,6 @@ def sideways(window: QWidget) -> list[str]:
 
 async def settled(window: MainWindow) -> None:
     for _ in range(5):
-        QApplication.processEvents()
         await asyncio.sleep(0.02)
 
 

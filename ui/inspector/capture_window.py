@@ -23,6 +23,7 @@ from engine.causes import os_cause
 from engine.verdict import counted
 from ui.inspector.capture_source import SHOWN_CHARS, CaptureSource
 from ui.inspector.pages import align, reading_page
+from ui.reading_order import move_focus
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.inspector.tools import CaptureFinding, CaptureView, InspectorTools
 from ui.viewmodels.tasks import Tasks
@@ -59,6 +60,7 @@ class CaptureWindow(QWidget):
         self.title = label("", "title", 1.08, is_wrapped=True)
         self._asked = 0
         self.source = CaptureSource()
+        self.source.setTabChangesFocus(True)
         self.source.setAccessibleName("The captured answer")
         self.source.setPlaceholderText(_HINT)
         self.source.setFont(fixed_font(self.source.font(), 0.93))
@@ -84,6 +86,10 @@ class CaptureWindow(QWidget):
         self.clear.clicked.connect(lambda: self.source.set_capture(""))
         theme.changed.connect(self._show)
         self._show()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
 
     def paste_capture(self) -> None:
         """Take what is on the clipboard."""

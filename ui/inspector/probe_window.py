@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.inspector.pages import reading_page
+from ui.reading_order import move_focus
 from ui.theme import Theme
 from ui.viewmodels.files import FileRefused, write_text
 from ui.viewmodels.inspector.probing import Probing
@@ -70,6 +71,10 @@ class ProbeWindow(QWidget):
         self.probing.changed.connect(self._refresh)
         theme.changed.connect(self._refresh)
         self._refresh()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
 
     async def finish(self) -> None:
         """End a probe that is under way."""

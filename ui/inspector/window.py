@@ -32,6 +32,7 @@ from ui.inspector.timing_tab import TimingTab
 from ui.inspector.tokens_tab import TokensTab
 from ui.inspector.verdict_head import VerdictHead
 from ui.inspector.what_if_tab import WhatIfTab
+from ui.reading_order import move_focus
 from ui.theme import Theme
 from ui.viewmodels.inspector.inspector import Inspector
 from ui.viewmodels.inspector.shown_run import ShownRun, Source
@@ -107,6 +108,10 @@ class InspectorWindow(QMainWindow):
         self._lay_out()
         self._connect_signals()
         self._show_run(inspector.shown)
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
 
     async def finish(self) -> None:
         """Wait for what is under way."""

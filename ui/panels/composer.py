@@ -159,8 +159,6 @@ class Composer(QFrame):
         layout.addWidget(self.attachments)
         layout.addWidget(self.input)
         layout.addWidget(row)
-        QWidget.setTabOrder(self.input, self.action)
-        QWidget.setTabOrder(self.action, self.stops)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave words out where there is no room for them."""

@@ -25,6 +25,7 @@ from ui.panels.download_row import DownloadRow
 from ui.panels.loaded_model import LoadedModel
 from ui.panels.model_card import ModelCard
 from ui.panels.model_words import fit_words, sentence, size
+from ui.reading_order import move_focus
 from ui.theme import Theme
 from ui.viewmodels.model_shelf import ModelShelf, ShelvedModel
 from ui.widgets.labels import label
@@ -78,6 +79,10 @@ class ModelsWindow(QWidget):
         self._fill()
         self._fill_downloads()
         self.repository.setFocus()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Look at the disks again: another program may have brought a model."""

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.reading_order import move_focus
 from ui.theme import Theme, ThemeMode
 from ui.viewmodels.preferences import TEXT_PERCENTS, PreferencesState, ServerAtLaunch
 from ui.widgets.check_box import CheckBox
@@ -65,6 +66,10 @@ class PreferencesDialog(QDialog):
         layout.addWidget(buttons)
         theme.follow(self, self._fit)
         preferences.keeping_failed.connect(self._say)
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
 
     def _fit(self) -> None:
         self.setMinimumWidth(self._theme.px(500))

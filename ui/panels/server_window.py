@@ -21,6 +21,7 @@ from ui.panels.request_detail import RequestDetail
 from ui.panels.request_log import RequestLogPanel
 from ui.panels.server_settings import ServerSettings
 from ui.panels.server_words import pill_of, reach_words
+from ui.reading_order import move_focus
 from ui.theme import Theme, fixed_font
 from ui.viewmodels.requests import RequestEntry
 from ui.viewmodels.server_desk import ServerDesk
@@ -61,6 +62,10 @@ class ServerWindow(QWidget):
         self._lay_out()
         self._connect_signals()
         self._refresh()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
 
     async def finish(self) -> None:
         """End what is under way."""

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from engine.verdict import counted
 from ui.panels.preset_button import PresetButton
+from ui.reading_order import move_focus
 from ui.theme import Theme
 from ui.viewmodels.conversations import ConversationSettings
 from ui.viewmodels.preset_list import PresetList
@@ -103,6 +104,10 @@ class SettingsPopover(QFrame):
             field.show_number(getattr(settings, name))
         self.system_prompt.setPlainText(settings.system_prompt)
         self._shown_prompt = self.system_prompt.toPlainText()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
 
     def pop_up(self, anchor: QWidget) -> None:
         """Appear above a widget."""

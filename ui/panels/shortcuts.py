@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.reading_order import move_focus
 from ui.widgets.labels import label
 
 
@@ -62,6 +63,10 @@ class ShortcutsDialog(QDialog):
             holder.sizeHint().width() + area.verticalScrollBar().sizeHint().width()
         )
         self.resize(430, 560)
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
 
 
 def shortcuts_of(bar: QMenuBar) -> Iterator[tuple[str, list[QAction]]]:
