@@ -3,7 +3,11 @@
 The same in every dialect. Pure; knows no vendor's request. Any thread.
 """
 
-from api.errors import FieldPath, unsupported
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from api.errors import FieldPath, invalid, unsupported
+from engine.chat import Tool
 
 # A request that offers one of these counts on it, and no model here knows how to call it or no
 # server is there to run it. A dated name (``bash_20250124``) begins with one of them.
@@ -22,6 +26,46 @@ _REFUSED = (
     "str_replace",
     "text_editor",
 )
+
+
+class DescribedFunction(Protocol):
+    """A function as Chat Completions and Ollama describe it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def description(self) -> str | None:
+        """What it does."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any] | None:
+        """The schema of its arguments."""
+        ...
+
+
+def function_of(
+    kind: str | None, described: DescribedFunction | None, path: FieldPath
+) -> Tool | None:
+    """Return the function that a tool is, or None where it is another tool that is left out.
+
+    Args:
+        kind: The tool's type; none or an empty one is that of a function.
+        described: The function.
+        path: Where the tool is in the request.
+
+    Raises:
+        ApiError: It is a function that is not described, or a tool that cannot be left out.
+    """
+    if kind and kind != "function":
+        check_left_out(kind, path)
+        return None
+    if described is None:
+        raise invalid((*path, "function"), "Field required", code="missing_required_parameter")
+    return Tool(described.name, described.description or "", described.parameters or {})
 
 
 def check_left_out(kind: str, path: FieldPath) -> None:

@@ -12,7 +12,7 @@ from api.images import note_of
 from api.ollama.wire import AnswerParams, ChatMessage, ChatParams, GenerateParams, Options
 from api.sampling import nucleus
 from api.stops import stop_strings
-from api.tools import check_left_out
+from api.tools import function_of
 from engine.chat import Message, Tool, ToolCall
 from engine.events import Finished
 from engine.request import GenerationRequest, OutputConstraint, Sampling
@@ -114,18 +114,11 @@ def _clamped(value: float | None, most: float) -> float | None:
 
 def _functions(params: ChatParams) -> tuple[Tool, ...]:
     """Return the functions among the tools; of the others some are left out."""
-    functions = []
-    for index, tool in enumerate(params.tools or []):
-        path = ("tools", index)
-        if tool.type and tool.type != "function":
-            check_left_out(tool.type, path)
-        elif (function := tool.function) is None:
-            raise invalid((*path, "function"), "Field required", code="missing_required_parameter")
-        else:
-            functions.append(
-                Tool(function.name, function.description or "", function.parameters or {})
-            )
-    return tuple(functions)
+    found = [
+        function_of(tool.type, tool.function, ("tools", index))
+        for index, tool in enumerate(params.tools or [])
+    ]
+    return tuple(tool for tool in found if tool is not None)
 
 
 def _notes(images: Sequence[object] | None, path: FieldPath, has_notes: bool) -> list[str]:

@@ -26,7 +26,7 @@ from api.openai.logprobs import TokenTexts, aligned, entries_to_wire
 from api.openai.output_format import allows_more, constraint_of, guided
 from api.openai.tool_choice import chosen_tools
 from api.openai.unhonoured import refuse_unhonoured
-from api.tools import check_left_out
+from api.tools import function_of
 from engine.chat import Message, Tool, ToolCall
 from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from engine.request import GenerationRequest, OutputConstraint, TraceLevel
@@ -89,18 +89,11 @@ def shows_thinking(params: ChatCompletionParams) -> bool:
 
 def _functions(params: ChatCompletionParams) -> list[Tool]:
     """Return the functions among the tools; of the others some are left out."""
-    functions = []
-    for index, tool in enumerate(params.tools or []):
-        path = ("tools", index)
-        if tool.type != "function":
-            check_left_out(tool.type, path)
-        elif (function := tool.function) is None:
-            raise invalid((*path, "function"), "Field required", code="missing_required_parameter")
-        else:
-            functions.append(
-                Tool(function.name, function.description or "", function.parameters or {})
-            )
-    return functions
+    found = [
+        function_of(tool.type, tool.function, ("tools", index))
+        for index, tool in enumerate(params.tools or [])
+    ]
+    return [tool for tool in found if tool is not None]
 
 
 def _effort(params: ChatCompletionParams) -> str | None:
