@@ -124,6 +124,7 @@ QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
     background: $raised; border: 1px solid $strong_line; border-radius: 7px; padding: 5px 8px;
     selection-background-color: $accent; selection-color: $on_accent;
 }
+QLineEdit, QPlainTextEdit, QTextEdit { placeholder-text-color: $faint; }
 QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus {
     border: 1px solid $accent;
 }

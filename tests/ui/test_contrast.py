@@ -8,10 +8,13 @@ import re
 from dataclasses import fields
 
 import pytest
+from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
+from pytestqt.qtbot import QtBot
 
 from tests.support.contrast import SHAPE, TEXT, contrast
 from ui.colors import DARK, LIGHT, Colors, strengthened
 from ui.stylesheet import _SHEET
+from ui.theme import Theme, ThemeMode
 
 PALETTES = {
     "light": LIGHT,
@@ -91,3 +94,20 @@ def test_the_pairs_name_colors_of_the_palette() -> None:
 def test_the_ratio_is_that_of_the_standard() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("kind", [QLineEdit, QPlainTextEdit])
+def test_hints_in_empty_fields_are_drawn_in_their_colour(
+    theme: Theme, qtbot: QtBot, mode: ThemeMode, kind: type[QLineEdit | QPlainTextEdit]
+) -> None:
+    theme.set_mode(mode)
+    field = kind()
+    qtbot.addWidget(field)
+    field.setPlaceholderText("█" * 8)
+    field.resize(300, 60)
+    field.show()
+    field.clearFocus()
+    image = field.grab().toImage()
+    colors = {image.pixelColor(x, y).name() for x in range(300) for y in range(60)}
+    assert theme.colors.faint in colors
