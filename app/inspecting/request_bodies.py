@@ -8,7 +8,7 @@ from typing import Any
 
 from api.captures.values import WireDialect
 from engine.chat import Message, ToolCall
-from engine.request import GenerationRequest
+from engine.request import GenerationRequest, OutputConstraint, ToolChoice
 from engine.stopping.rules import StopScope
 
 Body = dict[str, Any]
@@ -33,10 +33,13 @@ def body_of(
         WireDialect.RESPONSES: _responses,
         WireDialect.OLLAMA: _ollama,
     }
+    raw = request.prompt
     if dialect is WireDialect.COMPLETIONS:
-        body = {"model": model, "prompt": prompt, **_openai_fields(request)}
+        ids_or_text = list(raw) if isinstance(raw, tuple) else prompt
+        body = {"model": model, "prompt": ids_or_text, **_openai_fields(request)}
     elif dialect is WireDialect.GENERATE:
-        body = {"text": prompt, "sampling_params": _generate_fields(request)}
+        asked: Body = {"input_ids": list(raw)} if isinstance(raw, tuple) else {"text": prompt}
+        body = {**asked, "sampling_params": _generate_fields(request)}
     else:
         body = {"model": model, **makers[dialect](request)}
     extra = _extension(request)
@@ -64,7 +67,14 @@ def _messages(request: GenerationRequest) -> Body:
             {"name": t.name, "description": t.description, "input_schema": dict(t.parameters)}
             for t in request.tools
         ],
+        tool_choice=_messages_choice(request.tool_choice),
     )
+
+
+def _messages_choice(choice: ToolChoice) -> Body | None:
+    if choice.mode == "required":
+        return {"type": "tool", "name": choice.name} if choice.name else {"type": "any"}
+    return {"type": "none"} if choice.mode == "none" else None
 
 
 def _message_turn(message: Message) -> Body:
@@ -96,8 +106,28 @@ def _chat(request: GenerationRequest) -> Body:
     return {
         "messages": [_chat_turn(message) for message in request.messages],
         **_openai_fields(request),
-        **_filled(chat_template_kwargs=template, tools=_functions(request)),
+        **_filled(
+            chat_template_kwargs=template,
+            tools=_functions(request),
+            tool_choice=_chat_choice(request.tool_choice),
+            response_format=_chat_format(request.constraint),
+        ),
     }
+
+
+def _chat_choice(choice: ToolChoice) -> str | Body | None:
+    if choice.name is not None:
+        return {"type": "function", "function": {"name": choice.name}}
+    return None if choice.mode == "auto" else choice.mode
+
+
+def _chat_format(constraint: OutputConstraint | None) -> Body | None:
+    if constraint is None:
+        return None
+    if constraint.json_schema is None:
+        return {"type": "json_object"}
+    schema = {"name": "answer", "schema": dict(constraint.json_schema)}
+    return {"type": "json_schema", "json_schema": schema}
 
 
 def _chat_turn(message: Message) -> Body:
@@ -113,8 +143,14 @@ def _chat_turn(message: Message) -> Body:
 
 
 def _openai_fields(request: GenerationRequest) -> Body:
-    sampling = request.sampling
+    sampling, stops = request.sampling, request.stops
     return _filled(
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
+        logit_bias=_bias(request),
+        include_stop_str_in_output=stops.include_stop or None,
+        ignore_eos=stops.ignore_eos or None,
+        min_tokens=stops.min_tokens or None,
         stop=list(request.stops.strings),
         stop_token_ids=list(request.stops.token_ids),
         max_tokens=request.max_tokens,
@@ -188,9 +224,23 @@ def _ollama(request: GenerationRequest) -> Body:
     }
 
 
+def _bias(request: GenerationRequest) -> Body:
+    return {str(token_id): bias for token_id, bias in request.sampling.logit_bias}
+
+
 def _generate_fields(request: GenerationRequest) -> Body:
-    sampling = request.sampling
+    sampling, stops, schema = request.sampling, request.stops, None
+    if request.constraint is not None:
+        schema = json.dumps(dict(request.constraint.json_schema or {"type": "object"}))
     return _filled(
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
+        logit_bias=_bias(request),
+        no_stop_trim=stops.include_stop or None,
+        ignore_eos=stops.ignore_eos or None,
+        min_new_tokens=stops.min_tokens or None,
+        sampling_seed=sampling.seed,
+        json_schema=schema,
         stop=list(request.stops.strings),
         stop_token_ids=list(request.stops.token_ids),
         max_new_tokens=request.max_tokens,

@@ -28,7 +28,13 @@ from api.thread import ServerThread
 from app.inspecting.request_bodies import body_of
 from app.inspecting.wire_views import NAMES, wire_views
 from engine.chat import Message, Tool, ToolCall
-from engine.request import GenerationRequest, Sampling, TraceLevel
+from engine.request import (
+    GenerationRequest,
+    OutputConstraint,
+    Sampling,
+    ToolChoice,
+    TraceLevel,
+)
 from engine.service import Engine
 from engine.stopping.rules import StopRules, StopScope
 from tests.support.asking import run
@@ -129,6 +135,49 @@ def test_a_body_asks_the_engine_what_the_run_was_asked(
     body = body_of(dialect, ASKED, "m", "", is_streamed=False)
     asked = back(parsed(json.dumps(body).encode(), params))
     assert comparable(asked) == comparable(ASKED)
+
+
+RICH = GenerationRequest(
+    messages=(Message("user", "Weather?"),),
+    sampling=Sampling(
+        temperature=0.5,
+        presence_penalty=0.5,
+        frequency_penalty=-0.25,
+        logit_bias=((5, 1.0), (7, -100.0)),
+        seed=7,
+    ),
+    stops=StopRules(("END",), token_ids=(9,), include_stop=True, ignore_eos=True, min_tokens=3),
+    max_tokens=50,
+    tools=(WEATHER,),
+    tool_choice=ToolChoice("required", "get_weather"),
+)
+
+
+def test_a_chat_body_asks_all_that_another_app_may_have_asked() -> None:
+    for asked in (
+        RICH,
+        dataclasses.replace(
+            RICH,
+            tools=(),
+            tool_choice=ToolChoice(),
+            constraint=OutputConstraint({"type": "object"}),
+        ),
+    ):
+        body = body_of(WireDialect.CHAT, asked, "m", "", is_streamed=False)
+        params = parsed(json.dumps(body).encode(), ChatCompletionParams)
+        assert comparable(from_chat(params, strict=False)[0]) == comparable(asked)
+
+
+def test_a_raw_prompt_is_asked_where_there_are_words_for_it(engine: Engine, address: str) -> None:
+    asked = GenerationRequest(
+        prompt="Count", sampling=Sampling(temperature=0.0), stops=StopRules(("6",)), max_tokens=5
+    )
+    shown = run(recorded(engine, asked))
+    found = {view.name: view for view in run(wire_views(engine, shown, address))}
+    for name in ("OpenAI Completions", "SGLang /generate"):
+        assert found[name].whole.startswith("HTTP/1.1 200 OK\n")
+        assert '"Count"' in found[name].request
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize("name", NAMES.values())
