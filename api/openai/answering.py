@@ -14,6 +14,7 @@ from api.events import StreamEncoder
 from api.json_text import json_text
 from api.openai.chunks import AnswerHead
 from api.openai.logprobs import TokenTexts
+from api.openai.output_format import naming_form
 from api.openai.parameters import GenerationParams
 from api.running import batches_of, collected, running
 from api.sse import stream
@@ -64,8 +65,12 @@ class Completing(Generic[_Params]):
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer a request."""
-        service = service_of(request)
         params = parsed(await request.read(), self.params)
+        with naming_form(params):
+            return await self._answered(request, params)
+
+    async def _answered(self, request: web.Request, params: _Params) -> web.StreamResponse:
+        service = service_of(request)
         check_model(service, params.model)
         wanted = self.requests(params, strict=service.config.strict)
         completion_id, created = new_id(self.id_prefix), int(time.time())

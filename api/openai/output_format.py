@@ -4,12 +4,14 @@ Pure functions, no web framework. Any thread.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from api.errors import FieldPath, invalid, unsupported
 from api.extension import allows_more_keys
 from api.openai.parameters import GenerationParams, StructuredOutputs
+from engine.errors import InvalidRequest
 from engine.request import OutputConstraint
 
 _OTHER_FORMS = {
@@ -70,6 +72,32 @@ def guided(
     return found
 
 
+@contextmanager
+def naming_form(params: GenerationParams) -> Iterator[None]:
+    """Give the engine's complaints about a form the name of the field that asked for it.
+
+    Raises:
+        InvalidRequest: As the engine raised it, or under the name of an open servers' field.
+    """
+    try:
+        yield
+    except InvalidRequest as refusal:
+        asked = _asking_field(params)
+        if asked is None or not refusal.field.startswith("constraint"):
+            raise
+        raise InvalidRequest(asked, refusal.reason) from None
+
+
+def _asking_field(params: GenerationParams) -> str | None:
+    """Return the field of open servers that asks for a form; None where none does."""
+    if params.guided_json is not None:
+        return "guided_json"
+    wanted = params.structured_outputs
+    if wanted is None or (wanted.json_schema is None and not wanted.json_object):
+        return None
+    return "structured_outputs.json" if wanted.json_schema is not None else "structured_outputs"
+
+
 def allows_more(params: GenerationParams) -> bool:
     """Whether JSON may have keys that its schema does not name."""
     wanted = params.structured_outputs
@@ -90,13 +118,13 @@ def _structured(wanted: StructuredOutputs | None) -> OutputConstraint | None:
 
 def _guided_json(schema: object, path: FieldPath) -> OutputConstraint | None:
     """Return the constraint of a schema that may be written as JSON text."""
+    if schema is None:
+        return None
     if isinstance(schema, str):
         try:
             schema = json.loads(schema)
         except (ValueError, RecursionError):
             raise invalid(path, "must be a JSON schema, or one as JSON text") from None
-    if schema is None:
-        return None
     if not isinstance(schema, dict):
         raise invalid(path, "must be a JSON schema, or one as JSON text")
     return OutputConstraint(schema)

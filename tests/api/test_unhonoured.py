@@ -149,11 +149,34 @@ def test_structured_outputs_know_no_other_form_than_json(read: Any) -> None:
 
 
 @OPENAI
-@pytest.mark.parametrize("value", ["{", "[]", 5, [SCHEMA]])
+@pytest.mark.parametrize("value", ["{", "[]", "null", 5, [SCHEMA]])
 def test_what_is_no_schema_is_refused(read: Any, value: Any) -> None:
     assert refused_field(read, guided_json=value) == ("guided_json",)
     inner = refused_field(read, structured_outputs={"json": value})
     assert inner == ("structured_outputs", "json")
+
+
+@pytest.mark.parametrize(
+    ("path", "prompt"),
+    [
+        ("/v1/chat/completions", {"messages": TURNS}),
+        ("/v1/completions", {"prompt": "Hi"}),
+        ("/v1/responses", {"input": "Hi"}),
+    ],
+)
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_a_schema_that_does_not_compile_is_named_as_it_was_sent(
+    site: Any, path: str, prompt: dict[str, Any], is_streamed: bool
+) -> None:
+    bad = {"type": "object", "properties": {"a": {"type": "objekt"}}}
+    for form, param in (
+        ({"guided_json": bad}, "guided_json"),
+        ({"structured_outputs": {"json": bad}}, "structured_outputs.json"),
+    ):
+        reply = site.send("POST", path, {"model": "m", "stream": is_streamed, **prompt, **form})
+        assert reply.status == 400
+        assert reply.json["error"]["param"] == param
+        assert "objekt" in reply.json["error"]["message"]
 
 
 def test_a_form_can_be_asked_for_only_once() -> None:

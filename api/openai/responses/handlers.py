@@ -7,6 +7,7 @@ from aiohttp import web
 from api.body import parsed
 from api.context import check_model, model_name, new_id, service_of
 from api.json_text import json_text
+from api.openai.output_format import naming_form
 from api.openai.responses.convert import request_from_wire
 from api.openai.responses.output import ResponseHead, response_to_wire
 from api.openai.responses.stream import ResponseEncoder
@@ -17,8 +18,13 @@ from api.sse import stream
 
 async def create_response(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /v1/responses``."""
-    service = service_of(request)
     params = parsed(await request.read(), ResponseParams)
+    with naming_form(params):
+        return await _answered(request, params)
+
+
+async def _answered(request: web.Request, params: ResponseParams) -> web.StreamResponse:
+    service = service_of(request)
     check_model(service, params.model)
     wanted = request_from_wire(params, strict=service.config.strict)
     async with running(service, [wanted]) as generations:
