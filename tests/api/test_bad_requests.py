@@ -71,7 +71,7 @@ def check_envelope(reply: Any, path: str) -> str:
         (MESSAGES, ASK | {"stop_sequences": "END"}, "stop_sequences: "),
         (MESSAGES, ASK | {"stop_sequences": [1]}, "stop_sequences.0: "),
         (MESSAGES, ASK | {"stop_sequences": ["END", ""]}, "stop_sequences.1: "),
-        (MESSAGES, ASK | {"stop_sequences": ["x"] * 65}, "stop_sequences: "),
+        (MESSAGES, ASK | {"stop_sequences": [f"<{n}>" for n in range(65)]}, "stop_sequences: "),
         (MESSAGES, ASK | {"temperature": "hot"}, "temperature: "),
         (MESSAGES, ASK | {"temperature": -1}, "temperature: "),
         (MESSAGES, ASK | {"stream": "yes"}, "stream: "),
