@@ -56,8 +56,7 @@ class Service:
     async def _drain(self, generation: Generation) -> None:
         async for _ in generation.batches():
             pass
-        if generation.finished is not None:
-            self.metrics.answer_ended(generation.finished)
+        self.metrics.answer_ended(await generation.ended())
 
     async def idle(self, timeout_s: float) -> None:
         """Wait until no client waits for a generation, or until the time is up."""

@@ -23,9 +23,6 @@ from api.redaction import safe_body, safe_headers, safe_path
 from api.routes import route_of
 
 _CLIENT_GONE = 499
-# A generation whose client has left ends within a step; its numbers are waited for.
-_LOOK_AGAIN_S = 0.05
-_MOST_LOOKS = 20
 _OBSERVATION = web.RequestKey("observation", Observation)
 
 
@@ -86,14 +83,21 @@ class _Ending:
         self._took_s = took_s
         self._status = status
         self._headers = headers
-        self._looks = 0
 
     def tell(self) -> None:
+        """Tell it, now or as soon as what the client left behind has ended, within a step."""
+        unfinished = [run for run in self._observation.runs if run.finished is None]
+        if unfinished:
+            waiting = asyncio.gather(
+                *(run.generation.ended() for run in unfinished), return_exceptions=True
+            )
+            # Also where the loop ends first: each request that began ends once.
+            waiting.add_done_callback(lambda _: self._tell_now())
+        else:
+            self._tell_now()
+
+    def _tell_now(self) -> None:
         runs = self._observation.runs
-        self._looks += 1
-        if any(run.finished is None for run in runs) and self._looks <= _MOST_LOOKS:
-            asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self.tell)
-            return
         clean = functools.partial(safe_body, secret=self._secret)
         self._observer.request_ended(
             RequestEnded(

@@ -109,7 +109,7 @@ class RequestEnded:
         asked: The request's body.
         answered: The response's body.
         answer_headers: Names and values of the response's headers.
-        runs: The generations that answered it; those that did not end in time are left out.
+        runs: The generations that answered it; those that the server did not outlive are left out.
     """
 
     began: RequestBegan

@@ -11,6 +11,7 @@ from pathlib import Path
 from app.exits import CommandError
 from engine.backend import Loader
 from engine.errors import EngineError, ModelLoadFailed
+from engine.models import check_folder
 from engine.scheduler import Limits
 from engine.service import Engine
 
@@ -18,7 +19,7 @@ from engine.service import Engine
 def new_engine(limits: Limits | None = None, loader: Loader | None = None) -> Engine:
     """Return an engine without a model, whose libraries keep their advice to themselves."""
     quieten_libraries()
-    return Engine(limits) if loader is None else Engine(limits, loader)
+    return Engine(limits) if loader is None else Engine(limits, loader, check_folder)
 
 
 def quieten_libraries() -> None:

@@ -71,9 +71,14 @@ class Generation:
         self._on_cancel = on_cancel
         self._lock = threading.Lock()
         self._pending: list[Event] = []
+        # Up to here the unread events are merged; what follows is merged as it grows.
+        self._merged = 0
+        # Nothing is taken after the one end, whoever tells it.
+        self._is_closed = False
         self._wake_is_due = False
         self._arrived = asyncio.Event()
         self._accepted: asyncio.Future[None] = loop.create_future()
+        self._ended: asyncio.Future[Finished] = loop.create_future()
         self._listener: Callable[[list[Event]], None] | None = None
         self._hides_traces = False
 
@@ -104,6 +109,10 @@ class Generation:
         """Wait until the engine has taken the request; raises its ``EngineError`` if it refused."""
         await self._accepted
 
+    async def ended(self) -> Finished:
+        """Wait until the end has been read, by whomever, and return it. On the reader's loop."""
+        return await asyncio.shield(self._ended)
+
     async def batches(self) -> AsyncIterator[list[Event]]:
         """Yield events as they come, all that have arrived at once; ends after ``Finished``."""
         while self.finished is None:
@@ -117,6 +126,8 @@ class Generation:
                 self._listener(batch)
                 if self._hides_traces:
                     batch = merged([event for event in batch if type(event) is not TokenTrace])
+            if self.finished is not None and not self._ended.done():
+                self._ended.set_result(self.finished)
             if batch:
                 yield batch
 
@@ -152,6 +163,7 @@ class Generation:
     def _drain(self) -> list[Event]:
         with self._lock:
             batch, self._pending = self._pending, []
+            self._merged = 0
             self._wake_is_due = False
         self._arrived.clear()
         return merged(batch)
@@ -159,15 +171,31 @@ class Generation:
     # -- engine's side ---------------------------------------------------------------------
 
     def push(self, events: Iterable[Event]) -> bool:
-        """Append events (engine thread). Returns whether the reader now has to be woken."""
+        """Append events. Returns whether the reader now has to be woken.
+
+        The engine thread's, or whoever's who gives that thread up. Nothing is taken after a
+        ``Finished``: there is exactly one.
+        """
         with self._lock:
-            self._pending.extend(events)
+            if self._is_closed:
+                return False
+            pending = self._pending
+            pending.extend(events)
+            self._is_closed = bool(pending) and type(pending[-1]) is Finished
             if self._wake_is_due:
-                if len(self._pending) > _MERGE_ABOVE:
-                    self._pending = merged(self._pending)
+                if len(pending) - self._merged > _MERGE_ABOVE:
+                    # Only what is new: traces stay as they are, and looking at all of them again
+                    # would make each push dearer than the one before.
+                    pending[self._merged :] = merged(pending[self._merged :])
+                    self._merged = len(pending) - 1
                 return False
             self._wake_is_due = True
             return True
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its end has been handed over. Any thread."""
+        return self._is_closed
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

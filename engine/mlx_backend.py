@@ -16,6 +16,7 @@ from typing import Any
 import mlx.core as mx
 import mlx_lm
 from mlx.utils import tree_flatten
+from mlx_lm.utils import _get_classes
 from mlx_lm.utils import load as mlx_load
 
 from engine import prompts, sampling
@@ -334,6 +335,21 @@ def _read(
     ) as error:
         raise ModelLoadFailed(_in_words(folder, stated, error)) from error
     return model, tokenizer, config
+
+
+def check(folder: Path) -> None:
+    """Look at a model folder without loading it.
+
+    Raises:
+        ModelLoadFailed: It cannot be loaded; the message says why.
+    """
+    stated = check_folder(folder)
+    try:
+        if stated.get("model_file"):
+            raise ValueError("code from models is never run")
+        _get_classes(stated)
+    except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+        raise ModelLoadFailed(_in_words(folder, stated, error)) from error
 
 
 def _size_of(model: Any) -> int:

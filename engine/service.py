@@ -7,6 +7,7 @@ and starts a fresh one, with the same model, if it died. It never imports MLX it
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from engine.backend import Backend, Loader
@@ -26,7 +27,7 @@ from engine.commands import (
 )
 from engine.errors import EngineClosed
 from engine.generation import Generation
-from engine.loading import LoadCancelled, LoadProgress, OnLoadProgress
+from engine.loading import LoadProgress, OnLoadProgress
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
 from engine.scheduler import Limits
@@ -56,16 +57,30 @@ def _load_mlx(
     )
 
 
+def _check_mlx(folder: Path) -> None:
+    from engine import mlx_backend  # loaded already: there is a model
+
+    mlx_backend.check(folder)
+
+
 class Engine:
     """Generates answers with at most one model at a time.
 
     Args:
         limits: How much it takes on at once.
         loader: Makes a backend of a model folder; the default is mlx-lm.
+        check: Raises ``ModelLoadFailed`` for a folder that the loader cannot load, as far as that
+            can be seen without loading it. On any thread; None checks nothing.
     """
 
-    def __init__(self, limits: Limits | None = None, loader: Loader = _load_mlx) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        loader: Loader = _load_mlx,
+        check: Callable[[Path], object] | None = None,
+    ) -> None:
         self._limits = limits or Limits()
+        self._check = check or (_check_mlx if loader is _load_mlx else None)
         self._loader = loader
         self._lock = threading.Lock()
         self._thread: EngineThread | None = None
@@ -88,6 +103,10 @@ class Engine:
     async def load(self, folder: Path, *, cancels_running: bool = False) -> ModelInfo:
         """Load a model in place of the present one.
 
+        A folder that is seen to be wrong costs nothing: the present model goes on. Where loading
+        fails later, the present model is read again when it is next needed. Cancelling the caller
+        breaks the loading off.
+
         Args:
             folder: A model folder as mlx-lm reads it.
             cancels_running: End running answers now; otherwise they are waited for.
@@ -97,23 +116,25 @@ class Engine:
             LoadCancelled: ``cancel_load`` was called meanwhile.
             EngineClosed: The engine has been shut down.
         """
+        if self.model is not None and self._check is not None:
+            # Before anything is cancelled or freed for it, and not on the engine thread, whose
+            # answers would wait meanwhile.
+            await asyncio.to_thread(self._check, folder)
         reply = Reply.here()
-        before, self._folder = self._folder, None
-        self._loading = Load(folder, reply, cancels_running)
-        self._send(self._loading)
+        command = self._loading = Load(folder, reply, cancels_running)
+        self._send(command)
         try:
             info: ModelInfo = await reply.future
-        except LoadCancelled:
-            if self.model is not None:  # the present one was not yet given up
-                self._folder = before
+        except asyncio.CancelledError:
+            command.gives_up.set()
             raise
-        self._folder = folder
         return info
 
     def cancel_load(self) -> None:
         """Break off the loading that was asked for last, if it is not done yet. Any thread.
 
-        While it waits for running answers, the present model stays; later, no model is loaded.
+        While it waits for running answers, the present model stays as it is; later, it is read
+        again when it is next needed.
         """
         if self._loading is not None:
             self._loading.gives_up.set()
@@ -133,7 +154,6 @@ class Engine:
     async def unload(self, *, cancels_running: bool = False) -> None:
         """Free the model; running answers are waited for unless they are to be cancelled."""
         reply = Reply.here()
-        self._folder = None
         self._send(Unload(reply, cancels_running))
         await reply.future
 
@@ -224,3 +244,7 @@ class Engine:
 
     def _set_status(self, status: EngineStatus) -> None:
         self._status = status
+        if status.model is not None:
+            self._folder = status.model.path
+        elif status.state == "none":
+            self._folder = None

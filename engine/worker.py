@@ -12,10 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import assert_never
 
-from engine.backend import Backend, Loader, PromptCacheUse
+from engine.backend import Backend, Loader
 from engine.commands import (
     Cancel,
     Command,
@@ -73,7 +72,8 @@ class EngineThread:
         self._later: deque[Command] = deque()
         self._status = EngineStatus()
         self._rests_after_s: float | None = None
-        self._resting: Path | None = None
+        # The model that is read again when it is next needed; its memory is free meanwhile.
+        self._resting: ModelInfo | None = None
         self._idle_since_s = time.monotonic()
         share_one_arena()
         self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
@@ -165,8 +165,7 @@ class EngineThread:
             self._later.append(command)
             return
         if self._resting is not None and isinstance(command, _WAKING):
-            # It stays the loaded model for everybody who asks meanwhile.
-            self._load(Load(self._resting, None, cancels_running=False), self._status.model)
+            self._wake(self._resting)
         match command:
             case Submit():
                 if self._backend is None:
@@ -228,12 +227,16 @@ class EngineThread:
         if change is None or not self._scheduler.is_idle:
             return
         self._model_change = None
+        before = self._resting if self._backend is None else self._backend.info
         self._free()
         if isinstance(change, Unload):
             self._set_status(EngineStatus())
             change.reply.send(None)
         else:
             self._load(change)
+            if self._backend is None and before is not None:
+                # What worked is not lost to what did not: it is read again when it is needed.
+                self._rest_as(before, "")
         self._catch_up()
 
     def _catch_up(self) -> None:
@@ -255,10 +258,21 @@ class EngineThread:
 
     def _rest(self) -> None:
         if self._backend is not None:
-            folder = self._backend.info.path
+            info = self._backend.info
             self._free()
-            self._resting = folder
-            self._set_status(replace(self._status, is_resting=True, cache_use=PromptCacheUse()))
+            self._rest_as(info, "")
+
+    def _rest_as(self, info: ModelInfo, why: str) -> None:
+        self._resting = info
+        self._set_status(EngineStatus("ready", info, message=why, is_resting=True))
+
+    def _wake(self, info: ModelInfo) -> None:
+        """Read the resting model again; where that fails, the next request tries it again."""
+        # It stays the loaded model for everybody who asks meanwhile.
+        self._load(Load(info.path, None, cancels_running=False), info)
+        if self._backend is None and not self._is_ending.is_set():
+            why = self._status.message
+            self._rest_as(info, f"{info.id} could not be read again: {why}. Try again")
 
     def _load(self, command: Load, awaking: ModelInfo | None = None) -> None:
         self._resting = None

@@ -13,12 +13,15 @@ import pytest
 
 from api.address import Address
 from api.config import ServerConfig
-from api.observing import KeptBytes, RequestBegan, RequestEnded
+from api.observed import _Ending
+from api.observing import KeptBytes, Observation, RequestBegan, RequestEnded
 from api.redaction import HIDDEN, safe_body, safe_headers, safe_path
 from api.thread import ServerThread
-from engine.request import TraceLevel
+from engine.events import Finished, Timing, Usage
+from engine.generation import Generation
+from engine.request import GenerationRequest, TraceLevel
 from engine.service import Engine
-from engine.stopping.record import StopKind
+from engine.stopping.record import StopInfo, StopKind
 from tests.support.scripted import GO, Stage
 
 COUNT = "Count from 1 to 10, one number per line"
@@ -283,3 +286,42 @@ def test_headers_that_carry_keys_lose_their_values() -> None:
         ("Accept", "c"),
         ("X-Note", f"has {HIDDEN} in it"),
     )
+
+
+def test_a_client_that_left_is_told_only_once_its_answer_has_ended(engine: Engine) -> None:
+    """However long that takes: the end is waited for, not looked for a few times."""
+
+    async def play() -> None:
+        recorded, observation = Notebook(), Observation()
+        generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
+        observation.listen_to(generation, hides_traces=True)
+        began = RequestBegan("r", 0.0, "", "POST", "/", "", ())
+        reading = asyncio.ensure_future(generation.collect())
+        _Ending(recorded, ServerConfig(), observation, began, 0.1, 499, ()).tell()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert recorded.ended == []
+        end = Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing())
+        generation.push([end])
+        generation.wake()
+        await reading
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert [told.ends for told in recorded.ended] == [(end,)]
+
+    asyncio.run(play())
+
+
+def test_a_server_that_ends_first_still_tells_each_request_once() -> None:
+    notebook = Notebook()
+
+    async def play() -> None:
+        observation = Observation()
+        generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
+        observation.listen_to(generation, hides_traces=True)
+        began = RequestBegan("r", 0.0, "", "POST", "/", "", ())
+        _Ending(notebook, ServerConfig(), observation, began, 0.1, 499, ()).tell()
+        await asyncio.sleep(0)
+
+    asyncio.run(play())
+    assert [(one.status, one.ends) for one in notebook.ended] == [(499, ())]

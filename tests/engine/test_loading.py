@@ -15,6 +15,7 @@ import pytest
 from engine.errors import EngineError, ModelLoadFailed, NoModel
 from engine.loading import LoadCancelled, LoadProgress, OnLoadProgress
 from engine.mlx_backend import MlxBackend
+from engine.models import check_folder
 from engine.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.asking import ask, request, run
@@ -223,6 +224,156 @@ def test_unloading_a_resting_model_leaves_none(tmp_path: Path) -> None:
         await engine.aclose()
 
     run(play())
+
+
+class Failing:
+    """Loads a stage's model, unless there is something to fail with."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.failures: list[Exception] = []
+        self.loaded = 0
+
+    def __call__(self, folder: Path, **options: Any) -> MlxBackend:
+        self.loaded += 1
+        if self.failures:
+            raise self.failures.pop()
+        return self.stage.load(folder, **options)
+
+
+def test_a_model_that_could_not_be_read_again_once_is_tried_at_the_next_request(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        loader = Failing(stage_of(tmp_path))
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        engine.rest_after(0.01)
+        await until(lambda: engine.status.is_resting)
+        loader.failures = [MemoryError("no room"), ModelLoadFailed("still no room")]
+        with pytest.raises(NoModel, match="scripted could not be read again: still no room"):
+            await engine.generate(request("short"))
+        # It is still the loaded model for everybody who asks.
+        assert (engine.status.state, engine.status.is_resting) == ("ready", True)
+        assert engine.model is not None
+        with pytest.raises(NoModel, match="MemoryError: no room"):
+            await engine.count_tokens(request("short"))
+        assert (await ask(engine, "short")).text == "yes"
+        assert loader.loaded == 4
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_model_that_cannot_be_loaded_does_not_take_the_one_that_works_away(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        loader = Failing(stage_of(tmp_path))
+        engine = Engine(loader=loader)
+        before = await engine.load(tmp_path)
+        loader.failures = [MemoryError("no room")]
+        with pytest.raises(ModelLoadFailed, match="no room"):
+            await engine.load(tmp_path / "other")
+        assert engine.model == before
+        assert engine.status.is_resting
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_mistyped_folder_costs_nothing_not_even_the_running_answers(tmp_path: Path) -> None:
+    async def play() -> None:
+        loader = Failing(stage_of(tmp_path, step_s=0.005))
+        engine = Engine(loader=loader, check=check_folder)
+        before = await engine.load(tmp_path)
+        running = await engine.generate(request("long", max_tokens=60))
+        with pytest.raises(ModelLoadFailed, match="does not exist"):
+            await engine.load(tmp_path / "mistyped", cancels_running=True)
+        assert (await running.collect()).finished.stop.kind is StopKind.MAX_TOKENS
+        assert (engine.model, engine.status.is_resting, loader.loaded) == (before, False, 1)
+        await engine.aclose()
+
+    run(play())
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"model_type": "wonder"}, "architecture wonder"),
+        ({"model_file": "evil.py"}, "never run"),
+        ({"model_type": None}, "no language model"),
+    ],
+)
+def test_what_mlx_cannot_load_is_seen_before_the_present_model_is_freed(
+    copied: Path, demo_model_path: Path, fields: dict[str, object], words: str
+) -> None:
+    changed_config(copied, **fields)
+
+    async def play() -> None:
+        engine = Engine()
+        before = await engine.load(demo_model_path)
+        with pytest.raises(ModelLoadFailed, match=words):
+            await engine.load(copied)
+        assert (engine.model, engine.status.is_resting) == (before, False)
+        await engine.aclose()
+
+    run(play())
+
+
+@pytest.mark.parametrize("has_model", [True, False])
+def test_a_caller_that_gives_up_breaks_the_loading_off(tmp_path: Path, has_model: bool) -> None:
+    async def play() -> None:
+        loader = SlowLoading(stage_of(tmp_path))
+        engine = Engine(loader=loader)
+        before = await engine.load(tmp_path) if has_model else None
+        loading = asyncio.ensure_future(engine.load(tmp_path))
+        await until(lambda: engine.status.loading is not None)
+        loading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loading
+        await until(lambda: engine.status.state != "loading")
+        assert (engine.model, engine.status.is_resting) == (before, has_model)
+        assert loader.loaded == int(has_model)
+        if has_model:
+            assert (await ask(engine, "short")).text == "yes"
+        else:
+            with pytest.raises(NoModel, match="cancelled"):
+                await engine.generate(request("short"))
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_fresh_thread_has_the_model_that_was_kept_although_another_load_failed(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        loader = Failing(stage_of(tmp_path))
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        loader.failures = [MemoryError("no room")]
+        with pytest.raises(ModelLoadFailed):
+            await engine.load(tmp_path / "other")
+        loader.stage.model.fault = die_once()
+        generation = await engine.generate(request("short"))
+        assert (await generation.collect()).finished.stop.kind is StopKind.ERROR
+        await until(lambda: engine.status.state == "failed")
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+def die_once() -> Callable[[int], None]:
+    left = [SystemExit("the thread dies")]
+
+    def die(_: int) -> None:
+        if left:
+            raise left.pop()
+
+    return die
 
 
 # -- failures in words ------------------------------------------------------------------------
