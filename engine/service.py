@@ -116,12 +116,12 @@ class Engine:
             LoadCancelled: ``cancel_load`` was called meanwhile.
             EngineClosed: The engine has been shut down.
         """
+        reply = Reply.here()
+        command = self._loading = Load(folder, reply, cancels_running)
         if self.model is not None and self._check is not None:
             # Before anything is cancelled or freed for it, and not on the engine thread, whose
             # answers would wait meanwhile.
             await asyncio.to_thread(self._check, folder)
-        reply = Reply.here()
-        command = self._loading = Load(folder, reply, cancels_running)
         self._send(command)
         try:
             info: ModelInfo = await reply.future

@@ -386,6 +386,23 @@ def test_a_model_that_fails_says_why_and_can_be_tried_again(
     run(play())
 
 
+def test_a_model_that_fails_leaves_the_one_that_works_and_says_why(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with Desk(theme, tmp_path, demo_model_path) as desk:
+            desk.state.load(demo_model_path)
+            await desk.loaded("demo-model")
+            desk.state.load(tmp_path / "mistyped")
+            head = desk.models.loaded
+            await eventually(lambda: "mistyped does not exist" in head.words.text())
+            assert (desk.state.stage, desk.state.name) == ("ready", "demo-model")
+            assert desk.state.info is not None
+            assert "of context" in head.words.text()
+
+    run(play())
+
+
 def test_the_window_opens_from_the_menu_and_from_the_models_name(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:

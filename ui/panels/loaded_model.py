@@ -113,9 +113,13 @@ class LoadedModel(QFrame):
         info = model.info
         if info is None:
             return sentence(model.message)
+        # A load that failed or was broken off left the model that was there.
+        before = f"{sentence(model.message)} " if model.message else ""
         if model.is_resting:
+            if before:
+                return f"{before}The next request loads {info.id} again."
             return "Unloaded after being idle. The next request loads it again."
         return (
-            f"{info.architecture}  ·  {size(info.size_bytes)}  ·  "
+            f"{before}{info.architecture}  ·  {size(info.size_bytes)}  ·  "
             f"{counted(info.context_length, 'token')} of context"
         )

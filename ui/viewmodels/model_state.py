@@ -35,7 +35,7 @@ class ModelState(QObject):
     Attributes:
         stage: What there is.
         name: The model's name, also of one that is loading or failed.
-        message: Why loading failed or ended.
+        message: Why loading failed or ended, also where the model that was there stays.
         path: The folder that was asked for last.
     """
 
@@ -155,8 +155,8 @@ class ModelState(QObject):
     def _end(self, stage: ModelStage, message: str) -> None:
         self._look.setInterval(_LOOK_MS)
         info = self._engine.model
-        # A change that was broken off before its turn leaves the model that was there.
-        self.stage = "ready" if stage == "none" and info is not None else stage
+        # A change that was broken off or failed leaves the model that was there.
+        self.stage = "ready" if info is not None else stage
         if info is not None:
             self.name = info.id
         elif stage == "none":
