@@ -233,10 +233,7 @@ class EngineThread:
             self._set_status(EngineStatus())
             change.reply.send(None)
         else:
-            self._load(change)
-            if self._backend is None and before is not None:
-                # What worked is not lost to what did not: it is read again when it is needed.
-                self._rest_as(before, "")
+            self._load(change, before)
         self._catch_up()
 
     def _catch_up(self) -> None:
@@ -268,14 +265,21 @@ class EngineThread:
 
     def _wake(self, info: ModelInfo) -> None:
         """Read the resting model again; where that fails, the next request tries it again."""
-        # It stays the loaded model for everybody who asks meanwhile.
-        self._load(Load(info.path, None, cancels_running=False), info)
-        if self._backend is None and not self._is_ending.is_set():
-            why = self._status.message
-            self._rest_as(info, f"{info.id} could not be read again: {why}. Try again")
+        self._load(Load(info.path, None, cancels_running=False), info, is_waking=True)
 
-    def _load(self, command: Load, awaking: ModelInfo | None = None) -> None:
+    def _load(
+        self, command: Load, before: ModelInfo | None = None, *, is_waking: bool = False
+    ) -> None:
+        """Load a model; where that fails, the one before it is read again when it is needed.
+
+        Args:
+            command: What is to be loaded.
+            before: The model that was there, whose memory is free by now.
+            is_waking: Whether that one is to be read again: it stays the loaded model for
+                everybody who asks meanwhile.
+        """
         self._resting = None
+        awaking = before if is_waking else None
         loading = EngineStatus("loading", awaking, message=command.folder.name)
         self._set_status(loading)
 
@@ -296,15 +300,24 @@ class EngineThread:
             )
         except LoadCancelled as cancelled:
             outcome = cancelled
-            self._set_status(EngineStatus(message=str(cancelled)))
+            self._not_loaded(before, EngineStatus(message=str(cancelled)))
         except Exception as error:
             outcome = error if isinstance(error, EngineError) else ModelLoadFailed(cause_of(error))
-            self._set_status(EngineStatus("failed", message=str(outcome)))
+            why = str(outcome)
+            if is_waking and before is not None:
+                why = f"{before.id} could not be read again: {why}. Try again"
+            self._not_loaded(before, EngineStatus("failed", message=why))
         else:
             outcome = self._backend.info
             self._set_status(EngineStatus("ready", self._backend.info))
         if command.reply is not None:
             command.reply.send(outcome)
+
+    def _not_loaded(self, before: ModelInfo | None, status: EngineStatus) -> None:
+        if before is None or self._is_ending.is_set():
+            self._set_status(status)
+        else:
+            self._rest_as(before, status.message)
 
     def _set_status(self, status: EngineStatus) -> None:
         self._status = status
