@@ -27,8 +27,9 @@ class Recorder:
                 RecordedToken(event.token_id, event.raw, event.piece, event.special, event.time_s)
             )
         elif isinstance(event, ToolCallDelta):
+            # A text begins with its first call; the same text again is the same calls again.
+            known = () if event.raw else self._calls[self._last_raw]
             self._last_raw = event.raw or self._last_raw
-            known = self._calls.get(self._last_raw, ())
             self._calls[self._last_raw] = (*known, event.call)
         elif isinstance(event, Finished):
             self._finished = event

@@ -99,27 +99,27 @@ def replay(
         is_traced: Whether the events include a ``TokenTrace`` per token.
     """
     vocabulary = _vocabulary(recording)
+    detokenizer = _detokenizer(recording, vocabulary)
     builder = AnswerBuilder(
         vocabulary=vocabulary,
-        detokenizer=_detokenizer(recording, vocabulary),
+        detokenizer=detokenizer,
         splitter=open_splitter(recording.setting.channels, recording.setting.beginning),
         rules=recording.rules if rules is None else rules,
         limits=AnswerLimits(recording.max_tokens, recording.setting.context_room),
         parse_calls=_CallLookup(recording.calls),
         beginning=recording.setting.beginning,
     )
+    texts = detokenizer if isinstance(detokenizer, _RecordedText) else None
     stop: StopInfo | None = None
-    if is_traced:
-        for token in recording.tokens:
+    for index, token in enumerate(recording.tokens):
+        if texts is not None:
+            texts.index = index
+        if is_traced:
             stop = traced(builder, token.token_id, token.time_s, None)
-            if stop is not None:
-                break
-    else:
-        add = builder.add
-        for token in recording.tokens:
-            stop = add(token.token_id)
-            if stop is not None:
-                break
+        else:
+            stop = builder.add(token.token_id)
+        if stop is not None:
+            break
     if stop is None and recording.stop.kind in (StopKind.CANCELLED, StopKind.ERROR):
         stop = builder.end(recording.stop.kind)
     return _replayed(builder, stop)
@@ -202,30 +202,32 @@ def _detokenizer(recording: Recording, vocabulary: Vocabulary) -> Detokenizer:
 
 
 class _RecordedText:
-    """The recorded pieces in their order, where bytes alone do not tell the text."""
+    """The recorded pieces in their order, where bytes alone do not tell the text.
+
+    Attributes:
+        index: Of the token that is taken; not every token is one that has text.
+    """
 
     def __init__(self, pieces: list[str], residue: str) -> None:
+        self.index = 0
         self._pieces = pieces
         self._residue = residue
-        self._next = 0
 
     def add(self, token_id: int) -> str:
-        """Return the next piece."""
-        piece = self.peek(token_id)
-        self._next += 1
-        return piece
+        """Return the token's piece."""
+        return self._pieces[self.index]
 
     def peek(self, token_id: int) -> str:
-        """Return the next piece and stay before it."""
-        return self._pieces[self._next]
+        """Return the token's piece."""
+        return self._pieces[self.index]
 
     def cut(self, token_id: int) -> str:
         """Return what the recorded tag truncated."""
-        return self.add(token_id)
+        return self._pieces[self.index]
 
     def finish(self) -> str:
         """Return the recorded residue, if the recording was played to its end."""
-        return self._residue if self._next >= len(self._pieces) - 1 else ""
+        return self._residue if self.index >= len(self._pieces) - 1 else ""
 
 
 class _CallLookup:
@@ -239,4 +241,5 @@ class _CallLookup:
         calls = self._calls.get(raw.strip())
         if calls is None:
             raise ValueError("the recorded run did not parse this as a call")
-        return [(call.name, call.arguments) for call in calls]
+        # Two tools may have been called with the same arguments.
+        return [(name or call.name, call.arguments) for call in calls]

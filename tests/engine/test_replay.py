@@ -13,14 +13,14 @@ from engine.chat import Message
 from engine.errors import InvalidRequest
 from engine.generation import Generation
 from engine.recorder import Recorder
-from engine.replay import Recording, replay
+from engine.replay import Recording, Replayed, replay
 from engine.request import GenerationRequest, TraceLevel
 from engine.saved_run import DamagedRun, from_json, to_json
 from engine.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
 from tests.support.asking import request, run
-from tests.support.scripted import END, Stage
+from tests.support.scripted import END, TEMPLATE, Stage
 
 PIECES = ["a", "b", "ab", "EN", "D", "END", " ", "\n", "é", "🚀"]
 BYTES = ["🚀", "é"]
@@ -157,6 +157,41 @@ def test_a_saved_run_keeps_where_its_answer_began(tmp_path: Path) -> None:
         await engine.aclose()
 
     run(play())
+
+
+CALL = '{"name": "add", "arguments": {"a": 1}}'
+JSON_CALLS: dict[str, Any] = {
+    "plain": ["<tool_call>", "</tool_call>"],
+    "template": TEMPLATE + "{# <tool_call> tool_call.name #}",
+}
+
+
+def test_the_same_call_twice_is_replayed_as_two_calls(tmp_path: Path) -> None:
+    once = ["<tool_call>", CALL, "</tool_call>"]
+    stage = Stage(tmp_path, {"go": [*once, *once]}, **JSON_CALLS)
+    assert [call.name for call in replayed(stage).calls] == ["add", "add"]
+
+
+def test_tools_called_with_the_same_arguments_keep_their_names_in_a_replay(tmp_path: Path) -> None:
+    markers = ["<|channel|>", "<|message|>", "<|call|>", "<|constrain|>"]
+    script = [
+        piece
+        for name in ("functions.add", "functions.mul")
+        for piece in ("<|start|>", f"assistant to={name}", "<|message|>", '{"a": 1}', "<|end|>")
+    ]
+    stage = Stage(tmp_path, {"go": script}, special=markers, eos="<|return|>")
+    assert [call.name for call in replayed(stage).calls] == ["add", "mul"]
+
+
+def replayed(stage: Stage) -> Replayed:
+    async def play() -> Replayed:
+        engine = Engine(loader=stage.load)
+        await engine.load(stage.folder)
+        found = replay(await recorded(engine, request("go")))
+        await engine.aclose()
+        return found
+
+    return run(play())
 
 
 def test_a_saved_run_survives_its_file(engine: Engine) -> None:
