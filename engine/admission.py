@@ -2,7 +2,7 @@
 
 from engine.answer import AnswerBuilder, AnswerLimits
 from engine.backend import Backend
-from engine.beginnings import open_splitter
+from engine.beginnings import continues_text, open_splitter
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
 from engine.request import GenerationRequest, TraceLevel
@@ -11,6 +11,8 @@ from engine.setting import RunSetting
 from engine.sources import Sources
 
 MAX_TOP_LOGPROBS = 20
+# Tokens of a prompt that can change how the first one of an answer reads.
+_NEIGHBOURS = 4
 
 
 def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
@@ -35,6 +37,7 @@ def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
+    continues = continues_text(request, prompt.beginning)
     limits = AnswerLimits(request.max_tokens, context - len(prompt.tokens))
     generation.setting = RunSetting(
         model=backend.info.id,
@@ -47,7 +50,9 @@ def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
     )
     builder = AnswerBuilder(
         vocabulary=vocabulary,
-        detokenizer=backend.detokenizer(vocabulary),
+        detokenizer=backend.detokenizer(
+            vocabulary, prompt.tokens[-_NEIGHBOURS:] if continues else ()
+        ),
         splitter=open_splitter(channels, prompt.beginning),
         rules=request.stops,
         limits=limits,

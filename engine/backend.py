@@ -104,8 +104,12 @@ class Backend(Protocol):
         """Return what token ids stand for in the answer to a request."""
         ...
 
-    def detokenizer(self, vocabulary: Vocabulary) -> Detokenizer:
-        """Return a fresh streaming detokenizer."""
+    def detokenizer(self, vocabulary: Vocabulary, before: Sequence[int] = ()) -> Detokenizer:
+        """Return a fresh streaming detokenizer.
+
+        ``before`` are the last ids of the text that the answer continues; empty where it
+        begins one.
+        """
         ...
 
     def call_parser(self, request: GenerationRequest) -> CallParser:

@@ -19,6 +19,11 @@ def open_splitter(channels: ChannelFormat, beginning: Beginning) -> Splitter:
     return TagSplitter(channels, beginning.channel)
 
 
+def continues_text(request: GenerationRequest, beginning: Beginning) -> bool:
+    """Return whether an answer goes on with text of its prompt, so that its first space counts."""
+    return request.prompt is not None or _is_continued(request) or beginning.header is not None
+
+
 def find_beginning(
     request: GenerationRequest,
     tokens: Sequence[int],

@@ -5,11 +5,15 @@ one U+FFFD and never blocks what follows. Pure; belongs to the thread that feeds
 """
 
 import codecs
-import copy
-from collections.abc import Container
-from typing import Any, Protocol
+from collections.abc import Callable, Container, Sequence
+from typing import Protocol
 
 from engine.vocabulary import Vocabulary
+
+_REPLACEMENT = "\ufffd"
+# Bytes of a character of which one is missing, and pieces that can change the next one's text.
+_MOST_MISSING = 3
+_NEIGHBOURS = 4
 
 
 class Detokenizer(Protocol):
@@ -79,34 +83,70 @@ class ByteDetokenizer:
 
 
 class TokenizerDetokenizer:
-    """For tokenizers whose pieces depend on their neighbours: asks mlx-lm's own detokenizer."""
+    """For tokenizers whose pieces depend on their neighbours: asks the tokenizer's own decoder.
 
-    def __init__(self, streaming: Any, special: Container[int]) -> None:
-        self._streaming = streaming
+    The text of a piece is what it adds to the text of the pieces before it, of which only the
+    last few are kept.
+
+    Args:
+        decode: Returns the text of a list of ids, special ones included, nothing cleaned up.
+        special: Ids whose text is skipped.
+        before: The last ids of the text that it continues; none where it begins one.
+    """
+
+    __slots__ = ("_decode", "_ids", "_special", "_text")
+
+    def __init__(
+        self,
+        decode: Callable[[list[int]], str],
+        special: Container[int],
+        before: Sequence[int] = (),
+    ) -> None:
+        self._decode = decode
         self._special = special
+        self._ids = list(before)
+        # What of the text of these ids has gone out; the rest is half a character.
+        self._text = ""
+        self._forget()
 
     def add(self, token_id: int) -> str:
         """Take the next id and return the text that it completes."""
         if token_id in self._special:
             return ""
-        self._streaming.add_token(token_id)
-        return str(self._streaming.last_segment)
+        self._ids = [*self._ids, token_id]
+        whole = self._decode(self._ids)
+        is_partial = whole.endswith(_REPLACEMENT)
+        if is_partial:
+            # Perhaps a character that is not whole; of a longer row the first are wrong bytes.
+            known = len(whole.rstrip(_REPLACEMENT))
+            whole = whole[: max(known, len(whole) - _MOST_MISSING)]
+        text = whole[len(self._text) :]
+        self._text += text
+        if len(self._ids) > 2 * _NEIGHBOURS and not is_partial:
+            self._forget()
+        return text
 
     def peek(self, token_id: int) -> str:
         """Return what ``add`` would return, and change nothing."""
-        trial = copy.copy(self._streaming)
-        for name, value in vars(trial).items():
-            if isinstance(value, list):
-                setattr(trial, name, list(value))
-        return TokenizerDetokenizer(trial, self._special).add(token_id)
+        kept = self._ids, self._text
+        text = self.add(token_id)
+        self._ids, self._text = kept
+        return text
 
     def cut(self, token_id: int) -> str:
-        """Take a tag: what precedes it is decoded without what follows."""
+        """Take a tag: it truncates a character, and what follows it is no beginning."""
         text = self.finish()
-        self._streaming.reset()
+        self._ids = [*self._ids, token_id]
+        self._forget()
         return text
 
     def finish(self) -> str:
-        """Return what the detokenizer still kept."""
-        self._streaming.finalize()
-        return str(self._streaming.last_segment)
+        """Return U+FFFD for a character that never became whole, else nothing."""
+        whole = self._decode(self._ids)
+        is_partial = len(whole) > len(self._text)
+        self._text = whole
+        return _REPLACEMENT if is_partial else ""
+
+    def _forget(self) -> None:
+        self._ids = self._ids[-_NEIGHBOURS:]
+        self._text = self._decode(self._ids)

@@ -21,7 +21,7 @@ from mlx_lm.utils import load as mlx_load
 
 from engine import prompts, sampling
 from engine.backend import Prompt, PromptCacheUse, Step
-from engine.beginnings import find_beginning
+from engine.beginnings import continues_text, find_beginning
 from engine.calls import CallParser
 from engine.channels import Beginning, ChannelFormat
 from engine.constraints import Constraints
@@ -111,8 +111,7 @@ class MlxBackend:
         """Return what token ids stand for in the answer to a request."""
         if request.prompt is not None:
             return self._showing_specials
-        continues = bool(request.messages) and request.messages[-1].role == "assistant"
-        return self._continuing if continues or beginning.header else self.vocabulary
+        return self._continuing if continues_text(request, beginning) else self.vocabulary
 
     @functools.cached_property
     def _showing_specials(self) -> Vocabulary:
@@ -124,11 +123,18 @@ class MlxBackend:
         """The vocabulary of an answer whose first space is a part of what it continues."""
         return replace(self.vocabulary, strips_first_space=False)
 
-    def detokenizer(self, vocabulary: Vocabulary) -> Detokenizer:
+    def detokenizer(self, vocabulary: Vocabulary, before: Sequence[int] = ()) -> Detokenizer:
         """Return a fresh streaming detokenizer."""
         if vocabulary.raw is not None:
             return ByteDetokenizer(vocabulary)
-        return TokenizerDetokenizer(self._tokenizer.detokenizer, vocabulary.special)
+        return TokenizerDetokenizer(self._decoded, vocabulary.special, before)
+
+    def _decoded(self, ids: list[int]) -> str:
+        return str(
+            self._tokenizer._tokenizer.decode(
+                ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+            )
+        )
 
     def call_parser(self, request: GenerationRequest) -> CallParser:
         """Return the parser of this model's tool calls."""

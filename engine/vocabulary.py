@@ -4,7 +4,7 @@ Built once per model from the Hugging Face tokenizer, then read only. No MLX.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,27 @@ def _whole(raw: bytes) -> str | None:
         return None
 
 
+def _texts_amid_others(tokenizer: Any, count: int, added: Container[int]) -> list[str | None]:
+    """Return each id's text as it is in the middle of an answer, not at its beginning."""
+
+    def decoded(ids: list[int]) -> str:
+        return str(
+            tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        )
+
+    alone = [decoded([token_id]) for token_id in range(count)]
+    words = (i for i, text in enumerate(alone) if text.isalnum() and i not in added)
+    before = next(words, None)
+    if before is None:
+        return list(alone)
+    start = alone[before]
+    texts: list[str | None] = []
+    for token_id, own in enumerate(alone):
+        whole = decoded([before, token_id])
+        texts.append(whole[len(start) :] if whole.startswith(start) else own)
+    return texts
+
+
 def read_vocabulary(folder: Path, tokenizer: Any, eos: Iterable[int], size: int) -> Vocabulary:
     """Build the vocabulary of a loaded model.
 
@@ -146,7 +167,10 @@ def read_vocabulary(folder: Path, tokenizer: Any, eos: Iterable[int], size: int)
                 raw[token_id] = str(token.content).encode("utf-8", "replace")
         text = [_whole(piece) for piece in raw]
     else:
-        text = [tokenizer.decode([token_id]) for token_id in range(count)]
+        text = _texts_amid_others(tokenizer, count, added)
+        for token_id, token in added.items():
+            if token_id < count:
+                text[token_id] = str(token.content)
     return Vocabulary(
         raw=raw,
         text=text,
