@@ -1,0 +1,52 @@
+"""One case: a request, and the script that the model answers it with."""
+
+from dataclasses import dataclass, field
+
+from engine.stopping.rules import StopRules
+from tests.engine.contract.beginnings import start_of
+from tests.engine.contract.reading import Reading
+from tests.engine.contract.vocabularies import Model, model
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request and one script.
+
+    Attributes:
+        kind: Of vocabulary.
+        family: Of model.
+        script: The ids that the model emits, then EOS for ever.
+        rules: The request's stops.
+        prompt: What the templated prompt ends in; of a raw prompt, its text.
+        is_raw: Whether the prompt is raw.
+        is_prefill: Whether what it ends in is the beginning of the assistant's last message.
+        max_tokens: The request's limit.
+        room: Tokens that the context leaves for the answer.
+        cancel_after: Cancel after so many tokens; None never does.
+    """
+
+    kind: str
+    family: str
+    script: tuple[int, ...]
+    rules: StopRules = field(default_factory=StopRules)
+    prompt: str = ""
+    is_raw: bool = False
+    is_prefill: bool = False
+    max_tokens: int | None = None
+    room: int = 1000
+    cancel_after: int | None = None
+
+    @property
+    def model(self) -> Model:
+        """The model that it is for."""
+        return model(self.kind, self.family)
+
+
+def first_reading(case: Case) -> Reading:
+    """Return the state before the first token."""
+    start = Reading(case.model, is_raw=True) if case.is_raw else start_of(case.model, case.prompt)
+    if case.is_raw or case.is_prefill or start.header is not None:
+        # It goes on with a text, so that its first piece is no beginning.
+        start.has_text = True
+        start.plain = (case.model.ids["a"],)
+    return start

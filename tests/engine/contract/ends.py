@@ -1,0 +1,159 @@
+"""Where an answer ends: every stop is tried at every position, token by token."""
+
+from dataclasses import dataclass
+
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules, StopScope
+from tests.engine.contract.case import Case, first_reading
+from tests.engine.contract.reading import Reading, Tag
+from tests.engine.contract.vocabularies import EOS
+
+
+@dataclass(frozen=True)
+class Match:
+    """A stop string and where it is: positions in the list of known characters."""
+
+    number: int
+    string: str
+    start: int
+    end: int
+
+
+def find_match(reading: Reading, rules: StopRules, since: int) -> Match | None:
+    """Return the stop that completes first at or after a position, of several the longest."""
+    chars = reading.chars
+    for end in range(since + 1, len(chars) + 1):
+        found: list[Match] = []
+        for number, string in enumerate(rules.strings):
+            start = end - len(string)
+            if start < 0 or chars[start].part != chars[end - 1].part:
+                continue
+            if chars[start].channel not in rules.scope_of(string).channels:
+                continue
+            if all(chars[start + n].char == char for n, char in enumerate(string)):
+                found.append(Match(number, string, start, end))
+        if found:
+            return min(found, key=lambda match: (-len(match.string), match.number))
+    return None
+
+
+def held_back(reading: Reading, rules: StopRules) -> str:
+    """Return the text at the end that could still become a stop, or a tag."""
+    if reading.header is not None:
+        return ""
+    strings = [s for s in rules.strings if reading.channel in rules.scope_of(s).channels]
+    text = reading.part_text
+    depth = max(
+        (n for s in strings for n in range(1, len(s)) if text.endswith(s[:n])),
+        default=0,
+    )
+    return text[len(text) - depth :] + reading.undecided_text
+
+
+@dataclass(frozen=True)
+class End:
+    """What ended an answer, before it is worked out what that makes of it.
+
+    Attributes:
+        kind: What ended it.
+        base: The state in which it ended, its last characters not yet flushed.
+        before: The state before the last token.
+        token: The last token; None for a cancel.
+        count: Tokens in all.
+        value: See ``StopInfo``.
+        rule_index: See ``StopInfo``.
+        tag: The tag that was the stop.
+        match: The stop string that was found in the text.
+    """
+
+    kind: StopKind
+    base: Reading
+    before: Reading
+    token: int | None
+    count: int
+    value: str | int | None = None
+    rule_index: int | None = None
+    tag: Tag | None = None
+    match: Match | None = None
+
+
+def end_of(case: Case) -> End:
+    eos = case.model.ids[EOS]
+    reading = first_reading(case)
+    for index in range(5000):
+        if case.cancel_after == index:
+            return End(StopKind.CANCELLED, reading, reading, None, index)
+        token = case.script[index] if index < len(case.script) else eos
+        end = _end_on(case, reading, token, index)
+        if end is not None:
+            return end
+        reading = reading.add(token)
+    raise AssertionError("a case that ignores EOS needs a limit")
+
+
+def _end_on(case: Case, before: Reading, token: int, index: int) -> End | None:
+    """Return how the answer ends with a token, None where it goes on."""
+    rules, made = case.rules, case.model
+    is_last = token in made.eos and not rules.ignore_eos
+    after = before.silent() if is_last else before.add(token)
+    count = index + 1
+    if index >= rules.min_tokens:
+        match = find_match(after, rules, len(before.chars))
+        named = _named(case, before, after, token)
+        tag = None if named is None else named[1]
+        if match is not None and (tag is None or match.end <= tag.known):
+            return End(StopKind.STOP_STRING, after, before, token, count, match=match)
+        if named is not None:
+            number, tag = named
+            if token not in made.special and tag is None:
+                # Text held for a tag can become none any more, together with this token's own.
+                match = find_match(after.settled(), rules, len(before.chars))
+                whole, _ = after.flushed()
+                if match is not None:
+                    return End(StopKind.STOP_STRING, whole, before, token, count, match=match)
+            return End(
+                StopKind.STOP_TOKEN if number is None else StopKind.STOP_STRING,
+                before if tag is None else after,
+                before,
+                token,
+                count,
+                value=token if number is None else rules.strings[number],
+                rule_index=number,
+                tag=tag,
+            )
+    if is_last:
+        return End(StopKind.EOS, before, before, token, count)
+    if count == case.max_tokens:
+        return End(StopKind.MAX_TOKENS, after, before, token, count)
+    if count == case.room:
+        return End(StopKind.CONTEXT_FULL, after, before, token, count)
+    return None
+
+
+def _named(
+    case: Case, before: Reading, after: Reading, token: int
+) -> tuple[int | None, Tag | None] | None:
+    """Return the stop that a token is: its number (None for an id) and the tag it stands for."""
+    rules, made = case.rules, case.model
+    is_eos = token in made.eos
+    is_structure = not case.is_raw and (
+        bool(after.tags) or before.header is not None or (is_eos and before.tag_of(token))
+    )
+    for number, string in enumerate(rules.strings):
+        scope = rules.scope_of(string)
+        for tag in after.tags:
+            if string == tag.text and scope is StopScope.ALL:
+                return number, tag
+        if made.special.get(token) == string and not after.tags:
+            if is_structure and not (is_eos and (before.header is None or scope is StopScope.ALL)):
+                continue
+            if before.channel in scope.channels:
+                return number, None
+    if token not in rules.token_ids:
+        return None
+    if is_eos:
+        return None, (after.tags[0] if after.tags else None)
+    if is_structure:
+        exact = [tag for tag in after.tags if before.tag_of(token) == tag.text]
+        return (None, exact[0]) if exact and rules.scope is StopScope.ALL else None
+    return (None, None) if before.channel in rules.scope.channels else None

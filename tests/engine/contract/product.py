@@ -1,0 +1,124 @@
+"""Runs a case through the product: the pipeline that admission builds, token by token."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from engine.admission import admit
+from engine.chat import Message
+from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
+from engine.generation import Generation
+from engine.request import GenerationRequest, Sampling, TraceLevel
+from engine.row import Row
+from engine.stopping.record import StopKind
+from tests.engine.contract.case import Case
+from tests.engine.contract.vocabularies import EOS, texts_of_tags
+
+
+@dataclass
+class Run:
+    """What the product made of a case.
+
+    Attributes:
+        events: All events, in their order.
+        shown: The text and the thinking that had gone out after each token.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    shown: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def finished(self) -> Finished:
+        """The only end, which is the last event."""
+        ends = [event for event in self.events if isinstance(event, Finished)]
+        assert len(ends) == 1, "exactly one Finished"
+        assert self.events[-1] is ends[0], "nothing follows Finished"
+        return ends[0]
+
+    @property
+    def text(self) -> str:
+        """The answer."""
+        return "".join(event.text for event in self.events if isinstance(event, TextDelta))
+
+    @property
+    def thinking(self) -> str:
+        """The reasoning."""
+        return "".join(event.text for event in self.events if isinstance(event, ThinkingDelta))
+
+    @property
+    def calls(self) -> tuple[tuple[str, Any], ...]:
+        """The calls, as name and arguments."""
+        return tuple((name, json.loads(arguments)) for name, arguments in self.raw_calls)
+
+    @property
+    def raw_calls(self) -> list[tuple[str, str]]:
+        """The calls, with their arguments as they were written."""
+        calls = (event.call for event in self.events if isinstance(event, ToolCallDelta))
+        return [(call.name, call.arguments) for call in calls]
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.new_event_loop()
+
+
+def messages_of(case: Case) -> tuple[Message, ...]:
+    """Return messages whose rendered prompt ends as the case says; the question quotes tags."""
+    quoted = "".join(texts_of_tags(case.model))
+    asked = Message("user", f"What is {quoted}?")
+    if case.is_prefill:
+        return (asked, Message("assistant", case.prompt))
+    return (Message("system", case.prompt), asked)
+
+
+def request_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> GenerationRequest:
+    """Return the request of a case."""
+    return GenerationRequest(
+        messages=() if case.is_raw else messages_of(case),
+        prompt=case.prompt if case.is_raw else None,
+        sampling=Sampling(temperature=0),
+        stops=case.rules,
+        max_tokens=case.max_tokens,
+        trace=trace,
+    )
+
+
+def row_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> Row:
+    """Return the row that admission makes of a case's request."""
+    backend = case.model.backend
+    request = request_of(case, trace)
+    prompt = len(backend.render(request).tokens)
+    backend.info = replace(backend.info, context_length=prompt + case.room)
+    return admit(backend, Generation(request, _loop(), lambda _: None), 0.0)
+
+
+def run(case: Case) -> Run:
+    """Play a case through a row of its own."""
+    return play(case, row_of(case))
+
+
+def play(case: Case, row: Row) -> Run:
+    """Give a row the tokens of a case."""
+    out = Run()
+    eos = case.model.ids[EOS]
+    text = thinking = ""
+    for index in range(5000):
+        if index == case.cancel_after:
+            out.events += row.end(StopKind.CANCELLED, 0.0)
+            return out
+        token = case.script[index] if index < len(case.script) else eos
+        stop = row.sampled(token, 0.0)
+        events = row.take_events()
+        out.events += events
+        if stop is not None:
+            out.events.append(row.finish(stop, 0.0))
+            return out
+        for event in events:
+            if isinstance(event, TextDelta):
+                text += event.text
+            elif isinstance(event, ThinkingDelta):
+                thinking += event.text
+        out.shown.append((text, thinking))
+    raise AssertionError("the answer never ends")

@@ -1,0 +1,383 @@
+"""How the reference reads a script of token ids: characters, channels, calls.
+
+Written from the contract's page alone, for clarity and not for speed; knows nothing of the
+product. Where the page is silent these readings were chosen:
+
+- A tag that is one token of the vocabulary is known by that token only: its letters, typed, are
+  text. Where it opens and closes nothing it is left out and changes nothing. A tag of several
+  tokens is known by its text, whichever tokens spell it, special ones among them.
+- White space right after ``</think>`` and after a complete call is what a template puts there;
+  so is that at the beginning of reasoning that the answer itself opened.
+- Inside a call only its end is structure (and, where calls have no end tag, the next beginning).
+  Special tokens inside a call between tags are its text, because parsers need them.
+- What turns out to be no call is text of the answer, white space after it included. Tags with
+  nothing between them leave nothing.
+- Harmony: a header goes from ``<|start|>`` (or ``<|channel|>`` where that is missing) to
+  ``<|message|>``. Outside of headers and messages plain tokens are the answer's text.
+- In a raw prompt's answer all tags are text, and so is every special token but EOS.
+- Special tokens that are no tags are skipped as if they were not there: text and halves of
+  characters around them join. So are those in the arguments of a Harmony call, and
+  an EOS that is ignored.
+- A tag counts as thinking if it opens or closes thinking, a header if it opens thinking.
+"""
+
+import codecs
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from engine.stopping.record import Channel
+from tests.engine.contract.calls import opened_by, parsed_arguments, parsed_calls
+from tests.engine.contract.families import HARMONY_MARKERS
+from tests.engine.contract.vocabularies import Model
+
+_ENDS = ("<|end|>", "<|call|>", "<|return|>")
+
+
+class Char(NamedTuple):
+    """One character of a channel; ``part`` tells stretches that no match may join."""
+
+    char: str
+    channel: Channel
+    part: int
+
+
+class Undecided(NamedTuple):
+    """One character that may belong to a tag; a ghost is a special token's, skipped as text."""
+
+    char: str
+    token: int
+    is_ghost: bool
+
+
+class Tag(NamedTuple):
+    """A tag that a token completed: its text, its channel, the characters before it."""
+
+    text: str
+    channel: Channel
+    known: int
+    offset: int
+
+
+@dataclass
+class Reading:
+    """The state after some tokens. All lists are only ever replaced, so that a copy is safe.
+
+    Attributes:
+        model: The vocabulary and the family.
+        is_raw: Whether nothing is parsed.
+        channel: The open channel.
+        header: Words of the open Harmony header, None outside of one.
+        chars: All characters known to be text, in the order in which they came to be known.
+        part: Number of the open stretch.
+        undecided: Characters that may belong to a tag of several tokens.
+        half: Bytes of a character that is not whole.
+        calls: Complete calls, as name and arguments.
+        tags: Tags that the last token completed.
+        thinking: Indices of the tokens that were reasoning.
+        count: Tokens so far.
+        plain: Ids that are text, for decoders that need them all.
+        strips: Whether white space is dropped here.
+    """
+
+    model: Model
+    is_raw: bool = False
+    channel: Channel = Channel.TEXT
+    header: str | None = None
+    chars: tuple[Char, ...] = ()
+    part: int = 0
+    undecided: tuple[Undecided, ...] = ()
+    half: bytes = b""
+    calls: tuple[tuple[str, Any], ...] = ()
+    tags: tuple[Tag, ...] = ()
+    thinking: frozenset[int] = frozenset()
+    count: int = 0
+    plain: tuple[int, ...] = ()
+    strips: bool = False
+    name: str = ""
+    in_message: bool = False
+    header_tokens: tuple[int, ...] = ()
+    has_text: bool = False
+
+    # -- tokens ----------------------------------------------------------------------------
+
+    def add(self, token: int) -> "Reading":
+        """Return the state after one more token."""
+        after = copy(self)
+        after.tags = ()
+        was_thinking = after.channel is Channel.THINKING and after.header is None
+        after._take(token)
+        is_thinking = after.channel is Channel.THINKING and after.header is None
+        if was_thinking or is_thinking:
+            after.thinking |= {self.count}
+        after.count += 1
+        return after
+
+    def _take(self, token: int) -> None:
+        if self.header is not None:
+            self.header_tokens += (self.count,)
+        text = None if self.is_raw else self.tag_of(token)
+        special = self.model.special.get(token)
+        if text is not None:
+            if self.channel is Channel.TOOL and not self._means_something(text):
+                self.plain += (token,)
+                self._write_text(text, self.count)
+                return
+            self._end_character()
+            self._decide_all()
+            self.has_text = True
+            self.plain += (token,)
+            if self.model.family.is_harmony:
+                self.take_marker(text)
+            else:
+                self._take_tag(text, self.count)
+        elif special is None:
+            self._write_token(token)
+        elif token in self.model.eos:
+            return
+        elif self.is_raw:
+            self._write_token(token)
+        elif self.channel is Channel.TOOL and not self.model.family.is_harmony:
+            self.plain += (token,)
+            self._write_text(special, self.count)
+        elif any(special in tag for tag in self._long_tags()):
+            ghosts = tuple(Undecided(char, self.count, True) for char in special)
+            self.undecided += ghosts
+            self._decide()
+
+    def tag_of(self, token: int) -> str | None:
+        """Return the tag that one token is, None for any other token."""
+        family = self.model.family
+        ids = self.model.ids
+        if family.is_harmony:
+            return next((text for text in HARMONY_MARKERS if ids[text] == token), None)
+        for tag in (*(family.think or ()), *(family.tool or ())):
+            if len(tag) == 1 and ids[tag[0]] == token:
+                return tag[0]
+        return None
+
+    def _write_token(self, token: int) -> None:
+        raw = self.model.raw
+        if raw is not None:
+            piece = raw[token]
+            if not self.has_text and self.model.strips_first_space and piece:
+                piece = piece.removeprefix(b" ")
+            self.has_text = self.has_text or bool(raw[token])
+            self._write_bytes(piece, self.count)
+            return
+        before = self.model.decode(self.plain) if self.plain else ""
+        self.plain += (token,)
+        now = self.model.decode(self.plain)
+        assert now.startswith(before), "these decoders never take back what they said"
+        self._write_bytes(now[len(before) :].encode(), self.count)
+
+    def _write_text(self, text: str, token: int) -> None:
+        self.has_text = True
+        self._write_bytes(text.encode(), token)
+
+    def _write_bytes(self, piece: bytes, token: int) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(self.half + piece)
+        self.half = decoder.getstate()[0]
+        self._write(text, token)
+
+    def _write(self, text: str, token: int) -> None:
+        if self.header is not None:
+            self.header += text
+            return
+        self.undecided += tuple(Undecided(char, token, False) for char in text)
+        self._decide()
+
+    def _end_character(self) -> None:
+        if self.half:
+            self.half = b""
+            self._write("\ufffd", self.count)
+
+    # -- tags of several tokens ------------------------------------------------------------
+
+    def _long_tags(self) -> list[tuple[str, ...]]:
+        """Return the tags of several tokens that mean something in the open channel."""
+        family = self.model.family
+        if self.is_raw or family.is_harmony:
+            return []
+        think, tool = family.think or (), family.tool or ()
+        found: list[tuple[str, ...]] = []
+        if self.channel is Channel.TEXT:
+            found = [*think[:1], *tool[:1]]
+        elif self.channel is Channel.THINKING:
+            found = [*think[1:], *tool[:1]]
+        else:
+            found = [*tool[1:]]
+        return [tag for tag in found if len(tag) > 1]
+
+    def _decide(self) -> None:
+        """Find whole tags in what is undecided, and let go of what can be none any more."""
+        while True:
+            seen = "".join(item.char for item in self.undecided)
+            tags = ["".join(tag) for tag in self._long_tags()]
+            whole = [(seen.index(tag), tag) for tag in tags if tag in seen]
+            if not whole:
+                break
+            at, tag = min(whole)
+            tokens = {item.token for item in self.undecided[at : at + len(tag)]}
+            self._emit(self.undecided[:at])
+            rest = self.undecided[at + len(tag) :]
+            self.undecided = ()
+            was_thinking = self.channel is Channel.THINKING
+            self._take_tag(tag, self.count)
+            if was_thinking or self.channel is Channel.THINKING:
+                self.thinking |= tokens
+            self.undecided = rest
+        kept = max(
+            (n for tag in tags for n in range(1, len(tag)) if seen.endswith(tag[:n])), default=0
+        )
+        cut = len(self.undecided) - kept
+        known, self.undecided = self.undecided[:cut], self.undecided[cut:]
+        self._emit(known)
+
+    def _decide_all(self) -> None:
+        known, self.undecided = self.undecided, ()
+        self._emit(known)
+
+    def _emit(self, known: tuple[Undecided, ...]) -> None:
+        text = "".join(item.char for item in known if not item.is_ghost)
+        if self.strips:
+            text = text.lstrip()
+            self.strips = not text
+        self.chars += tuple(Char(char, self.channel, self.part) for char in text)
+
+    # -- structure -------------------------------------------------------------------------
+
+    def _means_something(self, tag: str) -> bool:
+        """Return whether a tag is structure inside a call."""
+        family = self.model.family
+        if family.is_harmony:
+            return True
+        start, end = family.tool or ((), ())
+        return tag == "".join(end) or (not end and tag == "".join(start))
+
+    def _take_tag(self, tag: str, token: int) -> None:
+        family = self.model.family
+        think = ["".join(tag) for tag in family.think or ((), ())]
+        tool = ["".join(tag) for tag in family.tool or ((), ())]
+        channel = self.channel
+        known, offset = len(self.chars), self.length_of(channel)
+        if channel is Channel.TOOL:
+            self.close_call()
+            if tag == tool[0]:
+                self._switch(Channel.TOOL)
+        elif tag == tool[0] and family.tool:
+            self._switch(Channel.TOOL)
+            channel, offset = Channel.TOOL, 0
+        elif channel is Channel.TEXT and tag == think[0]:
+            self._switch(Channel.THINKING, strips=True)
+            channel, offset = Channel.THINKING, self.length_of(Channel.THINKING)
+        elif channel is Channel.THINKING and tag == think[1]:
+            self._switch(Channel.TEXT, strips=True)
+        self.tags += (Tag(tag, channel, known, offset),)
+
+    def _switch(self, channel: Channel, *, strips: bool = False) -> None:
+        self.channel = channel
+        self.part += 1
+        self.strips = strips
+
+    def close_call(self) -> None:
+        """End the open call: it is complete, or else text of the answer."""
+        raw = self.part_text
+        found = self.parsed(raw)
+        self._switch(
+            Channel.TEXT,
+            strips=(found is not None or not raw) and not self.model.family.is_harmony,
+        )
+        if found is None:
+            self.chars += tuple(Char(char, Channel.TEXT, self.part) for char in raw)
+        else:
+            self.calls += found
+
+    def parsed(self, raw: str) -> tuple[tuple[str, Any], ...] | None:
+        """Return the calls that a text is, None where it is none."""
+        family = self.model.family
+        if family.is_harmony:
+            return parsed_arguments(raw, self.name)
+        return parsed_calls(raw, has_brackets=family.style == "brackets")
+
+    # -- Harmony ---------------------------------------------------------------------------
+
+    def take_marker(self, marker: str) -> None:
+        """Take one of Harmony's markers."""
+        channel, known, offset = self.channel, len(self.chars), self.length_of(self.channel)
+        if marker == "<|start|>" or (marker == "<|channel|>" and self.header is None):
+            self._end_message()
+            self.header, self.header_tokens = "", (self.count,)
+        if self.header is not None and marker not in (*_ENDS, "<|message|>"):
+            self.header += marker
+        elif marker == "<|message|>" and (self.header is not None or not self.in_message):
+            self._open_message(self.header or "")
+            channel, offset = self.channel, self.length_of(self.channel)
+        elif marker in _ENDS:
+            self._end_message()
+        self.tags += (Tag(marker, channel, known, offset),)
+
+    def _open_message(self, header: str) -> None:
+        channel, self.name = opened_by(header)
+        if channel is Channel.THINKING:
+            self.thinking |= set(self.header_tokens)
+        self.header = None
+        self.in_message = True
+        self._switch(channel)
+
+    def _end_message(self) -> None:
+        if self.header is None and self.channel is Channel.TOOL:
+            self.close_call()
+        self.header = None
+        self.in_message = False
+        self._switch(Channel.TEXT)
+
+    # -- what is there ---------------------------------------------------------------------
+
+    def length_of(self, channel: Channel) -> int:
+        """Return the length of a channel's text; of the open call's for calls."""
+        if channel is Channel.TOOL:
+            return len(self.part_text)
+        return sum(char.channel is channel for char in self.chars)
+
+    @property
+    def part_text(self) -> str:
+        """The text of the open stretch."""
+        return "".join(char.char for char in self.chars if char.part == self.part)
+
+    @property
+    def undecided_text(self) -> str:
+        """The characters that may belong to a tag, without those of special tokens."""
+        return "".join(item.char for item in self.undecided if not item.is_ghost)
+
+    def silent(self) -> "Reading":
+        """Return the same state, in which no tag has just been completed."""
+        after = copy(self)
+        after.tags = ()
+        return after
+
+    def settled(self) -> "Reading":
+        """Return the state in which what may be a tag is none."""
+        after = self.silent()
+        after._decide_all()
+        return after
+
+    def closed(self) -> "Reading":
+        """Return the state when the open call ends with the text that is known to be its own."""
+        after = copy(self)
+        after.close_call()
+        return after
+
+    def flushed(self) -> tuple["Reading", str]:
+        """Return the state when nothing more comes, and the text that only this made visible."""
+        after = copy(self)
+        after.tags = ()
+        if after.header is not None:
+            after.half = b""
+            return after, ""
+        residue = "\ufffd" if after.half else ""
+        after._decide_all()
+        after._end_character()
+        after._decide_all()
+        return after, residue

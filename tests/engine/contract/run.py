@@ -1,0 +1,125 @@
+"""Runs random cases by hand: ``python -m tests.engine.contract.run --cases N --seed S``.
+
+A case that differs from the reference is made small and printed as a test to be added to
+``test_found_cases``.
+"""
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.engine.contract.case import Case
+from tests.engine.contract.cases import random_case
+from tests.engine.contract.comparing import differences
+from tests.engine.contract.families import FAMILIES
+from tests.engine.contract.found import OPTIONS, as_test
+from tests.engine.contract.vocabularies import KINDS, all_models
+
+
+def problems(case: Case) -> list[str]:
+    """Return what is wrong with a case, an exception of the product among it."""
+    try:
+        return differences(case)
+    except Exception as error:
+        return [f"raised {type(error).__name__}: {error}"]
+
+
+def shrunk(case: Case, fails: Callable[[Case], bool]) -> Case:
+    """Return a smaller case that fails as well: fewer tokens, fewer stops, fewer options."""
+    is_smaller = True
+    while is_smaller:
+        is_smaller = False
+        for candidate in _smaller(case):
+            if fails(candidate):
+                case, is_smaller = candidate, True
+                break
+    return case
+
+
+def _smaller(case: Case) -> list[Case]:
+    found: list[Case] = []
+    length = len(case.script)
+    width = max(length // 2, 1)
+    while width >= 1 and length:
+        for at in range(0, length, width):
+            script = case.script[:at] + case.script[at + width :]
+            found.append(replace(case, script=script))
+            if case.max_tokens is not None and case.max_tokens > width:
+                found.append(replace(case, script=script, max_tokens=case.max_tokens - width))
+        width //= 2
+    rules = case.rules
+    for at in range(len(rules.strings)):
+        kept = rules.strings[:at] + rules.strings[at + 1 :]
+        scopes = tuple(pair for pair in rules.scopes if pair[0] in kept)
+        found.append(replace(case, rules=replace(rules, strings=kept, scopes=scopes)))
+    for at in range(len(rules.token_ids)):
+        ids = rules.token_ids[:at] + rules.token_ids[at + 1 :]
+        found.append(replace(case, rules=replace(rules, token_ids=ids)))
+    for at in range(len(rules.scopes)):
+        scopes = rules.scopes[:at] + rules.scopes[at + 1 :]
+        found.append(replace(case, rules=replace(rules, scopes=scopes)))
+    plain = type(rules)()
+    for name in ("scope", "include_stop", "ignore_eos", "min_tokens"):
+        if getattr(rules, name) != getattr(plain, name):
+            found.append(replace(case, rules=replace(rules, **{name: getattr(plain, name)})))
+    if case.is_prefill and case.prompt:
+        found.append(replace(case, is_prefill=False))
+    for name, value in OPTIONS:
+        is_needed = (name == "max_tokens" and rules.ignore_eos) or (
+            name == "prompt" and (case.is_raw or case.is_prefill)
+        )
+        if getattr(case, name) != value and not is_needed:
+            found.append(replace(case, **{name: value}))
+    return found
+
+
+def main() -> int:
+    """Run; return how many different failures there were, at most 1."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=0.0, help="stop after so long")
+    parser.add_argument("--most", type=int, default=10, help="failures to print")
+    parser.add_argument("--family", action="append", choices=list(FAMILIES))
+    parser.add_argument("--kind", action="append", choices=KINDS)
+    given = parser.parse_args()
+    names = None
+    if given.family or given.kind:
+        names = [
+            (kind, family)
+            for kind, family in all_models(given.kind or KINDS)
+            if family in (given.family or FAMILIES)
+        ]
+    started = time.monotonic()
+    failures: Counter[str] = Counter()
+    done = 0
+    for number in range(given.cases):
+        if given.minutes and time.monotonic() - started > given.minutes * 60:
+            break
+        case = random_case(random.Random(f"{given.seed}/{number}"), names)
+        done += 1
+        wrong = problems(case)
+        if not wrong:
+            continue
+        failures["failed"] += 1
+        if failures["printed"] < given.most:
+            small = shrunk(case, lambda candidate: bool(problems(candidate)))
+            text = as_test(small)
+            if not failures[text]:
+                failures["printed"] += 1
+                print(f"# seed {given.seed}/{number}")
+                for line in problems(small):
+                    print(f"    #   {line}")
+                print(text, flush=True)
+            failures[text] += 1
+    spent = time.monotonic() - started
+    print(f"{done} cases in {spent:.1f} s, {failures['failed']} differ from the reference")
+    return min(failures["failed"], 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

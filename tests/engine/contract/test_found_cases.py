@@ -1,0 +1,163 @@
+"""Cases that once differed from the contract, as small as they could be made."""
+
+import pytest
+
+from engine.stopping.rules import StopScope
+from tests.engine.contract.case import Case
+from tests.engine.contract.comparing import differences
+from tests.engine.contract.found import as_test, found
+from tests.engine.contract.vocabularies import EOS, LATE_EOS, ODD
+
+ALL = StopScope.ALL
+START = "<|start|>user<|message|>hm<|end|><|start|>assistant"
+TO_ADD = [" to=functions.", "add", "<|message|>"]
+
+FOUND = [
+    # The last allowed token.
+    found("byte-level", "plain", [], max_tokens=1),
+    found("byte-level", "plain", [], room=1),
+    found("metaspace", "bracketed calls", ["[TOOL_CALLS]", "mul", "}"], room=4),
+    # Ids and special tokens beside what is held.
+    found("byte-level", "plain", ["EN", ODD, "D"], strings=[ODD, "END"]),
+    found("byte-level", "plain", ["EN", b"\xf0"], strings=["END"]),
+    found("byte-level", "plain", ["a", b"\xf0\x9f", ODD], strings=["\ufffd", ODD]),
+    found("byte-level", "plain", ["a", "b"], ids=["b"], include_stop=True),
+    found("byte-level", "plain", [], ids=[EOS], include_stop=True),
+    found("byte-level", "long json calls", ["<tool"], ids=["<tool"], strings=["<"]),
+    found("byte-level", "long json calls", ["a", "<tool", "_call"], strings=["<t"], ids=["_call"]),
+    found("byte-level", "long json calls", ["<tool", "_call"], strings=["a"], ids=["_call"]),
+    found("byte-level", "long json calls", ["a", "<tool", "_call", ">"], ids=[">"]),
+    found("byte-level", "long json calls", ["a", "<tool", "_call"], cancel_after=3),
+    found("sentence-piece", "long thinking", ["<|chan", b"\xe6"], strings=["<"], ids=[b"\xe6"]),
+    found("metaspace", "long thinking", ["<|channel>"], strings=["nnel"], ids=["<|channel>"]),
+    # Thinking.
+    found("byte-level", "thinking", ["<think>", "hm", "</think>"], ids=["</think>"]),
+    found("byte-level", "thinking", ["</think>"], strings=["</think>"], scope=ALL),
+    found("byte-level", "thinking", ["<think>", "hm"], strings=["<think>"], scope=ALL),
+    found("byte-level", "thinking", ["<think>", b"\xf0\x9f", "</think>", b"\x9a\x80"]),
+    found(
+        "byte-level",
+        "thinking",
+        ["<think>", "</think>", "\n\n", "yes"],
+        strings=["\n\n"],
+        ids=["\n\n"],
+    ),
+    found("byte-level", "special thinking", ["<think>", "</think>"], strings=["</think>"]),
+    found("byte-level", "thinking", ["yes"], prompt="<think>" + "hm the " * 12),
+    found("byte-level", "thinking", ["aab"], ids=["aab"], prompt="<think>\n"),
+    found("byte-level", "long special thinking", ["<|channel>", "thought", "\n", "hm"]),
+    found("word-piece", "long special thinking", [":", "<|channel>", "thought"]),
+    found("metaspace", "long special thinking", ["<|channel>", "t"], strings=["ta"]),
+    found("byte-level", "long special thinking", ["hm"], prompt="<|channel>thought\nhm"),
+    found(
+        "sentence-piece",
+        "long thinking",
+        ["<|channel>", "thought"],
+        strings=["<|channel>thought"],
+        scope=ALL,
+    ),
+    # Calls.
+    found("byte-level", "json calls", ["<tool_call>", "{broken", "</tool_call>", " ", "ok"]),
+    found("byte-level", "json calls", ["<tool_call>", '{"a": 1}', "b"], ids=["b"]),
+    found("byte-level", "json calls", ["<tool_call>", "END"], strings=["END"], scope=ALL),
+    found(
+        "byte-level", "json calls", ["<tool_call>", "{", "</tool_call>"],
+        strings=["</tool_call>"], scope=ALL,
+    ),
+    found(
+        "byte-level", "json calls", ["<tool_call>", '{"name": "', "add", '"}', "</tool_call>"],
+        strings=[EOS],
+    ),
+    found(
+        "byte-level", "json calls",
+        ["<tool_call>", '{"name": "', "add", '"}', "</tool_call>", "<tool_call>", '{"name": "'],
+        strings=["na"],
+    ),
+    found(
+        "byte-level", "json calls",
+        ["<tool_call>", "add", "</tool_call>", "<tool_call>", "}"],
+        ids=["}"], scope=ALL,
+    ),
+    found("byte-level", "long json calls", ["<tool", "_call", ">", "</t"]),
+    found("metaspace", "special json calls", ["<tool_call>", "add"], ids=[EOS]),
+    found("metaspace", "special json calls", ["<tool_call>"], ignore_eos=True, max_tokens=5),
+    found("byte-level", "special json calls", ["<tool_call>", "</tool_call>", " "]),
+    found("byte-level", "special json calls", ["<tool_call>", ODD, "</tool_call>"], strings=[ODD]),
+    found(
+        "byte-level", "bracketed calls", ["[TOOL_CALLS]", "add", "[ARGS]", '{"a": 1}'],
+        ids=[EOS],
+    ),
+    found(
+        "byte-level", "bracketed calls", ["[TOOL_CALLS]", "add", "[ARGS]", '{"a": 1}'],
+        max_tokens=4,
+    ),
+    found(
+        "byte-level", "bracketed calls", ["[TOOL_CALLS]", "add", "[ARGS]", '{"a": 1}'],
+        strings=["[ARGS]"],
+    ),
+    found(
+        "byte-level", "bracketed calls",
+        ["[TOOL_CALLS]", "add", "[ARGS]", '{"a": 1}', "[TOOL_CALLS]", "mul"],
+        max_tokens=6,
+    ),
+    found(
+        "word-piece", "bracketed calls",
+        ["[TOOL_CALLS]", "add", "[ARGS]", '{"a": "', '"}', "[TOOL_CALLS]", "{broken"],
+        strings=["roke"], scope=ALL,
+    ),
+    found(
+        "byte-level", "bracketed calls", ["[TOOL_CALLS]", "[ARGS]"],
+        strings=["S]"], ids=["[ARGS]"], scope=ALL,
+    ),
+    found("metaspace", "bracketed calls", ["[TOOL_CALLS]", "END"], ids=[EOS], include_stop=True),
+    # Harmony.
+    found("byte-level", "harmony", ["<|channel|>", "analysis"], prompt=START, max_tokens=2),
+    found("byte-level", "harmony", ["<|channel|>", "analysis"], prompt=START, strings=["analysis"]),
+    found("byte-level", "harmony", ["<|channel|>", "analysis"], prompt=START, ids=["analysis"]),
+    found("byte-level", "harmony", ["<|message|>", "hm"], prompt=START + "<|channel|>analysis"),
+    found("byte-level", "harmony", ["yes", "<|end|>", "ok"]),
+    found("byte-level", "harmony", ["yes", "<|channel|>", "analysis", "<|message|>", "ok"]),
+    found("byte-level", "harmony", ["<|start|>", "analysis", "<|message|>", "ok"]),
+    found("byte-level", "harmony", ["<|call|>"], strings=["<|call|>"]),
+    found("byte-level", "harmony", [], ids=[EOS], include_stop=True, prompt=START),
+    found(
+        "byte-level", "harmony", [*TO_ADD, '{"a": 1}', "<|call|>"],
+        ids=["<|call|>"], prompt=START,
+    ),
+    found("byte-level", "harmony", [*TO_ADD, '{"a": 1}'], prompt=START, max_tokens=4),
+    found("metaspace", "harmony", [*TO_ADD, '{"a": 1}'], prompt=START),
+    found(
+        "byte-level", "harmony without ends", [*TO_ADD, "END", "<|end|>"],
+        prompt=START, strings=["D1"],
+    ),
+    found(
+        "byte-level", "harmony without ends", TO_ADD,
+        prompt=START, ignore_eos=True, max_tokens=9,
+    ),
+    found(
+        "byte-level", "harmony", ["<|channel|>", "analysis", LATE_EOS, "<|message|>"],
+        ignore_eos=True, max_tokens=9,
+    ),
+    found(
+        "byte-level", "harmony", ["<|channel|>", "analysis", "<|message|>"],
+        prompt=START + "<|channel|>analysis<|message|>the",
+    ),
+    # Raw prompts.
+    found("byte-level", "thinking", ["<think>", "a", "</think>", "\n"], prompt="a", is_raw=True),
+    found("byte-level", "special json calls", ["<tool_call>", "a"], prompt="a", is_raw=True),
+    found("byte-level", "bracketed calls", ["[ARGS]"], prompt="a", is_raw=True),
+    found("byte-level", "harmony", ["<|call|>"], strings=[">"], prompt="a", is_raw=True),
+    found("byte-level", "long special thinking", ["<|channel>"], prompt="a", is_raw=True),
+    found("sentence-piece", "plain", [" the"], prompt="a", is_raw=True),
+    found("metaspace", "plain", [" the"], prompt="an END", is_prefill=True),
+    found("word-piece", "plain", ["the"], prompt="a", is_raw=True),
+    # Pieces that depend on their neighbours.
+    found("word-piece", "thinking", ["<think>", " no", "ok", "</think>", " no", "\n", "ok"]),
+    found("word-piece", "plain", ["User"], strings=["Us"]),
+    found("metaspace", "plain", [" an"], ids=[" an"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FOUND, ids=[as_test(case).strip()[6:90] for case in FOUND])
+def test_it_is_what_the_contract_says_now(case: Case) -> None:
+    assert not differences(case)

@@ -1,0 +1,77 @@
+"""Random cases through the real answer pipeline: all that it gives is what the contract says."""
+
+import random
+
+import pytest
+
+from engine.recorder import Recorder
+from engine.replay import replay
+from engine.request import TraceLevel
+from engine.saved_run import from_json, to_json
+from tests.engine.contract.case import Case
+from tests.engine.contract.cases import random_case
+from tests.engine.contract.comparing import differences, outcome_of
+from tests.engine.contract.found import as_test
+from tests.engine.contract.product import Run, play, row_of, run
+from tests.engine.contract.run import problems, shrunk
+
+CHUNKS = 40
+CASES_IN_A_CHUNK = 500
+REPLAYED_IN_A_CHUNK = 40
+
+
+def random_cases(seed: str, count: int) -> list[Case]:
+    return [random_case(random.Random(f"{seed}/{number}")) for number in range(count)]
+
+
+def report(case: Case) -> str:
+    """Return a failing case as small as can be, in words and as a test."""
+    small = shrunk(case, lambda candidate: bool(problems(candidate)))
+    return "\n".join([*problems(small), as_test(small)])
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_answer_is_what_the_contract_says(chunk: int) -> None:
+    for case in random_cases(f"pipeline {chunk}", CASES_IN_A_CHUNK):
+        if problems(case):
+            pytest.fail(report(case))
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS // 4))
+def test_a_trace_changes_nothing_and_its_replay_is_the_run(chunk: int) -> None:
+    for case in random_cases(f"traced {chunk}", REPLAYED_IN_A_CHUNK * 2):
+        row = row_of(case, TraceLevel.STOPS)
+        recorder = Recorder(row.generation)
+        traced = play(case, row)
+        for event in traced.events:
+            recorder.take(event)
+        assert outcome_of(traced) == outcome_of(run(case)), as_test(case)
+        recording = recorder.recording()
+        assert from_json(to_json(recording)) == recording, as_test(case)
+        for is_traced in (False, True):
+            again = replay(recording, is_traced=is_traced)
+            assert again.stop == traced.finished.stop, as_test(case)
+            assert (again.text, again.thinking) == (traced.text, traced.thinking), as_test(case)
+            assert again.output_tokens == traced.finished.usage.output_tokens, as_test(case)
+            calls = [(call.name, call.arguments) for call in again.calls]
+            assert calls == traced.raw_calls, as_test(case)
+
+
+def test_a_case_that_fails_is_made_small() -> None:
+    def fails(case: Case) -> bool:
+        return "END" in "".join(case.rules.strings) and len(case.script) > 2
+
+    [case] = [c for c in random_cases("shrinking", 400) if fails(c)][:1]
+    small = shrunk(case, fails)
+    assert len(small.script) == 3
+    assert (len(small.rules.strings), small.rules.token_ids, small.max_tokens) == (1, (), None)
+
+
+def test_the_comparison_sees_a_wrong_answer() -> None:
+    for case in random_cases("wrong", 200):
+        made = run(case)
+        if len(made.text) > 1 and not differences(case, made):
+            events = [event for event in made.events if getattr(event, "text", None) is None]
+            assert differences(case, Run(events)), as_test(case)
+            return
+    raise AssertionError("no case gave a text")
