@@ -204,6 +204,10 @@ class AnswerBuilder:
         ending = self.reader.ending
         if ending is None and self._text.match is None and self.reader.splitter.closes_calls:
             self._calls.cut()  # by a limit, before its end came
+        elif self._calls.is_blank and not (
+            self.reader.is_closed_by_tag or (ending is not None and ending.is_eos)
+        ):
+            self._calls.cut()  # by a stop, where its arguments would have begun
         elif ending is None or not ending.is_eos:
             self._calls.unfinished = self._text.parse_call()
         elif self._text.close_call(self.reader.is_armed) and self._text.match is None:

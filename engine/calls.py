@@ -41,6 +41,11 @@ class OpenCalls:
         self._begun = begun
         self.name = name
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing of the open call has come yet."""
+        return not self._begun.strip() and not "".join(self._text).strip()
+
     def add(self, text: str) -> None:
         """Take more of the open call's text."""
         self._text.append(text)

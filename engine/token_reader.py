@@ -38,6 +38,7 @@ class TokenReader:
             are no part of a character. Whoever asks resets it.
         ending: The end by a token or a tag, once there is one; ``text.match`` is that by a stop
             in the text.
+        is_closed_by_tag: Whether that end is a tag which closes what was open.
         text: As given.
         splitter: As given.
     """
@@ -57,6 +58,7 @@ class TokenReader:
         self.residue = ""
         self.is_structure = False
         self.ending: Ending | None = None
+        self.is_closed_by_tag = False
         self.text = text
         self.splitter = splitter
         self._vocabulary = vocabulary
@@ -179,6 +181,7 @@ class TokenReader:
         opening = None if tag_id is None else self.splitter.opens(tag_id)
         if opening is not None:
             self._switch(opening, is_armed)
+        self.is_closed_by_tag = tag_id is not None and opening is None
         self.ending = ending
 
     # -- text ------------------------------------------------------------------------------
