@@ -22,22 +22,32 @@ def parsed_calls(raw: str, *, has_brackets: bool) -> Calls | None:
         found = parse_bracketed(raw) if has_brackets else json.loads(raw.strip())
     except ValueError:
         return None
-    calls = found if isinstance(found, list) else [found]
-    for call in calls:
+    calls: list[tuple[str, Any]] = []
+    for call in found if isinstance(found, list) else [found]:
         if not isinstance(call, dict) or not isinstance(call.get("name"), str):
             return None
-        if not call["name"] or not isinstance(call.get("arguments", {}), dict):
+        arguments = _object(call.get("arguments"))
+        if not call["name"] or arguments is None:
             return None
-    return tuple((call["name"], call.get("arguments", {})) for call in calls)
+        calls.append((call["name"], arguments))
+    return tuple(calls) or None
 
 
 def parsed_arguments(raw: str, name: str) -> Calls | None:
     """Return the call of a tool that a Harmony message names; None where the text is none."""
+    arguments = _object(raw)
+    return None if arguments is None else ((name, arguments),)
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    """Return the one object that arguments are; none at all, or its text, will do."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return {}
     try:
-        arguments = json.loads(raw)
+        found = json.loads(value) if isinstance(value, str) else value
     except ValueError:
         return None
-    return ((name, arguments),) if isinstance(arguments, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def opened_by(header: str) -> tuple[Channel, str]:

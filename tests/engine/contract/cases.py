@@ -36,11 +36,22 @@ _CALLS = (
     '\n{"name": "mul", "arguments": {"b": [1, 2]}}\n',
     '{"name": "add", "arguments": {"a": "END"}}',
     '{"name": "add"}',
+    '{"name": "add", "arguments": "{}"}',
     '[{"name": "add", "arguments": {}}, {"name": "mul", "arguments": {"a": "é"}}]',
 )
-_NO_CALLS = ("{broken", "", "END", '{"name": ""}', '{"name": "add", "argum', "[1]", "数 a <t")
+_NO_CALLS = (
+    "[]",
+    '{"name": "add", "arguments": [1]}',
+    "{broken",
+    "",
+    "END",
+    '{"name": ""}',
+    '{"name": "add", "argum',
+    "[1]",
+    "数 a <t",
+)
 _ARGUMENTS = ('{"a": 1}', '{"a": "END"}', '{"b": [1, 2]}', "{}", '{"a": "数"}')
-_NO_ARGUMENTS = ("{broken", '{"a": 1', "END")
+_NO_ARGUMENTS = ("{broken", "", '{"a": 1', "END", "[1]", "1")
 _PROMPT_TAILS = ("", "", "", "the <|im_end|>", "x", "an END of")
 
 
@@ -157,7 +168,7 @@ def _call(writer: Writer, made: Model, rng: random.Random) -> None:
             writer.say(rng.choice(_ARGUMENTS if is_good else _NO_ARGUMENTS))
     else:
         writer.say(rng.choice(_CALLS if is_good else _NO_CALLS))
-    if rng.random() < 0.1 and (is_good or family.style == "json"):
+    if rng.random() < 0.1:
         writer.words(2)
     if end and rng.random() < 0.85:
         writer.tag(end)

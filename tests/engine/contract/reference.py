@@ -10,8 +10,9 @@ what goes out (``ends``, ``outcomes``). Where the page is silent these readings 
   call stays the reason. A stop in text that follows a complete call is the reason itself, and so
   is a limit there.
 - A call that is still open at the end: EOS or a stop makes it a call if its text is one, with or
-  without an end tag, because no limit cut it. A limit leaves it cut, unless calls of this family
-  have no end tag. After EOS what is no call is text; else it is an unfinished call.
+  without an end tag, because no limit cut it; but a stop before its first letter leaves it cut.
+  A limit leaves it cut, unless calls of this family have no end tag. After EOS what is no call
+  is text; else it is an unfinished call.
 - An end tag that is the stop leaves a text that is no call unfinished.
 - A cancel cuts matched text from the last characters and stays the reason.
 - A token that completes a tag is structure: a stop fires on it under scope ``all`` only, and only

@@ -142,6 +142,13 @@ FOUND = [
         "byte-level", "harmony", ["<|channel|>", "analysis", "<|message|>"],
         prompt=START + "<|channel|>analysis<|message|>the",
     ),
+    found("byte-level", "harmony", TO_ADD, ids=["<|message|>"], scope=ALL, prompt=START),
+    found("byte-level", "harmony", [*TO_ADD, "{", "}"], strings=["{}"], scope=ALL, prompt=START),
+    found("byte-level", "harmony", TO_ADD, prompt=START),
+    found(
+        "byte-level", "harmony without ends", [*TO_ADD, "<|call|>"],
+        ids=["<|call|>"], scope=ALL, prompt=START,
+    ),
     # Raw prompts.
     found("byte-level", "thinking", ["<think>", "a", "</think>", "\n"], prompt="a", is_raw=True),
     found("byte-level", "special json calls", ["<tool_call>", "a"], prompt="a", is_raw=True),
