@@ -17,7 +17,7 @@ class Recorder:
         self.generation = generation
         self._tokens: list[RecordedToken] = []
         self._calls: dict[str, tuple[ToolCall, ...]] = {}
-        self._last_raw = ""
+        self._call_text: str | None = None
         self._finished: Finished | None = None
 
     def take(self, event: Event) -> None:
@@ -26,11 +26,15 @@ class Recorder:
             self._tokens.append(
                 RecordedToken(event.token_id, event.raw, event.piece, event.special, event.time_s)
             )
+            self._call_text = None
         elif isinstance(event, ToolCallDelta):
-            # A text begins with its first call; the same text again is the same calls again.
-            known = () if event.raw else self._calls[self._last_raw]
-            self._last_raw = event.raw or self._last_raw
-            self._calls[self._last_raw] = (*known, event.call)
+            # The calls of one text come on one token, the text with the first of them. The same
+            # text again is the same calls again.
+            is_first = bool(event.raw) or self._call_text is None
+            text = event.raw if is_first else str(self._call_text)
+            known = () if is_first else self._calls[text]
+            self._calls[text] = (*known, event.call)
+            self._call_text = text
         elif isinstance(event, Finished):
             self._finished = event
 

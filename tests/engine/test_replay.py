@@ -183,6 +183,14 @@ def test_tools_called_with_the_same_arguments_keep_their_names_in_a_replay(tmp_p
     assert [call.name for call in replayed(stage).calls] == ["add", "mul"]
 
 
+def test_a_call_without_arguments_is_replayed_beside_others(tmp_path: Path) -> None:
+    markers = ["<|channel|>", "<|message|>", "<|call|>", "<|constrain|>"]
+    begun = ["<|start|>", "assistant to=functions.add", "<|message|>"]
+    script = [*begun, '{"a": 1}', "<|end|>", *begun, "<|end|>"]
+    stage = Stage(tmp_path, {"go": script}, special=markers, eos="<|return|>")
+    assert [call.arguments for call in replayed(stage).calls] == ['{"a": 1}', "{}"]
+
+
 def replayed(stage: Stage) -> Replayed:
     async def play() -> Replayed:
         engine = Engine(loader=stage.load)
