@@ -14,6 +14,8 @@ from markdown_it.token import Token
 from ui.markdown_rules import add_rules
 from ui.visible import with_control_pictures
 
+# Every bare link has one of these.
+_LINK_SIGNS = "://", "www.", "@"
 _MENTION = re.compile(r"\[\^([^\]\s]+)\]")
 # Quote signs, list marks and indentation before the row of a table.
 _CONTAINER = re.compile(r"^(?:\s|>|[-*+]\s|\d{1,9}[.)]\s)*")
@@ -36,7 +38,8 @@ def parse(text: str, notes: Iterable[str] = ()) -> list[Token]:
         notes: Labels of footnotes that are defined elsewhere.
     """
     refs = {f":{label}": -1 for label in notes}
-    return _parser().parse(text, {"footnotes": {"refs": refs, "list": {}}})
+    may_have_links = any(sign in text for sign in _LINK_SIGNS)
+    return _parser(may_have_links).parse(text, {"footnotes": {"refs": refs, "list": {}}})
 
 
 def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
@@ -137,9 +140,9 @@ def note_numbers(tokens: Iterable[Token], before: Mapping[str, int]) -> dict[str
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _parser(with_bare_links: bool) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False})
     parser.enable(["table", "strikethrough"])
     parser.disable(["reference", "entity", "html_block", "html_inline"])
-    add_rules(parser)
+    add_rules(parser, with_bare_links=with_bare_links)
     return parser

@@ -18,8 +18,13 @@ _ESCAPABLE = frozenset("*_~`#|<>!")
 _BOXES = {"[ ]": False, "[x]": True, "[X]": True}
 
 
-def add_rules(parser: MarkdownIt) -> None:
-    """Add the rules to a parser."""
+def add_rules(parser: MarkdownIt, *, with_bare_links: bool) -> None:
+    """Add the rules to a parser.
+
+    Args:
+        parser: The parser.
+        with_bare_links: Whether it looks for bare links; that stops at every "w", and costs.
+    """
     # Before our rule for backslashes, so that \\( is found; sums of money are no formulas.
     parser.use(
         dollarmath_plugin,
@@ -34,7 +39,8 @@ def add_rules(parser: MarkdownIt) -> None:
     # A note stays where it is written: models write notes at the end, and a text that grows
     # would else move them with every block.
     parser.use(footnote_plugin, inline=False, move_to_end=False)
-    parser.use(gfm_autolink_plugin)
+    if with_bare_links:
+        parser.use(gfm_autolink_plugin)
     # The text of a link is shown as it was written, percent signs and all.
     parser.normalizeLinkText = _as_written  # type: ignore[method-assign]
     parser.core.ruler.push("task_list", _mark_tasks)

@@ -53,6 +53,7 @@ class Decorations:
     def __init__(self, document: QTextDocument, style: MarkdownStyle) -> None:
         self._document = document
         self._style = style
+        self._newest_grid: tuple[Decoration, Grid] | None = None
 
     def area(self, one: Decoration, width: float, all_of_them: Sequence[Decoration]) -> QRectF:
         """Return where something is painted.
@@ -63,7 +64,8 @@ class Decorations:
             all_of_them: Whatever is painted; a quote is as high as the cards that it holds.
         """
         if one.kind == "table":
-            return self.grid(one).area
+            self._newest_grid = one, self.grid(one)
+            return self._newest_grid[1].area
         if one.kind == "quote":
             inner = [d for d in all_of_them if d.kind in ("code", "table")]
             top = self._end_of(one.start, width, inner).top()
@@ -101,7 +103,7 @@ class Decorations:
         return table
 
     def paint(self, painter: QPainter, one: Decoration, area: QRectF) -> None:
-        """Paint what stands beneath the text."""
+        """Paint what stands beneath the text; ``area`` was asked for right before."""
         style = self._style
         match one.kind:
             case "quote":
@@ -114,7 +116,10 @@ class Decorations:
                 middle = round(area.center().y()) + 0.5
                 painter.drawLine(QPointF(area.left(), middle), QPointF(area.right(), middle))
             case "table":
-                self._paint_table(painter, self.grid(one))
+                known, grid = self._newest_grid or (None, None)
+                if grid is None or known is not one:
+                    grid = self.grid(one)
+                self._paint_table(painter, grid)
             case "code":
                 self._paint_card(painter, one, area)
             case _:

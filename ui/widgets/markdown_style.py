@@ -1,6 +1,6 @@
 """How rendered Markdown looks, and what is painted beneath its text. Main thread."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -14,7 +14,11 @@ _CODE_SCALE = 0.94
 
 @dataclass(frozen=True, slots=True)
 class MarkdownStyle:
-    """Fonts and colours of rendered Markdown; all measures follow the size of the font."""
+    """Fonts and colours of rendered Markdown; all measures follow the size of the font.
+
+    Attributes:
+        em: The size of the text, in pixels.
+    """
 
     font: QFont
     fixed: QFont
@@ -24,15 +28,14 @@ class MarkdownStyle:
     code_background: str
     line: str
     code: CodeColors
+    em: float = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "em", float(QFontInfo(self.font).pixelSize()))
 
     def px(self, usual: float) -> float:
         """Return a length that is ``usual`` in text of the usual size."""
         return round(usual * self.em / _USUAL_FONT_PX)
-
-    @property
-    def em(self) -> float:
-        """The size of the text, in pixels."""
-        return _pixel_size(self.font.key())
 
     @property
     def inline_code(self) -> QFont:
@@ -65,13 +68,6 @@ class MarkdownStyle:
     def gap_px(self) -> float:
         """The air around cards and tables."""
         return self.px(10)
-
-
-@lru_cache(maxsize=32)
-def _pixel_size(key: str) -> float:
-    font = QFont()
-    font.fromString(key)
-    return float(QFontInfo(font).pixelSize())
 
 
 @lru_cache(maxsize=32)
