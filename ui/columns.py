@@ -14,6 +14,7 @@ _SAMPLE = "The quick brown fox jumps over the lazy dog and goes on to the next l
 _CHAT_MARGINS_PX = 2 * 26
 _LEAST_PX = 410
 _NARROWEST_PX = 240
+_LINE_PX = 1  # between two columns
 
 
 def readable_px(metrics: QFontMetrics) -> int:
@@ -103,4 +104,4 @@ class Columns(QObject):
     def _needed_px(self, column: QWidget) -> int:
         if column is self._panel and self._panel.isFloating():
             return 0
-        return max(column.minimumSizeHint().width(), column.minimumWidth())
+        return max(column.minimumSizeHint().width(), column.minimumWidth()) + _LINE_PX

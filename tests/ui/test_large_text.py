@@ -176,6 +176,21 @@ def test_the_chat_keeps_a_readable_line(use: Use, percent: int) -> None:
     use(steps)
 
 
+@pytest.mark.parametrize("percent", SIZES)
+def test_the_reason_of_an_answer_scrolls_nothing_sideways(use: Use, percent: int) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.preferences.change(text_percent=percent)
+        window.workspace.current.stops.ensure("6")
+        window.workspace.send("Count from 1 to 10, one number per line")
+        await eventually(lambda: not window.workspace.current.session.is_running)
+        window.stop_panel.show()
+        areas = window.stop_panel.findChildren(QScrollArea)
+        await eventually(lambda: all(one.verticalScrollBar().maximum() > 0 for one in areas))
+        await eventually(lambda: all(one.horizontalScrollBar().maximum() == 0 for one in areas))
+
+    use(steps)
+
+
 def test_columns_that_gave_way_come_back(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.preferences.change(text_percent=200)

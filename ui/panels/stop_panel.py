@@ -24,7 +24,6 @@ from ui.widgets.buttons import IconButton
 from ui.widgets.labels import label
 
 WIDTH_PX = 366
-_SCROLL_BAR_PX = 12
 
 
 class StopPanel(QDockWidget):
@@ -90,7 +89,7 @@ class StopPanel(QDockWidget):
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setAccessibleName("Stop panel")
         area.setWidget(column)
-        frame = _Sized(column)
+        frame = _Sized(column, area)
         frame.setObjectName("stop_panel")
         outer = QVBoxLayout(frame)
         outer.setContentsMargins(0, 0, 0, 0)
@@ -162,9 +161,10 @@ class _TitleBar(QFrame):
 class _Sized(QFrame):
     """Content that asks for the panel's usual width, and for no less than fits."""
 
-    def __init__(self, column: QWidget) -> None:
+    def __init__(self, column: QWidget, area: QScrollArea) -> None:
         super().__init__()
         self._column = column
+        self._bar = area.verticalScrollBar()
         column.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
@@ -179,4 +179,6 @@ class _Sized(QFrame):
 
     def minimumSizeHint(self) -> QSize:
         """Return the least useful width."""
-        return QSize(max(340, self._column.minimumSizeHint().width() + _SCROLL_BAR_PX), 240)
+        return QSize(
+            max(340, self._column.minimumSizeHint().width() + self._bar.sizeHint().width()), 240
+        )

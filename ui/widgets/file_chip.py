@@ -40,6 +40,7 @@ class FileChip(QFrame):
         self.setToolTip(f"{name}, {size}")
         self._picture = QLabel()
         self._name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
+        self._name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self.button = IconButton(theme, icon, says, size=14)
         self.button.clicked.connect(self.pressed)
         row = QHBoxLayout(self)
