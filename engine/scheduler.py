@@ -3,6 +3,7 @@
 Belongs to the engine thread and touches the model only through ``engine.backend.Backend``.
 """
 
+import contextlib
 import logging
 import time
 from collections import deque
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from engine.admission import admit
 from engine.backend import Backend, Step
 from engine.errors import EngineError, QueueFull
-from engine.events import TokenStats
+from engine.events import Finished, TokenStats
 from engine.generation import Generation
 from engine.outbox import Outbox, settle
 from engine.request import TraceLevel
@@ -105,6 +106,19 @@ class Scheduler:
         for row in list(self._all()):
             self.cancel(backend, row.generation)
 
+    def close_all(self, last: Finished, why: EngineError) -> None:
+        """End every answer as its reader sees it, and leave the answers themselves alone.
+
+        For another thread than the engine's, which may be in the midst of them: what they hold
+        back is lost.
+        """
+        for row in [*self.rows.copy().values(), *self.waiting.copy()]:
+            generation = row.generation
+            settle(generation, why)
+            generation.push([last])
+            with contextlib.suppress(RuntimeError):  # its loop is closed
+                generation.loop.call_soon_threadsafe(generation.wake)
+
     def abandon(self, kind: StopKind, error: str | None) -> None:
         """End every answer without asking the batch, which may be broken."""
         for row in self._all():
@@ -112,14 +126,19 @@ class Scheduler:
         self.rows.clear()
         self.waiting.clear()
 
-    def step(self, backend: Backend) -> None:
-        """Step the batch once and hand on what it brings."""
+    def decoded(self, backend: Backend) -> Step | Exception:
+        """Step the batch once; nothing of the answers is touched, however long it takes."""
         try:
-            step = backend.step()
+            return backend.step()
         except Exception as error:
-            self._fail_batch(backend, error)
+            return error
+
+    def take(self, backend: Backend, outcome: Step | Exception) -> None:
+        """Hand on what a step brought, or end the rows of one that failed."""
+        if isinstance(outcome, Exception):
+            self._fail_batch(backend, outcome)
         else:
-            self._spread(backend, step)
+            self._spread(backend, outcome)
 
     def _spread(self, backend: Backend, step: Step) -> None:
         """Hand the tokens of one step to their rows and let go of those that ended."""

@@ -243,8 +243,10 @@ class Engine:
             self._thread.send(command)
 
     def _set_status(self, status: EngineStatus) -> None:
-        self._status = status
-        if status.model is not None:
-            self._folder = status.model.path
-        elif status.state == "none":
-            self._folder = None
+        # The engine thread's, or whoever's who gives it up.
+        with self._lock:
+            self._status = status
+            if status.model is not None:
+                self._folder = status.model.path
+            elif status.state == "none":
+                self._folder = None

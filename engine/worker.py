@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import Literal, assert_never
 
 from engine.backend import Backend, Loader
 from engine.commands import (
@@ -30,12 +30,13 @@ from engine.commands import (
     Unload,
 )
 from engine.errors import EngineClosed, EngineError, ModelLoadFailed, NoModel
+from engine.events import Finished, Timing, Usage
 from engine.generation import Generation
 from engine.loading import LoadCancelled, LoadProgress
 from engine.models import ModelInfo
 from engine.outbox import Outbox, settle
 from engine.scheduler import Limits, Scheduler, cause_of, refusal
-from engine.stopping.record import StopKind
+from engine.stopping.record import StopInfo, StopKind
 from engine.tuning import share_one_arena, work_in_long_turns
 
 _log = logging.getLogger(__name__)
@@ -63,6 +64,9 @@ class EngineThread:
         self._lock = threading.Lock()
         self._is_open = True
         self._is_given_up = threading.Event()
+        # Held by whoever changes answers: the thread itself but while it waits for the model or
+        # for work, and whoever gives it up.
+        self._turn = threading.Lock()
         # Seen by a load, which may take long: who ends the program does not wait for it.
         self._is_ending = threading.Event()
         self._backend: Backend | None = None
@@ -106,9 +110,21 @@ class EngineThread:
         deadline_s = time.monotonic() + patience_s
         while not self._scheduler.is_idle and time.monotonic() < deadline_s:
             time.sleep(_GLANCE_S)
-        self._end_all(StopKind.ERROR, cause)
-        self._on_status(EngineStatus("failed", message=cause))
-        self._is_given_up.set()
+        has_turn = self._turn.acquire(timeout=_GLANCE_S)
+        try:
+            if has_turn:
+                self._end_all(StopKind.ERROR, cause)
+            else:  # stuck in the midst of an answer
+                why = EngineClosed(cause)
+                stop = StopInfo(StopKind.ERROR)
+                self._scheduler.close_all(Finished(stop, Usage(), Timing(), error=cause), why)
+                self._refuse_the_rest(why)
+            self._on_status(EngineStatus("failed", message=cause))
+            self._is_given_up.set()
+        finally:
+            if has_turn:
+                self._turn.release()
+        self._inbox.put(Shutdown())
 
     # -- the loop --------------------------------------------------------------------------
 
@@ -117,15 +133,20 @@ class EngineThread:
         work_in_long_turns()
         try:
             while self._serve():
-                backend = self._backend
-                if backend is not None:
-                    if self._scheduler.rows:
-                        self._scheduler.step(backend)
-                    self._scheduler.fill(backend)
-                if self._model_change is not None:
-                    self._change_model()
-                self._publish()
-                self._flush()
+                backend, scheduler = self._backend, self._scheduler
+                has_work = backend is not None and bool(scheduler.rows)
+                outcome = scheduler.decoded(backend) if backend and has_work else None
+                with self._turn:
+                    if self._is_given_up.is_set():
+                        break
+                    if backend is not None:
+                        if outcome is not None:
+                            scheduler.take(backend, outcome)
+                        scheduler.fill(backend)
+                    if self._model_change is not None:
+                        self._change_model()
+                    self._publish()
+                    self._flush()
         except BaseException as error:
             _log.exception("the engine thread died")
             cause = f"the engine stopped: {cause_of(error)}"
@@ -138,8 +159,9 @@ class EngineThread:
             is_idle = self._scheduler.is_idle and self._model_change is None
             if is_idle:
                 # What the last command ended must be told before the long wait.
-                self._publish()
-                self._flush(is_forced=True)
+                with self._turn:
+                    self._publish()
+                    self._flush(is_forced=True)
             else:
                 self._idle_since_s = time.monotonic()
                 if self._inbox.empty():
@@ -148,11 +170,13 @@ class EngineThread:
                 command = self._inbox.get(block=is_idle, timeout=self._rest_due_s())
             except queue.Empty:
                 if is_idle:
-                    self._rest()
+                    with self._turn:
+                        self._rest()
                 return True
             if isinstance(command, Shutdown):
                 return False
-            self._do(command)
+            with self._turn:
+                self._do(command)
             self._idle_since_s = time.monotonic()
 
     def _flush(self, *, is_forced: bool = False) -> None:
@@ -337,12 +361,17 @@ class EngineThread:
         """End everything that is open, so that nobody waits for a thread that is gone."""
         with self._lock:
             self._is_open = False
-        self._end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
+        with self._turn:
+            is_given_up = self._is_given_up.is_set()
+            if not is_given_up:
+                self._end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
         if self._backend is not None:
             with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
                 self._backend.close(ends_thread=True)
         self._backend = None
-        self._on_status(EngineStatus("none" if cause is None else "failed", message=cause or ""))
+        if not is_given_up:
+            state: Literal["none", "failed"] = "none" if cause is None else "failed"
+            self._on_status(EngineStatus(state, message=cause or ""))
 
     def _end_all(self, kind: StopKind, cause: str | None) -> None:
         self._scheduler.abandon(kind, cause)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,53 @@ def test_an_end_that_fails_again_is_still_told(tmp_path: Path) -> None:
     failed, beside, after = together(stage, spoil, request("bad"), request("long"))
     assert (failed.text, failed.finished.stop.kind) == ("", StopKind.ERROR)
     assert beside.text == after.text == "".join(LONG)
+
+
+# -- a thread that is given up --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["step", "parser"])
+def test_a_thread_that_is_given_up_and_goes_on_later_tells_nothing_twice(
+    tmp_path: Path, place: str
+) -> None:
+    script = ["Look. ", "<tool_call>", "{}", "</tool_call>", *LONG]
+    stage = Stage(tmp_path, {"go": script}, special=TAGS, template=JSON_CALLS)
+    goes_on, is_stuck = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        is_stuck.set()
+        goes_on.wait(60)
+
+    def parse(_: str, __: str | None) -> list[tuple[str, object]]:
+        wait()
+        return [("f", {})]
+
+    def load(folder: Path, **options: Any) -> Backend:
+        backend = stage.load(folder, **options)
+        if place == "parser":
+            backend.call_parser = lambda _: parse  # type: ignore[method-assign]
+        else:
+            stage.model.fault = lambda number: wait() if number == 8 else None
+        return backend
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(Path("scripted"))
+        thread = next(t for t in threading.enumerate() if t.name == "fullstop-engine"
+                      and t is engine._thread._thread)  # type: ignore[union-attr]  # fmt: skip
+        running = await engine.generate(request("go"))
+        await asyncio.to_thread(is_stuck.wait, 60)
+        await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
+        answer = await running.collect()
+        assert answer.finished.stop.kind is StopKind.ERROR
+        assert answer.finished.error == "rank 1 is lost"
+        goes_on.set()
+        await asyncio.to_thread(thread.join, 60)
+        assert not thread.is_alive()
+        assert running._pending == []
+        assert (engine.status.state, engine.status.message) == ("failed", "rank 1 is lost")
+
+    run(play(), timeout_s=180)
 
 
 # -- arguments ----------------------------------------------------------------------------------
