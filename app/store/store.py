@@ -27,6 +27,7 @@ _T = TypeVar("_T")
 # How long to wait for another program's lock: patiently at first, and not again and again.
 _PATIENT_MS, _IMPATIENT_MS = 5_000, 250
 _TRIED_AGAIN_AFTER_S = 2.0
+_UNSAVED = "Your conversations are not being saved."
 
 
 class StoreUnavailable(Exception):
@@ -89,7 +90,7 @@ class SqliteConversationStore:
             self._try_again()
 
     def _unsaved(self, detail: str) -> StoreProblem:
-        return StoreProblem("Conversations are not being saved.", detail, self._path.parent)
+        return StoreProblem(_UNSAVED, detail, self._path.parent)
 
     async def close(self) -> None:
         """Write what is still to be written and close the file."""
@@ -261,7 +262,7 @@ class SqliteConversationStore:
         if cause and cause != before:
             self._tell(
                 StoreProblem(
-                    "Your conversations are not being saved.",
+                    _UNSAVED,
                     f"{self._path.name}: {cause}. Everything is kept in memory, and saving is "
                     "tried again until it works. Export what matters before you quit.",
                     self._path.parent,

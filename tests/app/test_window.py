@@ -37,7 +37,7 @@ def test_without_a_usable_folder_the_window_has_memory_and_says_so(
 
     told = asyncio.run(problem())
     assert told is not None
-    assert told.sentence == "Conversations are not being saved."
+    assert told.sentence == "Your conversations are not being saved."
 
 
 def test_conversations_are_kept_in_the_folder_that_the_environment_names(

@@ -94,6 +94,7 @@ _OUR_OWN = {
     "DamagedRun",
     "InvalidRequest",
     "DownloadFailed",
+    "FileRefused",
     "ProbeProblem",
     "Unreadable",
     "ValueError",
