@@ -393,9 +393,7 @@ def test_tool_tips_show_what_was_written_and_never_its_markup(
     assert "&lt;b&gt;y" in tips[-1]
 
 
-def test_footnotes_are_numbered_linked_and_written_small_below(
-    theme: Theme, qapp: QApplication
-) -> None:
+def test_footnotes_are_numbered_and_linked_both_ways(theme: Theme, qapp: QApplication) -> None:
     text = "One[^b] two[^a] again[^b] none[^c].\n\n[^a]: Note a.\n[^b]: Note b.\n"
     view = shown(theme, qapp, text)
     assert lines(view) == [
