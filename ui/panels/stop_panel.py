@@ -164,7 +164,7 @@ class _Sized(QFrame):
     def __init__(self, column: QWidget, area: QScrollArea) -> None:
         super().__init__()
         self._column = column
-        self._bar = area.verticalScrollBar()
+        self._area = area
         column.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
@@ -179,6 +179,6 @@ class _Sized(QFrame):
 
     def minimumSizeHint(self) -> QSize:
         """Return the least useful width."""
-        return QSize(
-            max(340, self._column.minimumSizeHint().width() + self._bar.sizeHint().width()), 240
-        )
+        # Asked for each time: the bar that the area had first may be gone.
+        bar = self._area.verticalScrollBar().sizeHint().width()
+        return QSize(max(340, self._column.minimumSizeHint().width() + bar), 240)
