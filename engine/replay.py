@@ -106,7 +106,7 @@ def replay(
         splitter=open_splitter(recording.setting.channels, recording.setting.beginning),
         rules=recording.rules if rules is None else rules,
         limits=AnswerLimits(recording.max_tokens, recording.setting.context_room),
-        parse_calls=_CallLookup(recording.calls),
+        parse_calls=_CallLookup(recording.calls, recording.setting.beginning.call),
         beginning=recording.setting.beginning,
     )
     texts = detokenizer if isinstance(detokenizer, _RecordedText) else None
@@ -233,12 +233,15 @@ class _RecordedText:
 class _CallLookup:
     """Stands for the model's parser: what it made of a text is in the recording."""
 
-    def __init__(self, calls: dict[str, tuple[ToolCall, ...]]) -> None:
+    def __init__(self, calls: dict[str, tuple[ToolCall, ...]], begun: str) -> None:
+        self._begun = begun
         # A stop may leave out white space at a call's end.
         self._calls = {raw.strip(): found for raw, found in calls.items()}
 
     def __call__(self, raw: str, name: str | None) -> list[tuple[str, object]]:
         calls = self._calls.get(raw.strip())
+        if calls is None and self._begun:  # the prompt's part of a call is not in its recorded text
+            calls = self._calls.get(raw.removeprefix(self._begun).strip())
         if calls is None:
             raise ValueError("the recorded run did not parse this as a call")
         # Two tools may have been called with the same arguments.
