@@ -44,7 +44,7 @@ def _object(value: object) -> dict[str, Any] | None:
     if value is None or (isinstance(value, str) and not value.strip()):
         return {}
     try:
-        found = json.loads(value) if isinstance(value, str) else value
+        found = json.loads(value.strip()) if isinstance(value, str) else value
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

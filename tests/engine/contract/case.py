@@ -44,7 +44,10 @@ class Case:
 
 def first_reading(case: Case) -> Reading:
     """Return the state before the first token."""
-    start = Reading(case.model, is_raw=True) if case.is_raw else start_of(case.model, case.prompt)
+    if case.is_raw:
+        start = Reading(case.model, is_raw=True)
+    else:
+        start = start_of(case.model, case.prompt, is_prefill=case.is_prefill)
     if case.is_raw or case.is_prefill or start.header is not None:
         # It goes on with a text, so that its first piece is no beginning.
         start.has_text = True

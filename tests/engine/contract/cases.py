@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules, StopScope
 from tests.engine.contract.case import Case, first_reading
 from tests.engine.contract.families import FAMILIES, HARMONY_MARKERS
@@ -129,8 +130,14 @@ class Writer:
             at += length
 
 
-def _tagged(writer: Writer, made: Model, rng: random.Random, thinks: bool) -> None:
+def _tagged(writer: Writer, made: Model, rng: random.Random, channel: Channel) -> None:
     family = made.family
+    thinks = channel is Channel.THINKING
+    if channel is Channel.TOOL and family.tool is not None:
+        end = "}" if family.style == "brackets" else "}}"
+        writer.say(rng.choice((f"1{end}", f' "END"{end}', "{broken", "1", "")))
+        if family.tool[1] and rng.random() < 0.8:
+            writer.tag(family.tool[1])
     if thinks and family.think is not None:
         writer.words()
         writer.tag(family.think[1])
@@ -198,7 +205,9 @@ def _harmony(writer: Writer, made: Model, rng: random.Random, start: Reading) ->
                 writer.say("json")
             if rng.random() < 0.95:
                 writer.token("<|message|>")
-        if kind == "call":
+        if is_first and start.channel is Channel.TOOL:
+            writer.say(rng.choice(("1}", ' "END"}', "{broken", "")))
+        elif kind == "call":
             writer.say(rng.choice(_ARGUMENTS if rng.random() < 0.75 else _NO_ARGUMENTS))
         else:
             writer.words()
@@ -226,9 +235,14 @@ def _prompt(made: Model, rng: random.Random) -> str:
                 start + "<|channel|>final<|message|>an END",
                 start + "<|channel|>",
                 start + "<|channel|>final<|message|>an<|end|>",
+                start + ' to=functions.add<|channel|>commentary json<|message|>{"a": ',
                 "x",
             )
         )
+    has_bytes = made.raw is not None
+    if family.tool is not None and has_bytes and rng.random() < 0.1:
+        begun = "add[ARGS]" if family.style == "brackets" else '{"name": "add", "arguments": '
+        return "".join(family.tool[0]) + begun + '{"a": '
     is_spelled = made.kind in ("word-piece", "metaspace") and family.name.startswith("long")
     if family.think is None or is_spelled or rng.random() < 0.6:
         return tail
@@ -302,13 +316,16 @@ def random_case(rng: random.Random, names: list[tuple[str, str]] | None = None) 
     writer = Writer(made, rng)
     is_raw = rng.random() < 0.08
     prompt = rng.choice(("a", "the", "an END")) if is_raw else _prompt(made, rng)
+    begins_call = prompt.endswith('{"a": ') and not made.family.is_harmony
+    prompt = prompt.rstrip() if begins_call else prompt
     is_prefill = not is_raw and prompt == prompt.strip() != "" and rng.random() < 0.3
+    is_prefill = is_prefill or begins_call
     case = Case(kind, family, (), prompt=prompt, is_raw=is_raw, is_prefill=is_prefill)
     start = first_reading(case)
     if made.family.is_harmony:
         _harmony(writer, made, rng, start)
     else:
-        _tagged(writer, made, rng, start.channel.value == "thinking")
+        _tagged(writer, made, rng, start.channel)
     script = writer.ids
     if rng.random() < 0.05 and script:
         script.insert(rng.randrange(len(script)), made.ids[rng.choice((EOS, LATE_EOS, ODD))])

@@ -136,24 +136,28 @@ def _named(
     """Return the stop that a token is: its number (None for an id) and the tag it stands for."""
     rules, made = case.rules, case.model
     is_eos = token in made.eos
-    is_structure = not case.is_raw and (
-        bool(after.tags) or before.header is not None or (is_eos and before.tag_of(token))
-    )
+    in_header = before.header is not None
+    tags = () if is_eos else after.tags
+    own = made.special.get(token)
+
+    def counts(scope: StopScope) -> bool:
+        """Return whether a stop of this scope counts where a token comes that is no tag."""
+        if in_header:
+            return scope is StopScope.ALL and own is not None
+        return before.channel in scope.channels
+
     for number, string in enumerate(rules.strings):
         scope = rules.scope_of(string)
-        for tag in after.tags:
+        for tag in tags:
             if string == tag.text and scope is StopScope.ALL:
                 return number, tag
-        if made.special.get(token) == string and not after.tags:
-            if is_structure and not (is_eos and (before.header is None or scope is StopScope.ALL)):
-                continue
-            if before.channel in scope.channels:
-                return number, None
+        if string == own and not tags and counts(scope):
+            return number, None
     if token not in rules.token_ids:
         return None
     if is_eos:
-        return None, (after.tags[0] if after.tags else None)
-    if is_structure:
-        exact = [tag for tag in after.tags if before.tag_of(token) == tag.text]
+        return None, None
+    if tags:
+        exact = [tag for tag in tags if before.tag_of(token) == tag.text]
         return (None, exact[0]) if exact and rules.scope is StopScope.ALL else None
-    return (None, None) if before.channel in rules.scope.channels else None
+    return (None, None) if counts(rules.scope) else None

@@ -124,7 +124,7 @@ def _matched(case: Case, end: End, state: Reading, match: Match) -> _Sum:
         within = [char for char in before if char.part == first.part]
         offset = len(within)
         text = "".join(char.char for char in within)
-        whole = state.parsed(text) if text.strip() else None
+        whole = state.parsed(text) if (state.begun + text).strip() else None
         if whole is not None:
             kind, calls = StopKind.TOOL_CALL, calls + whole
         else:
@@ -191,7 +191,7 @@ def _ended(case: Case, end: End) -> _Sum:
     is_open = state.header is None and state.channel is Channel.TOOL
     if is_open and match is None:
         raw = state.part_text
-        whole = state.parsed(raw) if raw.strip() or is_eos else None
+        whole = state.parsed(raw) if (state.begun + raw).strip() or is_eos else None
         ends_by_tag = made.family.is_harmony or bool(made.family.tool and made.family.tool[1])
         is_cut = kind in (StopKind.CANCELLED, StopKind.MAX_TOKENS, StopKind.CONTEXT_FULL)
         if is_cut and (ends_by_tag or kind is StopKind.CANCELLED):

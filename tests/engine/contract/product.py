@@ -85,11 +85,17 @@ def request_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> GenerationRequ
     )
 
 
+@cache
+def _prompt_length(kind: str, family: str, prompt: str, is_raw: bool, is_prefill: bool) -> int:
+    case = Case(kind, family, (), prompt=prompt, is_raw=is_raw, is_prefill=is_prefill)
+    return len(case.model.backend.render(request_of(case)).tokens)
+
+
 def row_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> Row:
     """Return the row that admission makes of a case's request."""
     backend = case.model.backend
     request = request_of(case, trace)
-    prompt = len(backend.render(request).tokens)
+    prompt = _prompt_length(case.kind, case.family, case.prompt, case.is_raw, case.is_prefill)
     backend.info = replace(backend.info, context_length=prompt + case.room)
     return admit(backend, Generation(request, _loop(), lambda _: None), 0.0)
 

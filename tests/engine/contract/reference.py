@@ -16,7 +16,8 @@ what goes out (``ends``, ``outcomes``). Where the page is silent these readings 
 - An end tag that is the stop leaves a text that is no call unfinished.
 - A cancel cuts matched text from the last characters and stays the reason.
 - A token that completes a tag is structure: a stop fires on it under scope ``all`` only, and only
-  if it is exactly the tag. Words of a header are no tag.
+  if it is exactly the tag. Words of a header are no tag; a special token in one that is no tag
+  counts under scope ``all``.
 - ``held`` is text; the U+FFFD of a truncated character is none that was held.
 - Where both limits are reached on the same token, the request's own is reported.
 """

@@ -110,6 +110,10 @@ FOUND = [
         strings=["S]"], ids=["[ARGS]"], scope=ALL,
     ),
     found("metaspace", "bracketed calls", ["[TOOL_CALLS]", "END"], ids=[EOS], include_stop=True),
+    found(
+        "sentence-piece", "bracketed calls", ["[TOOL_CALLS]", "{broken", "[TOOL_CALLS]"],
+        strings=["[TOOL_CALLS]"], scope=ALL, min_tokens=2,
+    ),
     # Harmony.
     found("byte-level", "harmony", ["<|channel|>", "analysis"], prompt=START, max_tokens=2),
     found("byte-level", "harmony", ["<|channel|>", "analysis"], prompt=START, strings=["analysis"]),
@@ -148,6 +152,21 @@ FOUND = [
     found(
         "byte-level", "harmony without ends", [*TO_ADD, "<|call|>"],
         ids=["<|call|>"], scope=ALL, prompt=START,
+    ),
+    found("byte-level", "harmony", ["<|channel|>", ODD], strings=[ODD], scope=ALL),
+    found("byte-level", "harmony", ["<|channel|>", ODD], ids=[ODD], scope=ALL),
+    found("byte-level", "harmony", ["<|channel|>", ODD], ids=[ODD]),
+    found(
+        "byte-level", "harmony", [*TO_ADD, "{broken", "<|call|>"],
+        ids=["<|call|>"], ignore_eos=True, prompt=START, max_tokens=42,
+    ),
+    found(
+        "byte-level", "harmony", ["1", "}", "<|call|>"],
+        prompt=START + ' to=functions.add<|message|>{"a": ',
+    ),
+    found(
+        "byte-level", "json calls", ["1", "}}", "</tool_call>", "\n"],
+        prompt='<tool_call>{"name": "add", "arguments": {"a":', is_prefill=True,
     ),
     # Raw prompts.
     found("byte-level", "thinking", ["<think>", "a", "</think>", "\n"], prompt="a", is_raw=True),
