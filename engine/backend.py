@@ -139,8 +139,8 @@ class Backend(Protocol):
         """Drop all rows and the batch itself after a step that failed."""
         ...
 
-    def close(self, *, ends_thread: bool) -> None:
-        """Free the model's memory; with ``ends_thread`` also what belongs to the thread."""
+    def close(self) -> None:
+        """Free the model's memory."""
         ...
 
 

@@ -206,13 +206,18 @@ class MlxBackend:
         self._held.clear()
         self._batch.reset()
 
-    def close(self, *, ends_thread: bool) -> None:
+    def close(self) -> None:
         """Free the model's memory."""
         self._batch.close()
-        if ends_thread:
-            # A stream that outlives its thread can abort the process at exit.
-            mx.synchronize()
-            mx.clear_streams()
+
+
+def leave_thread() -> None:
+    """Free what MLX keeps for this thread, which must use MLX no more.
+
+    A stream that outlives its thread can abort the process at exit.
+    """
+    mx.synchronize()
+    mx.clear_streams()
 
 
 @functools.cache

@@ -5,6 +5,7 @@ and starts a fresh one, with the same model, if it died. It never imports MLX it
 """
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -61,6 +62,12 @@ def _check_mlx(folder: Path) -> None:
     from engine import mlx_backend  # loaded already: there is a model
 
     mlx_backend.check(folder)
+
+
+def _leave_mlx() -> None:
+    """Free what MLX keeps for the engine thread, if it was ever loaded."""
+    if (backend := sys.modules.get("engine.mlx_backend")) is not None:
+        backend.leave_thread()
 
 
 class Engine:
@@ -236,7 +243,9 @@ class Engine:
             if self._thread is not None and self._thread.send(command):
                 return
             is_restart = self._thread is not None
-            self._thread = EngineThread(self._limits, self._loader, self._set_status)
+            self._thread = EngineThread(
+                self._limits, self._loader, self._set_status, leave=_leave_mlx
+            )
             self._thread.send(RestAfter(self._rests_after_s))
             if is_restart and self._folder is not None and not isinstance(command, Load):
                 self._thread.send(Load(self._folder, None, cancels_running=False))

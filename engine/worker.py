@@ -52,12 +52,18 @@ class EngineThread:
         limits: How much it takes on.
         loader: Loads a model folder; called on the thread.
         on_status: Told of every change of state (engine thread).
+        leave: Frees what the libraries keep for a thread; called as the thread's last act.
     """
 
     def __init__(
-        self, limits: Limits, loader: Loader, on_status: Callable[[EngineStatus], None]
+        self,
+        limits: Limits,
+        loader: Loader,
+        on_status: Callable[[EngineStatus], None],
+        leave: Callable[[], None],
     ) -> None:
         self._limits = limits
+        self._leave = leave
         self._loader = loader
         self._on_status = on_status
         self._inbox: queue.SimpleQueue[Command] = queue.SimpleQueue()
@@ -268,7 +274,7 @@ class EngineThread:
     def _free(self) -> None:
         self._resting = None
         if self._backend is not None:
-            self._backend.close(ends_thread=False)
+            self._backend.close()
             self._backend = None
 
     def _rest_due_s(self) -> float | None:
@@ -367,8 +373,10 @@ class EngineThread:
                 self._end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
         if self._backend is not None:
             with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
-                self._backend.close(ends_thread=True)
+                self._backend.close()
         self._backend = None
+        with contextlib.suppress(Exception):
+            self._leave()  # a load that was broken off has used the libraries, too
         if not is_given_up:
             state: Literal["none", "failed"] = "none" if cause is None else "failed"
             self._on_status(EngineStatus(state, message=cause or ""))

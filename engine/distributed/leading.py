@@ -71,7 +71,7 @@ class Leader:
         for rank, reply in followers.wait_until_loaded():
             name = self._world.name_of(rank)
             if reply.error:
-                backend.close(ends_thread=False)
+                backend.close()
                 raise ModelLoadFailed(f"{name}: {reply.error}")
             _log.info("%s holds %d bytes of the weights", name, reply.weights_bytes)
         return backend

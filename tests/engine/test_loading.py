@@ -54,7 +54,7 @@ def test_loading_tells_its_phases_and_all_bytes_of_the_weights(demo_model_path: 
     seen: list[LoadProgress] = []
     mlx_backend.load(
         demo_model_path, prefill_chunk=512, cache_bytes=1 << 20, rows=2, on_progress=seen.append
-    ).close(ends_thread=False)
+    ).close()
 
     size = (demo_model_path / "model.safetensors").stat().st_size
     assert [progress.phase for progress in seen][:2] == ["checking", "tokenizer"]
