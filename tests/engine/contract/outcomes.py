@@ -151,7 +151,11 @@ def _ended_by_tag(case: Case, end: End, tag: Tag) -> _Sum:
     """The answer ends in a stop that is a tag."""
     state = end.base
     cut = tag.known
-    is_new = len(state.calls) > len(end.before.calls)
+    calls = state.calls
+    if state.header is None and state.channel is Channel.TOOL and state.part == end.before.part:
+        # A marker that neither opens nor closes anything: the call ends here as by any stop.
+        calls += state.parsed(state.part_text) or ()
+    is_new = len(calls) > len(end.before.calls)
     is_open = tag.channel is Channel.TOOL or bool(end.before.undecided)
     closes = tag.channel is Channel.TOOL and end.before.channel is Channel.TOOL
     no_call = tag.offset if closes and not is_new else 0
@@ -164,7 +168,7 @@ def _ended_by_tag(case: Case, end: End, tag: Tag) -> _Sum:
         offset=tag.offset,
         held=None if is_open else held_back(end.before, case.rules),
         dropped="" if keeps else tag.text + _after(state, cut + no_call),
-        calls=state.calls,
+        calls=calls,
         chars=state.chars[:cut],
         kept=tag.text if keeps and not is_new else "",
         unfinished=None if tag.channel is Channel.TOOL else "",
@@ -179,7 +183,7 @@ def _ended(case: Case, end: End) -> _Sum:
     """The answer ends otherwise: what was held is released, and an open call is judged."""
     rules, made = case.rules, case.model
     state, _ = end.base.flushed()
-    held = held_back(end.base, rules)
+    held: str | None = held_back(end.base, rules)
     kind, calls, unfinished = end.kind, state.calls, ""
     is_stop = kind in (StopKind.STOP_TOKEN, StopKind.STOP_STRING)
     is_eos = kind is StopKind.EOS or (is_stop and end.token in made.eos)
@@ -199,7 +203,8 @@ def _ended(case: Case, end: End) -> _Sum:
         if whole is not None:
             calls += whole
         elif is_eos:
-            held = held_back(end.base.closed(), rules)
+            # Whether the rest of a half character counts as held there, the page does not say.
+            held = None if end.base.half else held_back(end.base.closed(), rules)
             known = len(state.chars)
             state = state.closed()
             match = find_match(state, rules, known) if counts else None

@@ -80,7 +80,7 @@ def _smaller(case: Case) -> list[Case]:
 def main() -> int:
     """Run; return how many different failures there were, at most 1."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=20_000)
+    parser.add_argument("--cases", type=int, help="without it 20,000, or what the minutes allow")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=0.0, help="stop after so long")
     parser.add_argument("--most", type=int, default=10, help="failures to print")
@@ -97,7 +97,8 @@ def main() -> int:
     started = time.monotonic()
     failures: Counter[str] = Counter()
     done = 0
-    for number in range(given.cases):
+    most = given.cases or (1 << 40 if given.minutes else 20_000)
+    for number in range(most):
         if given.minutes and time.monotonic() - started > given.minutes * 60:
             break
         case = random_case(random.Random(f"{given.seed}/{number}"), names)

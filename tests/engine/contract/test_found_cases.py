@@ -114,6 +114,7 @@ FOUND = [
         "sentence-piece", "bracketed calls", ["[TOOL_CALLS]", "{broken", "[TOOL_CALLS]"],
         strings=["[TOOL_CALLS]"], scope=ALL, min_tokens=2,
     ),
+    found("byte-level", "bracketed calls", ["[TOOL_CALLS]", b"\xc3"], strings=["\ufffdEND"]),
     # Harmony.
     found("byte-level", "harmony", ["<|channel|>", "analysis"], prompt=START, max_tokens=2),
     found("byte-level", "harmony", ["<|channel|>", "analysis"], prompt=START, strings=["analysis"]),
@@ -167,6 +168,10 @@ FOUND = [
     found(
         "byte-level", "json calls", ["1", "}}", "</tool_call>", "\n"],
         prompt='<tool_call>{"name": "add", "arguments": {"a":', is_prefill=True,
+    ),
+    found(
+        "byte-level", "harmony", [*TO_ADD, "{", "}", "<|constrain|>"],
+        ids=["<|constrain|>"], scope=ALL, prompt=START,
     ),
     # Raw prompts.
     found("byte-level", "thinking", ["<think>", "a", "</think>", "\n"], prompt="a", is_raw=True),
