@@ -151,7 +151,9 @@ def test_a_model_is_fetched_by_its_name_and_can_be_loaded(
             assert desk.models.repository.text() == ""
             [one] = desk.window.shelf.downloads.items  # type: ignore[union-attr]
             seen: list[str] = []
-            one.parent().progressed.connect(lambda: seen.append(desk.models.rows[0].words.text()))
+            one.parent().progressed.connect(
+                lambda: seen.extend(row.words.text() for row in desk.models.rows)
+            )
             await eventually(lambda: one.stage == "done")
             await eventually(lambda: desk.has(REPOSITORY))
             assert any("/s" in words and "left" in words for words in seen), seen
