@@ -110,12 +110,26 @@ class RestAfter:
 
 
 @dataclass(frozen=True, slots=True)
+class RestNow:
+    """Free the model's memory as soon as nothing runs; a request that comes before keeps it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """Cancel everything and end the thread."""
 
 
 Command = (
-    Submit | Cancel | Load | Unload | CountTokens | RenderPrompt | Tokenize | RestAfter | Shutdown
+    Submit
+    | Cancel
+    | Load
+    | Unload
+    | CountTokens
+    | RenderPrompt
+    | Tokenize
+    | RestAfter
+    | RestNow
+    | Shutdown
 )
 
 
@@ -131,8 +145,8 @@ class EngineStatus:
         message: Why loading failed, else empty.
         cache_use: What is kept of earlier prompts.
         loading: How far loading has come, while it is under way.
-        is_resting: Whether the model's memory was freed because nobody asked anything for long;
-            the next request loads it again.
+        is_resting: Whether the model's memory was freed because nobody asked anything for long,
+            or because somebody asked for that; the next request loads it again.
     """
 
     state: Literal["none", "loading", "ready", "failed"] = "none"

@@ -21,6 +21,7 @@ from engine.commands import (
     RenderPrompt,
     Reply,
     RestAfter,
+    RestNow,
     Shutdown,
     Submit,
     Tokenize,
@@ -157,6 +158,16 @@ class Engine:
             thread = self._thread
         if thread is not None:
             thread.send(RestAfter(idle_s))
+
+    def rest_now(self) -> None:
+        """Free the model's memory once nothing runs, unless a request comes before. Any thread.
+
+        As after ``rest_after``, the model stays the loaded one, and the next request wakes it.
+        """
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.send(RestNow())
 
     async def unload(self, *, cancels_running: bool = False) -> None:
         """Free the model; running answers are waited for unless they are to be cancelled."""

@@ -24,6 +24,7 @@ from engine.commands import (
     RenderPrompt,
     Reply,
     RestAfter,
+    RestNow,
     Shutdown,
     Submit,
     Tokenize,
@@ -82,6 +83,7 @@ class EngineThread:
         self._later: deque[Command] = deque()
         self._status = EngineStatus()
         self._rests_after_s: float | None = None
+        self._rests_when_idle = False
         # The model that is read again when it is next needed; its memory is free meanwhile.
         self._resting: ModelInfo | None = None
         self._idle_since_s = time.monotonic()
@@ -198,6 +200,7 @@ class EngineThread:
             self._wake(self._resting)
         match command:
             case Submit():
+                self._rests_when_idle = False
                 if self._backend is None:
                     settle(command.generation, self._no_model())
                 else:
@@ -217,6 +220,8 @@ class EngineThread:
                 self._answer(command.reply, lambda b: _pieces(b, b.tokenize(command.text)))
             case RestAfter():
                 self._rests_after_s = command.idle_s
+            case RestNow():
+                self._rests_when_idle = self._backend is not None
             case Shutdown():
                 raise AssertionError("served by the loop")
             case _:
@@ -273,12 +278,15 @@ class EngineThread:
 
     def _free(self) -> None:
         self._resting = None
+        self._rests_when_idle = False
         if self._backend is not None:
             self._backend.close()
             self._backend = None
 
     def _rest_due_s(self) -> float | None:
         """Return in how many seconds the model's memory is to be freed; None for never."""
+        if self._backend is not None and self._rests_when_idle:
+            return 0.0
         if self._rests_after_s is None or self._backend is None:
             return None
         return max(0.0, self._idle_since_s + self._rests_after_s - time.monotonic())

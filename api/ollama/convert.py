@@ -64,7 +64,7 @@ def generate_from_wire(params: GenerateParams) -> GenerationRequest:
 
 
 def is_unloading(params: AnswerParams) -> bool:
-    """Whether a request that wants no answer asks for the model to be unloaded."""
+    """Whether a request asks for the model's memory to be freed once it has been answered."""
     wanted = params.keep_alive
     if isinstance(wanted, str):
         return _NO_TIME.fullmatch(wanted.strip()) is not None

@@ -1,7 +1,7 @@
 """Ollama's routes: read, convert, run, write. Runs on the server's loop."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from aiohttp import web
 
@@ -54,8 +54,11 @@ async def _answered(
         reports=is_report_wanted(params.fullstop),
     )
     if wanted is None:
-        return _json(encoder.unanswered("unload" if is_unloading(params) else "load"))
+        return _json(encoder.unanswered(await _loaded_or_not(service, params)))
     async with running(service, [wanted]) as generations:
+        if is_unloading(params):
+            # It has been taken by now, so that the memory is freed once it has ended.
+            service.engine.rest_now()
         # Unlike everywhere else, silence means a stream here.
         if params.stream is not False:
             return await stream(
@@ -68,6 +71,15 @@ async def _answered(
             )
         events, finished = await collected(generations[0])
     return _json(encoder.whole(events, finished))
+
+
+async def _loaded_or_not(service: Service, params: AnswerParams) -> Literal["load", "unload"]:
+    """Bring the model into memory or free its memory, as a request without a question asks."""
+    if is_unloading(params):
+        service.engine.rest_now()
+        return "unload"
+    await service.engine.tokenize("")  # wakes a model whose memory is free
+    return "load"
 
 
 async def _check(service: Service, params: AnswerParams) -> None:
@@ -90,8 +102,9 @@ async def list_tags(request: web.Request) -> web.StreamResponse:
 
 
 async def list_running(request: web.Request) -> web.StreamResponse:
-    """Answer ``GET /api/ps``."""
-    model = service_of(request).engine.model
+    """Answer ``GET /api/ps``: the models that are in memory."""
+    status = service_of(request).engine.status
+    model = None if status.is_resting else status.model
     return _json({"models": [] if model is None else [models.running(model)]})
 
 

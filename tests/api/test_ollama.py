@@ -265,6 +265,39 @@ def test_an_empty_request_asks_for_the_model_to_be_there_or_to_go(
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("keep_alive", [0, "0s"])
+def test_memory_is_freed_after_the_answer_where_it_shall_not_be_kept(
+    serve: Callable[..., Any], staged: Any, keep_alive: Any, is_streamed: bool
+) -> None:
+    stand = staged(step_s=0)
+    site = serve(stand.engine)
+    ask = {**ASK, "stream": is_streamed}
+
+    assert site.send("POST", "/api/chat", {**ask, "keep_alive": keep_alive}).status == 200
+    assert stand.wait_until(lambda engine: engine.status.is_resting)
+    assert site.send("GET", "/api/ps").json == {"models": []}
+    assert site.send("GET", "/api/tags").json["models"]
+
+    # The next one is answered, and keeps the model.
+    answer = site.send("POST", "/api/chat", ask)
+    assert b"Hel" in answer.body
+    assert site.send("GET", "/api/ps").json["models"]
+    assert not stand.engine.status.is_resting
+
+
+def test_an_empty_request_frees_the_memory_or_reads_the_model_again(
+    serve: Callable[..., Any], staged: Any
+) -> None:
+    stand = staged(step_s=0)
+    site = serve(stand.engine)
+
+    site.send("POST", "/api/generate", {"model": "any", "keep_alive": 0})
+    assert stand.wait_until(lambda engine: engine.status.is_resting)
+    site.send("POST", "/api/generate", {"model": "any"})
+    assert not stand.engine.status.is_resting
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", ["llama3.2", "llama3.2:3b", "Demo-Model", "hf.co/a/b"])
 def test_every_answer_carries_the_name_that_was_asked_for(
     site: Any, name: str, is_streamed: bool

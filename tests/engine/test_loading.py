@@ -211,6 +211,46 @@ def test_a_model_that_works_does_not_rest(tmp_path: Path) -> None:
     run(play())
 
 
+def test_resting_now_waits_for_the_answer_that_runs_and_the_next_request_wakes_the_model(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        loader = SlowLoading(stage_of(tmp_path, step_s=0.005), part_s=0)
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("long", max_tokens=20))
+        engine.rest_now()
+        assert (await generation.collect()).finished.usage.output_tokens == 20
+        await until(lambda: engine.status.is_resting)
+        assert (loader.loaded, engine.model is not None) == (1, True)
+        assert (await ask(engine, "short")).text == "yes"
+        assert loader.loaded == 2
+        # It was asked for once, and has been done.
+        await asyncio.sleep(0.2)
+        assert not engine.status.is_resting
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_request_that_comes_before_the_rest_keeps_the_model(tmp_path: Path) -> None:
+    async def play() -> None:
+        loader = SlowLoading(stage_of(tmp_path, step_s=0.005), part_s=0)
+        engine = Engine(loader=loader)
+        engine.rest_now()
+        await engine.load(tmp_path)
+        first = await engine.generate(request("long", max_tokens=20))
+        engine.rest_now()
+        second = await engine.generate(request("long", max_tokens=40))
+        assert (await first.collect()).finished.usage.output_tokens == 20
+        assert (await second.collect()).finished.usage.output_tokens == 40
+        assert (await ask(engine, "short")).text == "yes"
+        assert loader.loaded == 1
+        await engine.aclose()
+
+    run(play())
+
+
 def test_unloading_a_resting_model_leaves_none(tmp_path: Path) -> None:
     async def play() -> None:
         engine = Engine(loader=stage_of(tmp_path).load)

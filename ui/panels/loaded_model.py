@@ -118,7 +118,7 @@ class LoadedModel(QFrame):
         if model.is_resting:
             if before:
                 return f"{before}The next request loads {info.id} again."
-            return "Unloaded after being idle. The next request loads it again."
+            return "Unloaded to free its memory. The next request loads it again."
         return (
             f"{before}{info.architecture}  ·  {size(info.size_bytes)}  ·  "
             f"{counted(info.context_length, 'token')} of context"
