@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from api.captures.harmless import harmless
 from app import arguments, exits, paths
 from app.diagnostic_arguments import PROBE_KEY_VARIABLE
 from app.exits import CommandError
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as ended:  # argparse has printed help, version or what is wrong
         return ended.code if isinstance(ended.code, int) else exits.USAGE
     except CommandError as failed:
-        print(f"fullstop: {failed}", file=sys.stderr)
+        print(f"fullstop: {harmless(str(failed))}", file=sys.stderr)
         return failed.exit_code
     except KeyboardInterrupt:
         print("fullstop: interrupted", file=sys.stderr)

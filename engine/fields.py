@@ -1,12 +1,15 @@
 """Reads JSON objects field by field and names the place of what is wrong. Pure; any thread."""
 
 import json
+import math
 from typing import Any, TypeVar
 
 from engine.errors import EngineError
 from engine.patient_json import parse_json
 
 _T = TypeVar("_T")
+# Databases, windows and other programs' numbers have 64 bits.
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -56,12 +59,16 @@ class Fields:
         value = self._values.get(name)
         if value is None:
             return None
+        if type(value) is int and not _LEAST <= value <= _MOST:
+            raise self.wrong(name, "the number is too large")
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         is_number = kind in (int, float) and isinstance(value, bool)
         if not isinstance(value, kind) or is_number:
             wanted = _NAMES.get(kind, "a list" if kind is list else "an object")
             raise DamagedFile(f"{self._where}{name}: must be {wanted}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self.wrong(name, "must be a number, not infinity or NaN")
         if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
             raise DamagedFile(f"{self._where}{name}: contains half of a character (a surrogate)")
         return value
@@ -93,6 +100,8 @@ class Fields:
         values = self.take(name, list)
         if not all(type(value) is int for value in values):
             raise self.wrong(name, "must be a list of whole numbers")
+        if not all(_LEAST <= value <= _MOST for value in values):
+            raise self.wrong(name, "a number is too large")
         return tuple(values)
 
     def wrong(self, name: str, reason: str) -> DamagedFile:

@@ -31,7 +31,7 @@ import json
 
 from engine.channels import Beginning, ChannelFormat
 from engine.chat import ToolCall
-from engine.errors import EngineError
+from engine.errors import EngineError, InvalidRequest
 from engine.fields import DamagedFile, Fields, parsed_json
 from engine.patient_json import parse_json
 from engine.replay import RecordedToken, Recording
@@ -98,7 +98,7 @@ def from_json(text: str) -> Recording:
         raise DamagedRun(f"this is no saved run: {error}") from error
     try:
         return _recording(Fields(values))
-    except DamagedFile as error:
+    except (DamagedFile, InvalidRequest) as error:
         raise DamagedRun(str(error)) from error
 
 

@@ -4,13 +4,13 @@ Reads server-sent events, NDJSON and single JSON bodies; knows no dialect. Pure;
 """
 
 import json
-import json.scanner
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from api.captures.json_text import parsed
 from api.captures.requests import asked_stops
 
 _STATUS = re.compile(r"^HTTP/[\d.]+ (\d{3})")
@@ -18,9 +18,6 @@ _HEADER = re.compile(r"^([A-Za-z0-9-]+): ?(.*)$")
 _BODY = re.compile(r"^(?:data:|event:|id:|retry:|:|[{\[])")
 # curl -v marks what it says itself, what it sends and what it receives.
 _CURL_REMARK = re.compile(r"^(?:\* |> ?|[{}] \[)")
-
-# The interpreter's own parser, which holds all threads up, reads this within milliseconds.
-_SHORT_CHARS = 256 * 1024
 
 
 class BodyForm(StrEnum):
@@ -83,20 +80,12 @@ def framed(text: str) -> Framed:
     if not body:
         return Framed(BodyForm.NONE, (), status, headers, stops)
     try:
-        whole = _loaded(body)
+        whole = parsed(body)
     except ValueError:
         form, frames = _streamed(lines)
     else:
         form, frames = _of_value(whole, body)
     return Framed(form, tuple(frames), status, headers, stops)
-
-
-def _loaded(body: str) -> Any:
-    """Return the value of a JSON text, a long one in small steps that let other threads go on."""
-    decoder = json.JSONDecoder()
-    if len(body) > _SHORT_CHARS:
-        decoder.scan_once = json.scanner.py_make_scanner(decoder)  # type: ignore[attr-defined]
-    return decoder.decode(body)
 
 
 def _of_value(whole: Any, body: str) -> tuple[BodyForm, list[Frame]]:
@@ -175,6 +164,6 @@ def _frames_of(name: str | None, data: list[str]) -> list[Frame]:
 
 def _frame(name: str | None, raw: str) -> Frame:
     try:
-        return Frame(name, raw, json.loads(raw))
+        return Frame(name, raw, parsed(raw))
     except ValueError:
         return Frame(name, raw, None, is_json=False)

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from api.captures.harmless import harmless, on_one_line
 from api.captures.values import Capture, CapturedUsage, Finding, Severity
 
 FORMAT = 1
@@ -17,7 +18,7 @@ def has_faults(findings: Sequence[Finding]) -> bool:
 
 def as_text(capture: Capture, findings: Sequence[Finding]) -> str:
     """Return what an answer says and what is wrong with it, a line for each thing."""
-    return "\n".join((*_capture_lines(capture), *_finding_lines(findings))) + "\n"
+    return harmless("\n".join((*_capture_lines(capture), *_finding_lines(findings)))) + "\n"
 
 
 def as_data(capture: Capture, findings: Sequence[Finding]) -> dict[str, Any]:
@@ -40,12 +41,12 @@ def _capture_lines(capture: Capture) -> Iterator[str]:
     status = f", HTTP {capture.status}" if capture.status is not None else ""
     yield f"answer    {capture.dialect}, {form}{status}"
     if capture.model is not None:
-        yield f"model     {capture.model}"
+        yield f"model     {on_one_line(capture.model)}"
     if capture.error is not None:
-        yield f"error     {capture.error}"
+        yield f"error     {on_one_line(capture.error)}"
         return
     matched = f", stop {capture.matched!r}" if capture.matched is not None else ""
-    yield f"reason    {capture.reason or 'none'}{matched}"
+    yield f"reason    {on_one_line(capture.reason or 'none')}{matched}"
     if capture.usage is not None:
         yield f"tokens    {_usage(capture.usage)}"
     if capture.asked_stops:
@@ -53,7 +54,7 @@ def _capture_lines(capture: Capture) -> Iterator[str]:
     if capture.thinking:
         yield f"thinking  {capture.thinking!r}"
     for call in capture.tool_calls:
-        yield f"call      {call.name}({call.arguments})"
+        yield f"call      {on_one_line(call.name)}({on_one_line(call.arguments)})"
     yield f"text      {capture.text!r}"
 
 
@@ -70,6 +71,6 @@ def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
         yield "Nothing is wrong with it."
     for finding in findings:
         place = f" (event {finding.event_index})" if finding.event_index is not None else ""
-        yield f"{finding.severity.upper()} {finding.code}{place}: {finding.sentence}"
+        yield f"{finding.severity.upper()} {finding.code}{place}: {on_one_line(finding.sentence)}"
         if finding.excerpt:
             yield f"    {finding.excerpt!r}"

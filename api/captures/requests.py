@@ -3,10 +3,11 @@
 Pure; any thread.
 """
 
-import json
 import shlex
 from collections.abc import Sequence
 from typing import Any
+
+from api.captures.json_text import parsed
 
 _DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
 
@@ -43,7 +44,7 @@ def _stops_of_command(text: str) -> tuple[str, ...]:
         # The answer follows the command: words are read one by one, up to the body.
         for word in reader:
             if words and words[-1] in _DATA_OPTIONS:
-                return stops_of_body(json.loads(word))
+                return stops_of_body(parsed(word))
             words.append(word)
     except ValueError:
         return ()

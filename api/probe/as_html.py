@@ -3,9 +3,10 @@
 Pure; any thread.
 """
 
+import html
 from collections.abc import Iterator
-from html import escape
 
+from api.captures.harmless import harmless
 from api.probe.as_text import summary
 from api.probe.values import CheckResult, Fault, Outcome, Report
 
@@ -41,10 +42,10 @@ def _lines(report: Report) -> Iterator[str]:
     yield "<!doctype html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>Stops at {escape(report.url)}</title><style>{_STYLE}</style></head><body>"
-    yield f"<h1>Stops at {escape(report.url)}</h1>"
+    yield f"<title>Stops at {_shown(report.url)}</title><style>{_STYLE}</style></head><body>"
+    yield f"<h1>Stops at {_shown(report.url)}</h1>"
     mark = "passed" if report.has_passed else "failed"
-    yield f'<p class="{mark}">{escape(summary(report))}</p>'
+    yield f'<p class="{mark}">{_shown(summary(report))}</p>'
     facts = {
         "Dialect": report.dialect,
         "Model": report.model,
@@ -54,33 +55,38 @@ def _lines(report: Report) -> Iterator[str]:
         "Answers too, not probed": ", ".join(report.other_dialects) or "no other dialect",
     }
     yield "<dl>"
-    yield from (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts.items())
+    yield from (f"<dt>{_shown(name)}</dt><dd>{_shown(text)}</dd>" for name, text in facts.items())
     yield "</dl><table><thead><tr><th>Check</th><th>Result</th><th>What was seen</th></tr></thead>"
     yield "<tbody>"
     yield from (_row(result) for result in report.results)
     yield "</tbody></table>"
     for result in report.failed:
-        yield f'<h2 id="{escape(result.code)}">{escape(result.title)}</h2>'
+        yield f'<h2 id="{_shown(result.code)}">{_shown(result.title)}</h2>'
         for fault in result.faults:
             yield from _fault(fault)
     yield "</body></html>"
 
 
 def _row(result: CheckResult) -> str:
-    title = escape(result.title)
+    title = _shown(result.title)
     if result.outcome is Outcome.FAILED:
-        title = f'<a href="#{escape(result.code)}">{title}</a>'
+        title = f'<a href="#{_shown(result.code)}">{title}</a>'
     return (
         f'<tr><td>{title}</td><td class="{result.outcome}">{_WORDS[result.outcome]}</td>'
-        f"<td>{escape(result.sentence)}</td></tr>"
+        f"<td>{_shown(result.sentence)}</td></tr>"
     )
 
 
 def _fault(fault: Fault) -> Iterator[str]:
-    mode = f" ({escape(fault.mode)})" if fault.mode else ""
-    yield f"<p><strong>{escape(fault.code)}</strong>{mode}: {escape(fault.sentence)}</p>"
+    mode = f" ({_shown(fault.mode)})" if fault.mode else ""
+    yield f"<p><strong>{_shown(fault.code)}</strong>{mode}: {_shown(fault.sentence)}</p>"
     if fault.expected or fault.got:
-        yield f"<dl><dt>Expected</dt><dd><pre>{escape(repr(fault.expected))}</pre></dd>"
-        yield f"<dt>Got</dt><dd><pre>{escape(repr(fault.got))}</pre></dd></dl>"
+        yield f"<dl><dt>Expected</dt><dd><pre>{_shown(repr(fault.expected))}</pre></dd>"
+        yield f"<dt>Got</dt><dd><pre>{_shown(repr(fault.got))}</pre></dd></dl>"
     if fault.curl:
-        yield f"<pre>{escape(fault.curl)}</pre>"
+        yield f"<pre>{_shown(fault.curl)}</pre>"
+
+
+def _shown(text: str) -> str:
+    """Return text as HTML that shows it, what would steer or hide included."""
+    return html.escape(harmless(text))

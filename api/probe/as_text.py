@@ -5,6 +5,7 @@ Pure; any thread.
 
 from collections.abc import Iterator, Sequence
 
+from api.captures.harmless import harmless, on_one_line
 from api.probe.values import CheckResult, Fault, Outcome, Report
 
 _SIGNS = {
@@ -15,11 +16,12 @@ _SIGNS = {
 }
 _SEEN_WIDTH = 90
 _TEXT_WIDTH = 300
+_NAME_WIDTH = 200
 
 
 def as_text(report: Report) -> str:
     """Return the report as Markdown that also reads well in a terminal."""
-    return "\n".join(_lines(report)) + "\n"
+    return harmless("\n".join(_lines(report))) + "\n"
 
 
 def summary(report: Report) -> str:
@@ -35,9 +37,9 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"## Stops at {report.url}"
     yield ""
     yield f"- dialect: {report.dialect}"
-    yield f"- model: {report.model}"
+    yield f"- model: {on_one_line(report.model, _NAME_WIDTH)}"
     if report.server:
-        yield f"- server: {report.server}"
+        yield f"- server: {on_one_line(report.server, _NAME_WIDTH)}"
     yield f"- same answers each time: {'yes' if report.is_deterministic else 'no'}"
     yield f"- {report.requests} requests in {report.duration_s:.1f} s"
     if report.other_dialects:
@@ -65,14 +67,14 @@ def _table(results: Sequence[CheckResult]) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    shown = text.replace("|", "\\|").replace("\n", " ")
+    shown = harmless(text).replace("|", "\\|").replace("\n", " ")
     return shown if len(shown) <= _SEEN_WIDTH else shown[: _SEEN_WIDTH - 1] + "…"
 
 
 def _fault(fault: Fault) -> Iterator[str]:
     yield ""
     mode = f" ({fault.mode})" if fault.mode else ""
-    yield f"- **{fault.code}**{mode}: {fault.sentence}"
+    yield f"- **{fault.code}**{mode}: {on_one_line(fault.sentence)}"
     if fault.expected or fault.got:
         yield f"  - expected: `{_shown(fault.expected)}`"
         yield f"  - got: `{_shown(fault.got)}`"

@@ -3,17 +3,16 @@
 Needs no model and asks nobody. Main thread.
 """
 
-import json
 import os
 import sys
 from dataclasses import dataclass
 
 from api.captures.diagnosis import diagnose
+from api.captures.harmless import harmless, harmless_json
 from api.captures.parsing import parse
 from api.captures.report import as_data, as_text, has_faults
 from app import exits
 from app.exits import CommandError
-from app.terminal import harmless
 
 _MAX_BYTES = 64 * 1024 * 1024
 
@@ -44,7 +43,7 @@ def run(options: InspectOptions) -> int:
     if capture.dialect is None and not options.is_json:
         raise CommandError(f"{options.file}: {findings[0].sentence}", exits.USAGE)
     if options.is_json:
-        shown = json.dumps(as_data(capture, findings), ensure_ascii=False) + "\n"
+        shown = harmless_json(as_data(capture, findings)) + "\n"
     else:
         shown = harmless(as_text(capture, findings))
     try:

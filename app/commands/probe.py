@@ -4,12 +4,12 @@ Needs no model of its own. Main thread, on an event loop of its own.
 """
 
 import asyncio
-import json
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from api.captures.harmless import harmless_json
 from api.probe.as_data import as_data
 from api.probe.as_html import as_html
 from api.probe.as_text import as_text
@@ -17,7 +17,7 @@ from api.probe.running import probe
 from api.probe.values import ProbeFailed, ProbeOptions, Progress, Report
 from app import exits
 from app.exits import CommandError
-from app.terminal import Printer, harmless
+from app.terminal import Printer
 from engine.whole_file import write_whole
 
 
@@ -64,10 +64,9 @@ def run(command: ProbeCommand) -> int:
 
 def _print(report: Report, command: ProbeCommand) -> None:
     if command.is_json:
-        print(json.dumps(as_data(report), ensure_ascii=False), flush=True)
+        print(harmless_json(as_data(report)), flush=True)
     else:
-        shown = as_text(report)
-        print(harmless(shown) if sys.stdout.isatty() else shown, end="", flush=True)
+        print(as_text(report), end="", flush=True)
 
 
 def _show(printer: Printer, progress: Progress) -> None:

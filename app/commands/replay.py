@@ -4,9 +4,9 @@ Needs no model: the recorded tokens go through the pipeline that a real run uses
 """
 
 import dataclasses
-import json
 from pathlib import Path
 
+from api.captures.harmless import harmless_json
 from app import exits
 from app.exits import CommandError
 from app.options import ReplayOptions
@@ -29,9 +29,9 @@ def run(options: ReplayOptions) -> int:
     recording = _read(options.file)
     played = replay(recording, _rules(options, recording))
     if options.is_json:
-        print(json.dumps(_as_json(played), ensure_ascii=False), flush=True)
+        print(harmless_json(_as_json(played)), flush=True)
         return exits.OK
-    printer = Printer()
+    printer = Printer(is_exact=False)
     if played.thinking:
         printer.thinking(played.thinking)
     printer.text(played.text)

@@ -1,6 +1,7 @@
 import io
 
-from app.terminal import Printer, harmless
+from api.captures.harmless import harmless
+from app.terminal import Printer
 
 
 class Terminal(io.StringIO):

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.chat import Message
-from engine.errors import InvalidRequest
 from engine.generation import Generation
 from engine.recorder import Recorder
 from engine.replay import Recording, Replayed, replay
@@ -243,5 +242,5 @@ def test_a_damaged_run_names_the_place(change: dict[str, object], message: str) 
 def test_stops_in_a_file_are_checked_like_any_others() -> None:
     values = saved()
     values["rules"]["strings"] = [""]  # type: ignore[index]
-    with pytest.raises(InvalidRequest, match=r"rules\.strings\[0\]"):
+    with pytest.raises(DamagedRun, match=r"rules\.strings\[0\]"):
         from_json(json.dumps(values))

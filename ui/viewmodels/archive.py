@@ -117,8 +117,8 @@ def _conversation(fields: Fields) -> Conversation:
         settings=codec.settings_from(fields.inner("settings")) if fields.has("settings") else None,
         stops=codec.stops_from(fields),
         draft=fields.maybe("draft", str) or "",
-        created_at=fields.maybe("created_at", float),
-        updated_at=fields.maybe("updated_at", float),
+        created_at=_moment(fields, "created_at"),
+        updated_at=_moment(fields, "updated_at"),
         is_pinned=fields.maybe("is_pinned", bool) or False,
     )
     read: dict[str, ChatMessage] = {}
@@ -127,6 +127,11 @@ def _conversation(fields: Fields) -> Conversation:
         read[message.id] = message
     conversation.tree.fill(copied(read.values()))
     return conversation
+
+
+def _moment(fields: Fields, name: str) -> float | None:
+    value = fields.maybe(name, float)
+    return None if value is None else codec.moment(value)
 
 
 def _message(fields: Fields, read: dict[str, ChatMessage]) -> ChatMessage:
@@ -153,8 +158,8 @@ def _message(fields: Fields, read: dict[str, ChatMessage]) -> ChatMessage:
         role,
         text,
         run,
-        fields.maybe("created_at", float) or 0.0,
+        _moment(fields, "created_at") or 0.0,
         parent,
-        fields.maybe("shown_rank", int) or 0,
+        codec.shown_rank(fields.maybe("shown_rank", int)),
         message_id,
     )

@@ -4,6 +4,7 @@ Pure; any thread. Unknown keys are ignored, so that later versions can add some.
 """
 
 import dataclasses
+import math
 from typing import Any
 
 from engine.chat import ToolCall
@@ -15,12 +16,33 @@ from engine.stopping.rules import StopScope, checked_strings
 from ui.viewmodels.conversations import ConversationSettings, StopEntry
 from ui.viewmodels.runs import Run, RunState
 
+# The last second that a calendar with four digits knows, wherever on earth.
+_LAST_MOMENT_S = 253_370_000_000.0
+# Ranks only grow, one at a time: there is room for all that a person will ever do.
+_HIGHEST_RANK = 1 << 52
+
+
+def moment(unix_s: float | None) -> float:
+    """Return a time that a calendar can show; one that none can is 1970."""
+    is_shown = unix_s is not None and math.isfinite(unix_s) and 0 <= unix_s <= _LAST_MOMENT_S
+    return unix_s if unix_s is not None and is_shown else 0.0
+
+
+def shown_rank(rank: int | None) -> int:
+    """Return the rank of a version, within what a database can count on from."""
+    return min(max(rank or 0, 0), _HIGHEST_RANK)
+
 
 def settings_values(settings: ConversationSettings) -> dict[str, Any]:
     """Return settings as JSON values; what is not set is left out."""
     values = dataclasses.asdict(settings)
     values["stop_token_ids"] = list(settings.stop_token_ids)
-    return {name: value for name, value in values.items() if value not in (None, "", False, [])}
+    # A zero is set: at temperature 0 the likeliest token is always taken.
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and value is not False and value not in ("", [])
+    }
 
 
 def settings_from(fields: Fields) -> ConversationSettings:
@@ -127,7 +149,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRU
         finished=_finished(fields.inner("finished")) if fields.has("finished") else None,
         refusal=fields.maybe("refusal", str) or "",
         continued_chars=fields.maybe("continued_chars", int) or 0,
-        started_at=fields.maybe("started_at", float) or 0.0,
+        started_at=moment(fields.maybe("started_at", float)),
         id=fields.take("id", str),
     )
     run.prompt_processed = run.prompt_total

@@ -22,7 +22,7 @@ def from_json(text: str) -> list[str]:
     """
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             'This is not a JSON list of strings, such as ["END", "\\n\\nUser:"]. '
             "To take every line as one sequence, choose “Paste Lines”."
@@ -38,6 +38,11 @@ def from_json(text: str) -> list[str]:
             )
         if not one:
             raise ValueError(f"Entry {number} of the list is empty; remove it.")
+        if any("\ud800" <= char <= "\udfff" for char in one):
+            raise ValueError(
+                f"Entry {number} of the list contains half of a character (a surrogate); "
+                "no text can match it."
+            )
     return found
 
 

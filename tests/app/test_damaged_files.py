@@ -1,0 +1,70 @@
+"""Files that were damaged or written by strangers end in the product's own words, and are kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.fields import DamagedFile, Fields
+from tests.support.file_attacks import ATTACKS, Attack
+from ui.viewmodels import stop_exchange
+from ui.viewmodels.archive import (
+    conversation_markdown,
+    conversations_from_json,
+    conversations_json,
+)
+from ui.viewmodels.conversations import Conversation, ConversationSettings
+from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.presets import Preset, presets_from_json, presets_json
+from ui.viewmodels.runs import Run
+
+_CASES = 150
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_damaged_files_are_read_or_refused_and_never_lost(attack: Attack, tmp_path: Path) -> None:
+    outcomes = [attack.carry_out(seed, tmp_path) for seed in range(_CASES)]
+    assert set(outcomes) == {"read", "refused"}
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_the_sound_files_that_are_damaged_can_be_read(attack: Attack, tmp_path: Path) -> None:
+    for original in attack.originals:
+        path = tmp_path / attack.name
+        path.write_text(original, encoding="utf-8")
+        assert attack.read(path) == "read"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"n": 1e400}', "n: must be a number, not infinity or NaN"),
+        ('{"n": NaN}', "n: must be a number, not infinity or NaN"),
+        ('{"n": ' + "9" * 400 + "}", "n: the number is too large"),
+    ],
+)
+def test_numbers_that_nothing_can_hold_are_named(text: str, words: str) -> None:
+    with pytest.raises(DamagedFile, match=words):
+        Fields(json.loads(text)).take("n", float)
+
+
+def test_a_message_of_no_time_that_a_calendar_knows_is_still_shown() -> None:
+    message = ChatMessage("user", "Hello", created_at=1e300)
+    answer = ChatMessage("assistant", "Hi", Run(text="Hi"), created_at=-1e300)
+    (found,) = conversations_from_json(
+        conversations_json([Conversation("T", [message, answer], updated_at=1e308)])
+    )
+    assert [one.text for one in found.messages] == ["Hello", "Hi"]
+    assert found.updated_at == 0
+    assert "1970" in conversation_markdown(found)
+
+
+def test_zeros_among_the_settings_are_kept() -> None:
+    settings = ConversationSettings(temperature=0.0, top_k=0, min_p=0.0, seed=0)
+    (preset,) = presets_from_json(presets_json([Preset("Greedy", settings)]))
+    assert preset.settings == settings
+
+
+def test_a_stop_list_with_half_a_character_is_refused_by_its_entry() -> None:
+    with pytest.raises(ValueError, match="Entry 2 of the list contains half of a character"):
+        stop_exchange.from_json('["END", "\\ud800"]')

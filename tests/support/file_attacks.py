@@ -1,0 +1,305 @@
+"""Opens damaged files as the product does; only the product's own words may come of it.
+
+Each reader takes a file and the folder for what it writes. It returns "read" or "refused".
+"""
+
+import asyncio
+import contextlib
+import io
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.commands import inspect, replay
+from app.exits import CommandError
+from app.inspecting.captures import read_capture
+from app.options import ReplayOptions
+from app.settings import FILE_NAME
+from app.store import rows
+from app.stored_preferences import StoredPreferences
+from engine.channels import ChannelFormat
+from engine.chat import ToolCall
+from engine.fields import DamagedFile
+from engine.replay import RecordedToken, Recording
+from engine.saved_run import DamagedRun, from_json, question_of, to_json
+from engine.setting import RunSetting
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules, StopScope
+from tests.support.damage import damaged
+from tests.support.said import conversation, finished_run
+from ui.viewmodels import stop_exchange
+from ui.viewmodels.archive import (
+    conversation_markdown,
+    conversations_from_json,
+    conversations_json,
+)
+from ui.viewmodels.conversation_list import ConversationList
+from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
+from ui.viewmodels.files import FileRefused, read_text
+from ui.viewmodels.inspector.shown_run import shown_recording
+from ui.viewmodels.messages import ChatMessage
+from ui.viewmodels.presets import Preset, presets_from_json, presets_json
+from ui.viewmodels.storing import MemoryConversationStore
+from ui.wording import answer_line
+
+GOLDEN = Path(__file__).parent.parent / "api" / "golden"
+_MOST_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One kind of file.
+
+    Attributes:
+        name: Also the name of the file.
+        originals: Sound texts; one of them is damaged.
+        read: Opens a file as the product does.
+    """
+
+    name: str
+    originals: tuple[str, ...]
+    read: Callable[[Path], str]
+
+    def carry_out(self, seed: int, folder: Path) -> str:
+        """Damage an original and open it; returns what came of it.
+
+        Raises:
+            AssertionError: The file is another than before, and nothing keeps what it was.
+            Exception: Something that is not in the product's own words.
+        """
+        rng = random.Random(f"{self.name} {seed}")
+        content = damaged(rng, rng.choice(self.originals))
+        path = folder / self.name
+        path.write_bytes(content)
+        outcome = self.read(path)
+        kept = [found.read_bytes() for found in folder.iterdir() if found.is_file()]
+        assert content in kept, "the original is gone"
+        for found in folder.iterdir():
+            found.unlink()
+        return outcome
+
+
+def _runs() -> tuple[str, ...]:
+    tokens = [
+        RecordedToken(3, b"<think>", "", "<think>", 0.1),
+        RecordedToken(10, b"hm ", "hm ", None, 0.2),
+        RecordedToken(4, b"</think>", "", "</think>", 0.3),
+        RecordedToken(11, "é".encode()[:1], "", None, 0.4),
+        RecordedToken(12, "é".encode()[1:], "é", None, 0.5),
+        RecordedToken(13, b" EN", " EN", None, 0.6),
+        RecordedToken(14, b"D", "D", None, 0.7),
+    ]
+    stop = StopInfo(
+        StopKind.STOP_STRING, "END", 14, "D", Channel.TEXT, 2, 6, 0, held="", dropped="END"
+    )
+    call = ToolCall("c1", "add", '{"a": 1}')
+    made = []
+    for has_bytes in (True, False):
+        for harmony in ({}, {"<|channel|>": 5, "<|message|>": 6, "<|call|>": 7}):
+            channels = ChannelFormat(
+                think_start="<think>",
+                think_end="</think>",
+                tool_start="<tool>",
+                tool_end="</tool>",
+                ids={3: "<think>", 4: "</think>"},
+                harmony=harmony,
+            )
+            setting = RunSetting(
+                model="m", channels=channels, eos=(2,), context_room=100, has_bytes=has_bytes
+            )
+            rules = StopRules(("END", "\n6"), (9,), StopScope.TEXT)
+            recording = Recording(
+                setting, rules, 64, tuple(tokens), "", {'{"a": 1}': (call,)}, stop
+            )
+            made.append(to_json(recording, "Why?"))
+    return tuple(made)
+
+
+def _read_run(path: Path) -> str:
+    outcome = _commanded(
+        lambda: replay.run(ReplayOptions(path)),
+        lambda: replay.run(ReplayOptions(path, stops=("D",), is_json=True)),
+    )
+    try:
+        text = asyncio.run(read_text(path, _MOST_BYTES))
+        shown = shown_recording(from_json(text), path.name, question_of(text))
+    except (FileRefused, DamagedRun):
+        return "refused"
+    assert shown.run.finished is not None
+    answer_line(shown.run.finished, shown.run.max_tokens)
+    return outcome
+
+
+def _archives() -> tuple[str, ...]:
+    one = conversation("Question", "1 2 3")
+    branch = ChatMessage(
+        "assistant", "another", finished_run("another"), 5.0, one.messages[0], 3, "id-b"
+    )
+    grown = Conversation("Tree", [*one.tree, branch], one.settings, one.stops)
+    return (conversations_json([one]), conversations_json([one, grown, Conversation()]))
+
+
+def _read_archive(path: Path) -> str:
+    try:
+        found = conversations_from_json(path.read_text(encoding="utf-8"))
+    except (DamagedFile, UnicodeDecodeError):
+        return "refused"
+    listed = ConversationList(MemoryConversationStore())
+    for one in found:
+        listed.insert(one)
+        for role in (listed.title_role, listed.updated_at_role, listed.preview_role):
+            listed.data(listed.index(0, 0), role)
+        conversation_markdown(one)
+        for message in one.tree:
+            json.loads(rows.message_row(one, message).values()[5] or "{}")
+            _storable(rows.message_row(one, message).values())
+        _storable(rows.conversation_row(one))
+    again = conversations_from_json(conversations_json(found))
+    assert len(again) == len(found)
+    return "read"
+
+
+def _storable(values: tuple[object, ...]) -> None:
+    """Fail where a database could not take the values."""
+    for value in values:
+        if isinstance(value, str):
+            value.encode()
+        elif isinstance(value, int):
+            assert -(1 << 63) <= value < 1 << 63, value
+        elif isinstance(value, float):
+            assert value == value, "NaN is NULL in a database"
+
+
+def _read_presets(path: Path) -> str:
+    try:
+        found = presets_from_json(asyncio.run(read_text(path, _MOST_BYTES)))
+    except (FileRefused, DamagedFile):
+        return "refused"
+    for preset in found:
+        _storable(rows.preset_row(preset))
+    assert presets_from_json(presets_json(found)) == found
+    return "read"
+
+
+def _presets() -> tuple[str, ...]:
+    settings = ConversationSettings("Be brief.", 0.5, 64, True, 0.9, 40, 0.05, 1.1, 7, (5,))
+    stops = (StopEntry("END"), StopEntry("\n6 ", False, StopScope.ALL))
+    return (presets_json([Preset("One", settings, stops), Preset("Two", ConversationSettings())]),)
+
+
+def _settings() -> tuple[str, ...]:
+    values = {
+        "theme": "dark",
+        "has_high_contrast": True,
+        "text_percent": 120,
+        "stays_in_tray": False,
+        "server": {
+            "port": 9000,
+            "is_on_network": True,
+            "is_key_required": True,
+            "allowed_origins": ["https://a.example"],
+            "at_launch": "on",
+            "was_on": True,
+        },
+        "new_conversation": {
+            "system_prompt": "Be brief.",
+            "temperature": 0.5,
+            "max_tokens": 64,
+            "is_thinking": True,
+        },
+        "models": {
+            "folders": ["/a", "/b"],
+            "rests_after_min": 5,
+            "last_used": [["/a", 1.5], ["/b", 2.5]],
+        },
+        "last_model": "/a",
+        "window_layout": "AAECAw==",
+        "version": 1,
+    }
+    return (json.dumps(values, indent=2),)
+
+
+def _read_settings(path: Path) -> str:
+    assert path.name == FILE_NAME
+    before = path.read_bytes()
+    stored = StoredPreferences(path.parent)
+    preferences = stored.preferences()
+    assert stored.last_model is None or stored.last_model.is_dir()
+    assert isinstance(stored.window_layout, bytes)
+    # What is kept afterwards is read again as it was meant.
+    other = "light" if preferences.theme != "light" else "dark"
+    kept = path.with_name("before")
+    kept.write_bytes(before)
+    stored.keep_last_model(Path("/elsewhere" if other == "light" else "/there"))
+    again = StoredPreferences(path.parent)
+    assert again.preferences() == preferences
+    if not stored.notice:
+        return "read"
+    assert stored.notice.endswith(".")
+    return "refused"
+
+
+def _captures() -> tuple[str, ...]:
+    found = []
+    for path in sorted(GOLDEN.glob("*/*.json")):
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(values, list):
+            found.append(json.dumps([data for _, data in values if isinstance(data, dict)]))
+        else:
+            found.append(json.dumps(values))
+    return tuple(found)
+
+
+def _read_capture(path: Path) -> str:
+    outcome = _commanded(
+        lambda: inspect.run(inspect.InspectOptions(str(path), ("END",))),
+        lambda: inspect.run(inspect.InspectOptions(str(path), is_json=True)),
+    )
+    # A stream of events, as most servers write it.
+    text = path.read_bytes().decode("utf-8", "replace")
+    with contextlib.suppress(ValueError, RecursionError):
+        values = json.loads(text)
+        if isinstance(values, list):
+            lines = [f"data: {json.dumps(one)}\n\n" for one in values]
+            read_capture("".join(lines), ("END",))
+            read_capture("".join(lines).replace(": [", ": ", 1))
+    read_capture(text, ("END",))
+    return outcome
+
+
+def _read_stops(path: Path) -> str:
+    try:
+        text = asyncio.run(read_text(path, stop_exchange.MOST_BYTES))
+        stop_exchange.from_json(text)
+    except (FileRefused, ValueError) as refusal:
+        words = str(refusal)
+    else:
+        return "read"
+    assert words.startswith((path.name, "This is not", "A stop list is", "Entry")), words
+    return "refused"
+
+
+def _commanded(*runs: Callable[[], int]) -> str:
+    outcome = "read"
+    for one in runs:
+        out, err = io.StringIO(), io.StringIO()
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                one()
+        except CommandError:
+            outcome = "refused"
+        # What a pipe and a file take is UTF-8.
+        (out.getvalue() + err.getvalue()).encode()
+    return outcome
+
+
+ATTACKS = (
+    Attack("run.json", _runs(), _read_run),
+    Attack("archive.json", _archives(), _read_archive),
+    Attack("presets.json", _presets(), _read_presets),
+    Attack(FILE_NAME, _settings(), _read_settings),
+    Attack("capture.json", _captures(), _read_capture),
+    Attack("stops.json", ('["END", "\\n\\nUser:", "é"]',), _read_stops),
+)
