@@ -16,14 +16,29 @@ from api import openapi
 from api.auth import check_key
 from api.config import ServerConfig
 from api.connection import Connection
-from api.context import DELIVERED, REQUEST_ID, SERVICE, Service, new_id
+from api.context import (
+    DELIVERED,
+    REQUEST_ID,
+    REQUEST_ID_HEADERS,
+    SERVICE,
+    Service,
+    new_id,
+)
 from api.documents import OPENAPI, Document
 from api.errors import ApiError, ErrorKind, from_engine
 from api.failures import failure_response
-from api.guard import check_host, check_origin, cors_headers, is_allowed, preflight_headers
+from api.guard import (
+    check_host,
+    check_origin,
+    check_site,
+    cors_headers,
+    is_allowed,
+    preflight_headers,
+)
 from api.json_text import json_text
 from api.observed import outer, with_body
 from api.observing import RequestObserver
+from api.request_body import read_body
 from api.routes import ROUTES, Handler, add_to, dialect_of, route_of
 from engine.errors import EngineError
 from engine.service import Engine
@@ -140,6 +155,7 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     check_host(headers.get("Host"), config, local_host)
     origin = headers.get("Origin")
     check_origin(origin, headers.get("Host"), config, local_host)
+    check_site(headers.get("Sec-Fetch-Site"), origin, config)
     if (
         request.method == "OPTIONS"
         and origin is not None
@@ -151,7 +167,7 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     if route is None or route.needs_key:
         check_key(headers, config.api_key)
     if route is not None and request.body_exists:
-        await _read_body(request, config.body_timeout_s)
+        await read_body(request, config)
     return await handler(request)
 
 
@@ -162,23 +178,11 @@ def _check_place(request: web.Request) -> None:
         raise ApiError(ErrorKind.RATE_LIMITED, "too many connections are open", retry_after_s=1.0)
 
 
-async def _read_body(request: web.Request, timeout_s: float) -> None:
-    """Wait for the whole body, which handlers then find at hand; a slow one is given up."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            await request.read()
-    except TimeoutError:
-        request.protocol.close()
-        raise ApiError(
-            ErrorKind.TIMEOUT, f"the body did not arrive within {timeout_s:g} seconds"
-        ) from None
-
-
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
     request_id = request.get(REQUEST_ID)
     if request_id is not None:
-        response.headers["request-id"] = request_id
-        response.headers["x-request-id"] = request_id
+        for name in REQUEST_ID_HEADERS:
+            response.headers[name] = request_id
     config = request.app[SERVICE].config
     response.headers.update(cors_headers(request.headers.get("Origin"), config))
 

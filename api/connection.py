@@ -10,6 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
+from api.context import REQUEST_ID_HEADERS, new_id
 from api.errors import ApiError, ErrorKind
 from api.failures import failure_response
 from api.routes import dialect_of
@@ -49,6 +50,8 @@ class Connection(web.RequestHandler):
             server,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=limits.idle_timeout_s,
+            # Bodies are unpacked by ``api.request_body``, within bounds.
+            auto_decompress=False,
             **options,
         )
         self.is_surplus = False
@@ -101,7 +104,12 @@ class Connection(web.RequestHandler):
         kind = ErrorKind.INVALID_REQUEST if plain.status < 500 else ErrorKind.INTERNAL
         # What is wrong is said in general: the details quote the bytes that came.
         error = ApiError(kind, _complaint(exc) if plain.status < 500 else "internal error")
-        response = failure_response(dialect_of(path, headers), error, "", status=plain.status)
+        request_id = new_id("req_")
+        response = failure_response(
+            dialect_of(path, headers), error, request_id, status=plain.status
+        )
+        for name in REQUEST_ID_HEADERS:
+            response.headers[name] = request_id
         response.force_close()
         return response
 

@@ -14,6 +14,8 @@ from engine.generation import Generation
 from engine.models import ModelInfo
 from engine.service import Engine
 
+_SHOWN_CHARACTERS = 200
+
 
 class Service:
     """What a server works with.
@@ -65,6 +67,8 @@ class Service:
 
 
 SERVICE = web.AppKey("service", Service)
+# Anthropic's name and OpenAI's.
+REQUEST_ID_HEADERS = ("request-id", "x-request-id")
 REQUEST_ID = web.RequestKey("request_id", str)
 # Set once the end of a stream has been written: whoever hangs up then has it all.
 DELIVERED = web.RequestKey("delivered", bool)
@@ -100,6 +104,11 @@ async def loaded_model(service: Service) -> ModelInfo:
     return model
 
 
+def shown_name(asked: str) -> str:
+    """Return the name of a model that was asked for as it stands in an error."""
+    return asked if len(asked) <= _SHOWN_CHARACTERS else f"{asked[:_SHOWN_CHARACTERS]}…"
+
+
 def check_model(service: Service, asked: str) -> None:
     """Refuse another model's name where the settings are strict.
 
@@ -110,7 +119,7 @@ def check_model(service: Service, asked: str) -> None:
     if service.config.strict and loaded is not None and asked != loaded.id:
         raise ApiError(
             ErrorKind.NOT_FOUND,
-            f"{asked} is not loaded; {loaded.id} is",
+            f"{shown_name(asked)} is not loaded; {loaded.id} is",
             field=("model",),
             code="model_not_found",
         )

@@ -35,6 +35,7 @@ class ErrorKind(StrEnum):
     METHOD_NOT_ALLOWED = "method_not_allowed"
     TIMEOUT = "timeout"
     TOO_LARGE = "too_large"
+    UNSUPPORTED_ENCODING = "unsupported_encoding"
     RATE_LIMITED = "rate_limited"
     NO_MODEL = "no_model"
     UNAVAILABLE = "unavailable"
@@ -196,6 +197,8 @@ def status_of(kind: ErrorKind) -> int:
             return 408
         case ErrorKind.TOO_LARGE:
             return 413
+        case ErrorKind.UNSUPPORTED_ENCODING:
+            return 415
         case ErrorKind.RATE_LIMITED:
             return 429
         case ErrorKind.NO_MODEL | ErrorKind.UNAVAILABLE:

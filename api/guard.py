@@ -1,7 +1,8 @@
 """Keeps web pages out: a page can send requests to this computer, so names are checked.
 
 ``Host`` must be ours, or a rebound DNS name could reach us; ``Origin`` must be absent, ours or
-allowed. CORS headers go to allowed origins only. Pure but for the request's headers; any thread.
+allowed. Requests that pages send without an ``Origin`` (images, scripts, links) are known by
+``Sec-Fetch-Site``. CORS headers go to allowed origins only. Pure; any thread.
 
 A name ending in ``.local`` or ``.internal`` is in nobody's public DNS, and containers reach their
 host by such names, so that they are admitted as ``Host``. Somebody on the same network could still
@@ -25,6 +26,7 @@ _MAX_PORT = 65535
 _PRIVATE = (".local", ".internal")
 # What can be repeated in an error without its reader being misled.
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9.:\[\]_-]{1,200}")
+_FOREIGN_SITES = frozenset({"cross-site", "same-site"})
 _EXPOSED = "request-id, x-request-id, retry-after, x-should-retry"
 
 
@@ -81,6 +83,34 @@ def check_origin(
         "this web origin may not call this server; add it to the allowed origins of the server "
         f"window, or start the server with --allow-origin {shown}",
     )
+
+
+def check_site(site: str | None, origin: str | None, config: ServerConfig) -> None:
+    """Let a request pass that no page of another origin can have caused.
+
+    Browsers say where a request comes from, also where it carries no ``Origin``: for an image, a
+    script, a link, a frame. ``same-origin`` is a page of ours; ``none`` is a person (an address
+    that was typed, a bookmark) or an app on a browser's engine, and no page can send it.
+    ``same-site`` is a page of another port of this computer, as foreign as any. Values that no
+    browser sends are ignored, as the specification wants: https://www.w3.org/TR/fetch-metadata/
+
+    Args:
+        site: The request's ``Sec-Fetch-Site``; None from whatever is not a browser.
+        origin: Its ``Origin``; where there is one, ``check_origin`` decides.
+        config: What is allowed.
+
+    Raises:
+        ApiError: A page of another origin caused it, and not every page is allowed.
+    """
+    if origin is not None or site is None or "*" in config.allowed_origins:
+        return
+    if site.strip().lower() in _FOREIGN_SITES:
+        raise ApiError(
+            ErrorKind.PERMISSION,
+            "a page of another site may not load this as an image, a script, a frame or a link; "
+            "type the address into the browser, or call it by fetch from an allowed origin "
+            "(--allow-origin)",
+        )
 
 
 def is_allowed(origin: str, config: ServerConfig) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from aiohttp import web
 
 from api.answers import AnswerModel
-from api.context import service_of
+from api.context import service_of, shown_name
 from api.errors import ApiError, ErrorKind
 from api.json_text import json_text
 from engine.models import ModelInfo
@@ -81,7 +81,7 @@ async def retrieve_model(request: web.Request) -> web.StreamResponse:
     if loaded is None or asked != loaded.id:
         raise ApiError(
             ErrorKind.NOT_FOUND,
-            f"no model named {asked} is loaded; GET /v1/models lists what is",
+            f"no model named {shown_name(asked)} is loaded; GET /v1/models lists what is",
             code="model_not_found",
         )
     return web.json_response(model_to_wire(loaded), dumps=json_text)

@@ -39,6 +39,8 @@ def _status_and_type(kind: ErrorKind) -> tuple[int, str]:
             return 408, "timeout_error"
         case ErrorKind.TOO_LARGE:
             return 413, "request_too_large"
+        case ErrorKind.UNSUPPORTED_ENCODING:
+            return 415, "invalid_request_error"
         case ErrorKind.RATE_LIMITED:
             return 429, "rate_limit_error"
         case ErrorKind.NO_MODEL:

@@ -49,6 +49,8 @@ def _type_and_code(kind: ErrorKind) -> tuple[str, str | None]:
             return "invalid_request_error", "request_timeout"
         case ErrorKind.TOO_LARGE:
             return "invalid_request_error", "request_too_large"
+        case ErrorKind.UNSUPPORTED_ENCODING:
+            return "invalid_request_error", "unsupported_encoding"
         case ErrorKind.RATE_LIMITED:
             return "rate_limit_error", "rate_limit_exceeded"
         case ErrorKind.NO_MODEL:

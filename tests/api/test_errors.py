@@ -18,6 +18,7 @@ from engine.errors import EngineClosed, InvalidRequest, ModelLoadFailed, NoModel
         (ErrorKind.METHOD_NOT_ALLOWED, 405, "invalid_request_error"),
         (ErrorKind.TIMEOUT, 408, "timeout_error"),
         (ErrorKind.TOO_LARGE, 413, "request_too_large"),
+        (ErrorKind.UNSUPPORTED_ENCODING, 415, "invalid_request_error"),
         (ErrorKind.RATE_LIMITED, 429, "rate_limit_error"),
         (ErrorKind.INTERNAL, 500, "api_error"),
         (ErrorKind.UNAVAILABLE, 503, "api_error"),

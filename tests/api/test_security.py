@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from api.routes import ROUTES
+
 ASK = {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": "Hi"}]}
 PAGE = "https://app.example"
 
@@ -31,6 +33,62 @@ def test_a_foreign_name_or_page_is_refused_everywhere(
     assert reply.status == 403
     assert "access-control-allow-origin" not in reply.headers
     assert "error" in reply.json
+
+
+# What browsers send for what a page loads without an origin.
+LOADED = {
+    "image": {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    "script": {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"},
+    "link": {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-User": "?1"},
+    "frame": {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+}
+
+
+@pytest.mark.parametrize("loaded", LOADED.values(), ids=LOADED)
+@pytest.mark.parametrize("origin_of", ["cross-site", "same-site"])
+@pytest.mark.parametrize(
+    "path", [*(one.path for one in ROUTES if one.method == "GET"), "/v1/nowhere"]
+)
+def test_what_a_foreign_page_loads_without_an_origin_reaches_nothing(
+    serve: Callable[..., Any], path: str, origin_of: str, loaded: dict[str, str]
+) -> None:
+    site = serve(allowed_origins=(PAGE,))
+    reply = site.send("GET", path, headers={"Sec-Fetch-Site": origin_of, **loaded})
+
+    assert reply.status == 403
+    assert "--allow-origin" in str(reply.json["error"])
+
+
+@pytest.mark.parametrize("path", [one.path for one in ROUTES if one.method == "POST"])
+def test_neither_does_what_it_sends_without_an_origin(site: Any, path: str) -> None:
+    assert site.send("POST", path, ASK, {"Sec-Fetch-Site": "cross-site"}).status == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/api/tags"])
+@pytest.mark.parametrize("value", ["none", "same-origin", "None", "", "of-tomorrow"])
+def test_whoever_types_the_address_into_a_browser_sees_the_answer(
+    site: Any, path: str, value: str
+) -> None:
+    reply = site.send("GET", path, headers={"Sec-Fetch-Site": value, **LOADED["link"]})
+
+    assert reply.status == 200
+
+
+def test_an_app_on_a_browsers_engine_may_post(site: Any) -> None:
+    headers = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "empty"}
+
+    assert site.send("POST", "/v1/messages", ASK, headers).status == 200
+
+
+@pytest.mark.parametrize("site_of", ["cross-site", "same-site", "same-origin", "none"])
+def test_an_allowed_page_may_call_from_another_site(
+    serve: Callable[..., Any], site_of: str
+) -> None:
+    headers = {"Origin": PAGE, "Sec-Fetch-Site": site_of, "Sec-Fetch-Mode": "cors"}
+
+    assert serve(allowed_origins=(PAGE,)).send("POST", "/v1/messages", ASK, headers).status == 200
+    everybody = serve(allowed_origins=("*",))
+    assert everybody.send("GET", "/v1/models", headers={"Sec-Fetch-Site": site_of}).status == 200
 
 
 def test_a_page_of_our_own_address_is_let_in(site: Any) -> None:
