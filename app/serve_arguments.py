@@ -43,7 +43,7 @@ class _Limit(NamedTuple):
 LIMITS = (
     _Limit("--max-rows", int, "N", 32, "answers that are generated together"),
     _Limit("--max-waiting", int, "N", 256, "requests that may wait behind them"),
-    _Limit("--prefill-chunk", int, "N", 512, "tokens of a prompt read between two tokens"),
+    _Limit("--prefill-chunk", int, "N", 512, "most tokens of a prompt read between two tokens"),
     _Limit("--prompt-cache-bytes", int, "N", 1 << 30, "memory for earlier prompts"),
     _Limit("--max-body-bytes", int, "N", 32 << 20, "largest request body"),
     _Limit("--max-connections", int, "N", 512, "open connections"),

@@ -44,6 +44,8 @@ _log = logging.getLogger(__name__)
 # What needs the model, and so ends its rest.
 _WAKING = (Submit, CountTokens, RenderPrompt, Tokenize)
 _GLANCE_S = 0.05
+# How long commands are served between two steps, of which each may take longer.
+_SERVING_S = 0.004
 
 
 class EngineThread:
@@ -80,6 +82,8 @@ class EngineThread:
         self._outbox = Outbox()
         self._scheduler = Scheduler(limits, self._outbox)
         self._model_change: Load | Unload | None = None
+        # What was asked and not begun yet, and what waits for a change of model.
+        self._asked: deque[Command] = deque()
         self._later: deque[Command] = deque()
         self._status = EngineStatus()
         self._rests_after_s: float | None = None
@@ -162,9 +166,14 @@ class EngineThread:
             self._shut(cause)
 
     def _serve(self) -> bool:
-        """Serve the inbox, waiting only if there is nothing else to do. False ends the thread."""
+        """Serve the inbox, waiting only if there is nothing else to do. False ends the thread.
+
+        While answers are under way it returns to them after a short while, at the latest after
+        one command that took long. Cancels go first.
+        """
+        begin_s = time.monotonic()
         while True:
-            is_idle = self._scheduler.is_idle and self._model_change is None
+            is_idle = self._scheduler.is_idle and self._model_change is None and not self._asked
             if is_idle:
                 # What the last command ended must be told before the long wait.
                 with self._turn:
@@ -172,20 +181,45 @@ class EngineThread:
                     self._flush(is_forced=True)
             else:
                 self._idle_since_s = time.monotonic()
-                if self._inbox.empty():
+                if not self._asked and self._inbox.empty():
                     return True  # cheaper than what ``get`` raises, once a step
             try:
-                command = self._inbox.get(block=is_idle, timeout=self._rest_due_s())
+                if not self._sort(is_waiting=is_idle):
+                    return False
             except queue.Empty:
-                if is_idle:
-                    with self._turn:
-                        self._rest()
+                with self._turn:
+                    self._rest()
                 return True
-            if isinstance(command, Shutdown):
-                return False
-            with self._turn:
-                self._do(command)
+            if self._asked:
+                with self._turn:
+                    self._do(self._asked.popleft())
             self._idle_since_s = time.monotonic()
+            if self._scheduler.rows and self._idle_since_s - begin_s > _SERVING_S:
+                return True
+
+    def _sort(self, *, is_waiting: bool) -> bool:
+        """Carry out the inbox's cancels and put the rest in line; False for the end.
+
+        Args:
+            is_waiting: Whether to wait for a first command until the model is to rest.
+
+        Raises:
+            queue.Empty: None came in that time.
+        """
+        first = [self._inbox.get(timeout=self._rest_due_s())] if is_waiting else []
+        with self._turn:
+            self._asked.extend(first)
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._asked.append(self._inbox.get_nowait())
+            if any(isinstance(command, Shutdown) for command in self._asked):
+                return False
+            cancels = [command for command in self._asked if isinstance(command, Cancel)]
+            if cancels:
+                self._asked = deque(one for one in self._asked if not isinstance(one, Cancel))
+                for cancel in cancels:
+                    self._do(cancel)
+        return True
 
     def _flush(self, *, is_forced: bool = False) -> None:
         for gone in self._outbox.flush(is_forced=is_forced):
@@ -230,11 +264,12 @@ class EngineThread:
     def _cancel(self, generation: Generation) -> None:
         if self._backend is not None:
             self._scheduler.cancel(self._backend, generation)
-        for command in self._later:
-            if isinstance(command, Submit) and command.generation is generation:
-                self._later.remove(command)
-                settle(generation, EngineError("cancelled before it was taken"))
-                return
+        for line in (self._asked, self._later):
+            for command in line:
+                if isinstance(command, Submit) and command.generation is generation:
+                    line.remove(command)
+                    settle(generation, EngineError("cancelled before it was taken"))
+                    return
 
     def _answer(self, reply: Reply, ask: Callable[[Backend], object]) -> None:
         if self._backend is None:
@@ -377,7 +412,9 @@ class EngineThread:
             self._is_open = False
         with self._turn:
             is_given_up = self._is_given_up.is_set()
-            if not is_given_up:
+            if is_given_up:
+                self._refuse_the_rest(EngineClosed("the engine has been given up"))
+            else:
                 self._end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
         if self._backend is not None:
             with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
@@ -396,7 +433,7 @@ class EngineThread:
 
     def _refuse_the_rest(self, why: EngineClosed) -> None:
         """Answer the commands that were never carried out."""
-        left: list[Command] = [*self._later]
+        left: list[Command] = [*self._later, *self._asked]
         if self._model_change is not None:
             left.append(self._model_change)
         with contextlib.suppress(queue.Empty):

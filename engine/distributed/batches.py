@@ -7,11 +7,10 @@ Each belongs to the thread that runs its process's model.
 from typing import Any
 
 from engine.distributed.followers import Followers
-from engine.distributed.messages import Close, Insert, Leave, Step, encoded
+from engine.distributed.messages import Close, Insert, Leave, Step
 from engine.errors import EngineError
 from engine.mlx_batch import RunningBatch
 
-_STEP = encoded(Step())
 # How much is kept of prompts is decided on rank 0, which says how many entries are left.
 _BOUNDLESS = 1 << 62
 
@@ -43,11 +42,11 @@ class LeadingBatch(RunningBatch):
         self._followers.announce(Insert(tokens, row, cached, kept))
         return row, cached
 
-    def step(self) -> tuple[list[tuple[int, int]], list[tuple[int, int, Any]]]:
-        """Step everywhere."""
-        self._followers.announce_bytes(_STEP)
+    def _step(self, chunk: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, Any]]]:
+        """Step everywhere, by the measure that was taken here."""
+        self._followers.announce(Step(chunk))
         try:
-            return super().step()
+            return super()._step(chunk)
         except Exception as error:
             raise self._followers.blame(error) from error
 
@@ -85,6 +84,10 @@ class FollowingBatch(RunningBatch):
                 f"row {row} with {cached} cached tokens, where rank 0 has row {order.row} "
                 f"with {order.cached}"
             )
+
+    def follow_step(self, order: Step) -> None:
+        """Decode and read as much as rank 0."""
+        self._step(order.chunk)
 
     def follow_leave(self, order: Leave) -> None:
         """Take out the row that rank 0 has taken out."""

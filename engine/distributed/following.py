@@ -117,7 +117,7 @@ def _obey(orders: _Orders, link: Link, group: Any) -> None:
     while True:
         order = orders.next()
         if isinstance(order, Step) and batch is not None:
-            batch.step()
+            batch.follow_step(order)
         elif isinstance(order, Insert) and batch is not None:
             batch.follow_insert(order)
         elif isinstance(order, Leave) and batch is not None:

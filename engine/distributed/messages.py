@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 # Raised with every change that an older process would not understand.
-PROTOCOL = 2
+PROTOCOL = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Load:
     Attributes:
         folder: Where it is; a leading ``~`` is the home of whoever reads it.
         mark: What ``engine.distributed.copies.mark_of`` says of the copy on rank 0.
-        prefill_chunk: Tokens of a prompt read in one step.
+        prefill_chunk: Most tokens of a prompt read in one step.
         rows: Most rows at once.
     """
 
@@ -79,7 +79,9 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Step the batch once."""
+    """Step the batch once; ``chunk`` tokens of each prompt may be read, or none."""
+
+    chunk: int
 
 
 @dataclass(frozen=True, slots=True)

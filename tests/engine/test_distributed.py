@@ -107,7 +107,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Insert, tokens, st.integers(0), st.integers(0), st.integers(0)),
     st.builds(Leave, st.integers(0), tokens),
     st.builds(Failed, st.text()),
-    st.sampled_from([Pulse(), Step(), Close(), End()]),
+    st.sampled_from([Pulse(), Step(64), Close(), End()]),
 )
 
 
@@ -139,7 +139,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 def test_messages_arrive_in_order_however_they_are_cut(ends: Any) -> None:
     near, far = ends
     link = Link(far, 5)
-    sent = [Insert(list(range(50_000)), 1, 2, 3), Step(), Leave(1, [5])]
+    sent = [Insert(list(range(50_000)), 1, 2, 3), Step(64), Leave(1, [5])]
     writer = threading.Thread(target=lambda: [Link(near, 5).send(message) for message in sent])
     writer.start()
     assert [link.receive() for _ in sent] == sent
@@ -223,10 +223,10 @@ def test_orders_reach_a_follower_and_its_replies_come_back(
     peer = peer_of(followers)
     followers.gather()
     peer.link.show_life()
-    followers.announce(Step())
+    followers.announce(Step(64))
     while (order := peer.link.receive()) == Pulse():
         pass
-    assert order == Step()
+    assert order == Step(64)
     peer.link.send(Loaded(7))
     assert followers.wait_until_loaded() == [(1, Loaded(7))]
     followers.end()
@@ -244,7 +244,7 @@ def test_a_stranger_is_not_let_in(
     with pytest.raises(LinkLost):
         stranger.link.receive()
     peer.link.show_life()
-    followers.announce(Step())
+    followers.announce(Step(64))
     assert lost == []
 
 
@@ -303,7 +303,7 @@ def test_a_follower_that_falls_silent_is_lost_once_and_for_good(
             time.sleep(0.02)
         assert lost == ["rank 1 (127.0.0.1) is lost: it was silent for 0.3 s"]
         with pytest.raises(RankLost, match="silent"):
-            followers.announce(Step())
+            followers.announce(Step(64))
         assert followers.blame(RuntimeError("x")).args == (lost[0],)
         assert len(lost) == 1
 
@@ -351,7 +351,7 @@ def test_a_follower_obeys_and_what_it_cannot_do_it_says_once(
             said.append(reply)
         leader.announce(Insert([1, 2, 3], 0, 0, 0))
         for _ in range(3):
-            leader.announce(Step())
+            leader.announce(Step(64))
         leader.announce(Leave(0, [7]))
         leader.announce(Insert([1, 2, 3, 7, 9], 1, 4, 1))  # found under what rank 0 drew
         leader.announce(Insert([4, 5], 9, 0, 1))

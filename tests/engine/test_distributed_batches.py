@@ -63,7 +63,7 @@ class Both:
                 case Insert():
                     self.following.follow_insert(order)
                 case Step():
-                    self.following.step()
+                    self.following.follow_step(order)
                 case Leave():
                     self.following.follow_leave(order)
         return told
