@@ -1,0 +1,127 @@
+"""Bodies that an attacker would send: right ones broken at random, and heavy ones.
+
+Pure but for the random numbers, whose seed the caller gives.
+"""
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from tests.api.test_fuzz import BODIES
+
+ODD: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 2**64, 10**30, 0.5, 1e308, -0.0,
+    "", "text", "required", "\u0000", "\ud83d\ude00", "x" * 5_000, [], {}, [[]], [{}], {"a": {}},
+    {"type": "text"}, {"type": "json_object"}, ["\n"], [0], "none", "auto",
+)  # fmt: skip
+SCHEMA_TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
+
+
+def broken(rng: random.Random) -> tuple[str, bytes]:
+    """Return a route and a body that was right before some of its places were changed."""
+    path = rng.choice(list(BODIES))
+    body = copy.deepcopy(BODIES[path])
+    for _ in range(rng.randint(1, 4)):
+        _change(body, rng)
+    sent = json.dumps(body).encode()
+    if rng.random() < 0.05:
+        cut = rng.randrange(len(sent))
+        sent = sent[:cut] + rng.randbytes(rng.randint(0, 3)) + sent[cut + rng.randint(0, 3) :]
+    return path, sent
+
+
+def constrained(rng: random.Random) -> tuple[str, bytes]:
+    """Return a Chat body with a random schema that the answer is to follow."""
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "max_completion_tokens": 3,
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "s", "schema": _schema(rng, rng.randint(0, 3))},
+        },
+    }
+    return "/v1/chat/completions", json.dumps(body).encode()
+
+
+def heavy() -> Iterator[tuple[str, str, bytes]]:
+    """Yield the name of an attack, its route and its body; some have tens of megabytes."""
+    chat = {"model": "m", "max_tokens": 3}
+    for megabytes in (2, 8, 31):
+        text = "stop sequences " * (megabytes * 1_000_000 // 15)
+        messages = [{"role": "user", "content": text}]
+        for path in ("/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions"):
+            yield f"{megabytes} MB of prompt", path, _json(chat | {"messages": messages})
+        yield f"{megabytes} MB of prompt", "/v1/completions", _json(chat | {"prompt": text})
+    many = [{"role": "user", "content": "Hi"}] * 100_001
+    yield "100,001 messages", "/v1/messages", _json(chat | {"messages": many})
+    yield "100,001 messages", "/v1/chat/completions", _json(chat | {"messages": many})
+    ids = {"input_ids": [1] * 8_000_000, "sampling_params": {"max_new_tokens": 1}}
+    yield "8 million ids", "/generate", _json(ids)
+    yield "8 MB of wrong items", "/v1/messages", _json(chat | {"messages": [1] * 2_700_000})
+    yield "8 MB of wrong stops", "/v1/chat/completions", _json(chat | {"stop": [1] * 2_700_000})
+    yield "deep JSON", "/v1/messages", b"[" * 2_000_000
+    stops = ["a" * 4_000 + chr(97 + n % 26) + str(n) for n in range(16)]
+    asked = [{"role": "user", "content": "Hi"}]
+    yield "long stops", "/v1/chat/completions", _json(chat | {"messages": asked, "stop": stops})
+    number = b'{"model":"m","max_tokens":' + b"9" * 5_000 + b',"messages":[]}'
+    yield "a number of 5,000 digits", "/v1/messages", number
+    wide = {f"p{n}": {"type": "string"} for n in range(3_000)}
+    form = {"type": "json_schema", "json_schema": {"name": "s", "schema": {"properties": wide}}}
+    constrained_body = chat | {"messages": asked, "response_format": form}
+    yield "3,000 optional properties", "/v1/chat/completions", _json(constrained_body)
+
+
+def _json(body: Any) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _change(body: Any, rng: random.Random) -> None:
+    """Change, add or take away one place of a body, at any depth."""
+    place = body
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if not keys:
+            return
+        key = rng.choice(keys)
+        inner = place[key]
+        if isinstance(inner, dict | list) and inner and rng.random() < 0.6:
+            place = inner
+            continue
+        match rng.randrange(3):
+            case 0:
+                place[key] = copy.deepcopy(rng.choice(ODD))
+            case 1 if isinstance(place, dict):
+                del place[key]
+            case _ if isinstance(place, list):
+                place.append(copy.deepcopy(rng.choice(ODD)))
+            case _:
+                place[f"{key}_"] = copy.deepcopy(rng.choice(ODD))
+        return
+
+
+def _schema(rng: random.Random, depth: int) -> Any:
+    kind = rng.choice(SCHEMA_TYPES)
+    schema: dict[str, Any] = {"type": kind}
+    if kind in ("number", "integer") and rng.random() < 0.5:
+        for word in rng.sample(("minimum", "maximum", "exclusiveMinimum", "multipleOf"), 2):
+            schema[word] = rng.choice((0, -1, 1, 0.1, 1e19, -1e19, 2**63, 1e-300, 7))
+    elif kind == "string" and rng.random() < 0.5:
+        schema["minLength"], schema["maxLength"] = rng.randint(0, 5), rng.choice((0, 3, 10**6))
+        if rng.random() < 0.4:
+            schema["pattern"] = rng.choice(("^a+$", "(a|b)*c", "[", "a{1000}", r"\d{3}-\d"))
+    elif kind == "array" and depth:
+        schema["items"] = _schema(rng, depth - 1)
+        schema["minItems"] = rng.choice((0, 1, 10**6))
+    elif kind == "object" and depth:
+        names = [f"k{n}" for n in range(rng.randint(0, 4))]
+        schema["properties"] = {name: _schema(rng, depth - 1) for name in names}
+        schema["required"] = names[: rng.randint(0, len(names))]
+    if depth and rng.random() < 0.2:
+        word = rng.choice(("anyOf", "oneOf", "allOf"))
+        return {word: [_schema(rng, depth - 1) for _ in range(rng.randint(0, 3))]}
+    if rng.random() < 0.1:
+        schema["enum"] = [copy.deepcopy(rng.choice(ODD)) for _ in range(3)]
+    return schema
