@@ -19,7 +19,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import _get_classes
 from mlx_lm.utils import load as mlx_load
 
-from engine import prompts, sampling
+from engine import prompts, sampling, weights
 from engine.backend import Prompt, PromptCacheUse, Step
 from engine.beginnings import continues_text, find_beginning
 from engine.calls import CallParser
@@ -43,8 +43,7 @@ from engine.models import (
 from engine.request import GenerationRequest
 from engine.token_constraint import TokenConstraint
 from engine.vocabulary import Vocabulary, read_vocabulary
-
-_WEIGHTS_PART_BYTES = 128 << 20
+from engine.weights import DamagedWeights
 
 
 class MlxBackend:
@@ -299,22 +298,6 @@ def _in_words(folder: Path, config: dict[str, Any], error: Exception) -> str:
     return f"{name} could not be loaded: {error}"
 
 
-def _read_weights(model: Any, total: int, on_progress: OnLoadProgress) -> None:
-    """Bring a model's weights into memory, a few hundred megabytes at a time."""
-    done = due = 0
-    part: list[mx.array] = []
-    on_progress(LoadProgress("weights", 0, total))
-    for _, weight in tree_flatten(model.parameters()):
-        part.append(weight)
-        due += weight.nbytes
-        if due >= _WEIGHTS_PART_BYTES:
-            mx.eval(part)
-            done, due, part = done + due, 0, []
-            on_progress(LoadProgress("weights", min(done, total), total))
-    mx.eval(part)
-    on_progress(LoadProgress("weights", total, total))
-
-
 # Leaves only this process's part of a model, in place; given the model and its configuration.
 Divide = Callable[[Any, dict[str, Any]], None]
 
@@ -334,7 +317,9 @@ def _read(
         if divide is not None:
             divide(model, config)
             total = _size_of(model)
-        _read_weights(model, total, on_progress)
+        weights.read(model, total, on_progress)
+    except DamagedWeights as error:
+        raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
     except (
         ValueError,
         KeyError,

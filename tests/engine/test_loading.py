@@ -2,16 +2,20 @@
 
 import asyncio
 import json
+import math
 import shutil
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import mlx.core as mx
 import mlx_lm
 import pytest
 
+from engine import weights
 from engine.errors import EngineError, ModelLoadFailed, NoModel
 from engine.loading import LoadCancelled, LoadProgress, OnLoadProgress
 from engine.mlx_backend import MlxBackend
@@ -474,3 +478,86 @@ def test_code_that_lies_in_a_model_is_not_run(copied: Path, tmp_path: Path) -> N
         "a-model needs code of its own (evil.py), and code from models is never run"
     )
     assert not proof.exists()
+
+
+def damaged(folder: Path, name: str, place: int, value: float, dtype: mx.Dtype) -> None:
+    """Write one value into a weight of a model folder."""
+    file = folder / "model.safetensors"
+    weights: dict[str, mx.array] = mx.load(str(file))  # type: ignore[assignment]
+    shape = weights[name].shape
+    flat = weights[name].reshape(-1).astype(dtype)
+    flat[place] = value
+    weights[name] = flat.reshape(shape)
+    mx.save_safetensors(str(folder / "whole.safetensors"), weights, metadata={"format": "mlx"})
+    (folder / "whole.safetensors").replace(file)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+@pytest.mark.parametrize("place", [0, 777, -1])
+def test_weights_that_are_no_numbers_are_refused_by_name(
+    copied: Path, dtype: mx.Dtype, place: int
+) -> None:
+    name = "model.layers.1.mlp.up_proj.weight"
+    damaged(copied, name, place, math.nan, dtype)
+
+    async def play() -> None:
+        engine = Engine()
+        with pytest.raises(ModelLoadFailed) as failed:
+            await engine.load(copied)
+        assert str(failed.value) == (
+            f"{copied.name} is damaged: its weights {name} hold values that are no numbers (NaN). "
+            "Download it again, or convert it again"
+        )
+        assert engine.status.state == "failed"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_model_that_works_is_kept_where_another_one_is_damaged(
+    copied: Path, demo_model_path: Path
+) -> None:
+    damaged(copied, "model.embed_tokens.weight", 5, math.nan, mx.float32)
+
+    async def play() -> None:
+        engine = Engine()
+        await engine.load(demo_model_path)
+        with pytest.raises(ModelLoadFailed):
+            await engine.load(copied)
+        assert (await ask(engine, "Hi", max_tokens=2)).finished.usage.output_tokens == 2
+        await engine.aclose()
+
+    run(play())
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 3.3e38])
+def test_weights_whose_sum_is_beyond_all_numbers_are_no_damage(copied: Path, value: float) -> None:
+    name = "model.layers.1.mlp.up_proj.weight"
+    damaged(copied, name, 0, value, mx.float32)
+    damaged(copied, name, 1, abs(value), mx.float32)
+    run(load_and_close(copied))
+
+
+async def load_and_close(folder: Path) -> None:
+    engine = Engine()
+    await engine.load(folder)
+    await engine.aclose()
+
+
+def test_weights_that_are_whole_numbers_are_not_looked_at(tmp_path: Path) -> None:
+    """Packed weights may look like anything, also like NaN."""
+    model = SimpleNamespace(parameters=lambda: {"packed": mx.full((8, 8), 0x7FC0_7FC0, mx.uint32)})
+    told: list[LoadProgress] = []
+    weights.read(model, 256, told.append)
+    assert [one.done_bytes for one in told] == [0, 256]
+
+
+def test_weights_are_checked_without_a_copy() -> None:
+    mx.eval(large := mx.zeros((64 << 20,), mx.float16))
+    large[-1] = math.nan
+    mx.eval(large)
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    with pytest.raises(weights.DamagedWeights):
+        weights.read(SimpleNamespace(parameters=lambda: {"large": large}), 1, lambda _: None)
+    assert mx.get_peak_memory() - before < 16 << 20
