@@ -33,7 +33,7 @@ def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
     if len(prompt.tokens) >= context:
         field = "messages" if request.prompt is None else "prompt"
         raise PromptTooLong(field, len(prompt.tokens), context)
-    channels = backend.answer_format(request, prompt)
+    channels = backend.answer_format(request, prompt, generation.form)
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from engine.calls import CallParser
 from engine.channels import Beginning, ChannelFormat
+from engine.constraints import Form
 from engine.detokenizer import Detokenizer
 from engine.events import TokenStats
 from engine.loading import OnLoadProgress
@@ -88,11 +89,13 @@ class Backend(Protocol):
         """Template and tokenise; raises ``InvalidRequest`` where the model cannot take it."""
         ...
 
-    def answer_format(self, request: GenerationRequest, prompt: Prompt) -> ChannelFormat:
+    def answer_format(
+        self, request: GenerationRequest, prompt: Prompt, form: Form | None
+    ) -> ChannelFormat:
         """Return the tags that the answer can hold.
 
         Raises ``InvalidRequest`` where the answer cannot be held to the request's constraint
-        or choice of tools.
+        or choice of tools, ``FormMissing`` where it needs a form of this model and has none.
         """
         ...
 
@@ -116,7 +119,9 @@ class Backend(Protocol):
         """Return the parser of this model's tool calls."""
         ...
 
-    def join(self, prompt: Prompt, request: GenerationRequest) -> tuple[int, int]:
+    def join(
+        self, prompt: Prompt, request: GenerationRequest, form: Form | None
+    ) -> tuple[int, int]:
         """Add a row to the batch; return its number and how many tokens the cache spared."""
         ...
 

@@ -9,7 +9,7 @@ Differences from JSON Schema, all of them narrower: an object without ``addition
 ``required`` only. Parts that are combined (``allOf``, ``$ref`` with siblings, ``anyOf`` and
 ``oneOf`` beside ``properties``) may each use the keys of the others.
 
-Pure; knows no grammar and no model. Engine thread.
+Pure; knows no grammar and no model. Any thread.
 """
 
 import re
@@ -21,8 +21,7 @@ from urllib.parse import unquote
 Schema = Any
 """A JSON schema: an object, true or false."""
 
-# A schema of more parts, or of alternatives that repeat more keys, would keep the engine thread
-# from decoding.
+# A schema of more parts, or of alternatives that repeat more keys, would take too long.
 _MOST_PARTS = 10_000
 # How often parts may stand for one another in the same place.
 _DEEPEST = 100

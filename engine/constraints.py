@@ -1,31 +1,79 @@
 """Makes sure that an answer can be held to what a request asks of it, and compiles its grammar.
 
-Knows no MLX and no batch. Engine thread. The library (llguidance) is imported, and the model's
-vocabulary handed to it, by the first request that needs it.
+Knows no MLX and no batch. Grammars are compiled on another thread than the engine's, and only
+after another process has survived them; the engine thread receives the result, a ``Form``. The
+library (llguidance) is imported, and the model's vocabulary handed to it, by the first request
+that needs it.
 """
 
+import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, TypeVar
 
 from engine.channels import ChannelFormat
-from engine.errors import InvalidRequest
+from engine.compiling import new_matcher, new_tokenizer
+from engine.errors import EngineError, InvalidRequest
+from engine.grammar_helper import GrammarHelper, Refusal, TokenizerText
 from engine.grammars import (
-    MOST_CHARACTERS,
     answer_grammar,
     answer_schema,
     arguments_schema,
     is_constrained,
     may_call,
     schema_grammar,
+    schema_text,
 )
 from engine.request import GenerationRequest
-from engine.token_constraint import ConstraintTokens, Phase, TokenConstraint, in_words
+from engine.schema_bounds import MOST_CHARACTERS, Bounds
+from engine.token_constraint import ConstraintTokens, Phase, TokenConstraint
 from engine.vocabulary import Vocabulary
 
-_CACHED_GRAMMARS = 64
+_MOST_COMPILED = 64
+_MOST_REFUSED = 256
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A request whose schemas keep within the bounds.
+
+    Attributes:
+        request: The request.
+        digest: Of all that decides its grammar, for one model.
+    """
+
+    request: GenerationRequest
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """What an answer is held to, compiled for one model and one answer.
+
+    Attributes:
+        maker: The model's constraints, which made it.
+        matcher: The grammar at its beginning.
+    """
+
+    maker: "Constraints"
+    matcher: Any
+
+
+class FormMissing(EngineError):
+    """A constrained request came without a form of the loaded model.
+
+    Attributes:
+        maker: Who can prepare it.
+    """
+
+    def __init__(self, maker: "Constraints") -> None:
+        super().__init__("the model changed before the form of the answer was prepared; try again")
+        self.maker = maker
 
 
 class Constraints:
@@ -41,19 +89,30 @@ class Constraints:
     def __init__(
         self, tokenizer: Any, vocabulary: Vocabulary, channels: ChannelFormat, call_style: str
     ) -> None:
-        self._tokenizer = tokenizer
+        # Now, while the tokenizer is nobody else's: it is not made for several threads.
+        self._text = _tokenizer_text(tokenizer, vocabulary)
         self._vocabulary = vocabulary
         self._channels = channels
         self._style = call_style
         self._adapter: Any = None
-        self._compiled: OrderedDict[str, Any] = OrderedDict()
+        self._lock = threading.Lock()
+        self._compiled: OrderedDict[bytes, Any] = OrderedDict()
+        self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
+        self._known_tokens: ConstraintTokens | None = None
 
-    @cached_property
+    @property
     def _tokens(self) -> ConstraintTokens:
-        return ConstraintTokens(self._vocabulary, self._channels)
+        if self._known_tokens is None:
+            self._known_tokens = ConstraintTokens(self._vocabulary, self._channels)
+        return self._known_tokens
 
     def check(
-        self, request: GenerationRequest, prompt: Sequence[int], *, thinks: bool
+        self,
+        request: GenerationRequest,
+        prompt: Sequence[int],
+        form: Form | None,
+        *,
+        thinks: bool,
     ) -> ChannelFormat:
         """Make sure that an answer can be held to what is asked; return its channels' format.
 
@@ -63,10 +122,12 @@ class Constraints:
         Args:
             request: The request, constrained or not.
             prompt: Its token ids.
+            form: What was prepared for it, if it is constrained.
             thinks: Whether the prompt leaves reasoning open.
 
         Raises:
             InvalidRequest: It cannot; the message names the field and says what would do.
+            FormMissing: It is constrained, and nothing was prepared, or for another model.
         """
         choice = request.tool_choice
         if choice.name is not None and choice.mode != "required":
@@ -74,8 +135,9 @@ class Constraints:
         if not is_constrained(request):
             return self._channels
         self._check_beginning(request)
+        if form is None or form.maker is not self:
+            raise FormMissing(self)
         phase = self._first_phase(request, prompt, thinks)
-        self._matcher(request)
         channels = self._channels
         if phase is not Phase.OPEN:
             channels = replace(channels, think_start=None)
@@ -84,13 +146,18 @@ class Constraints:
         return channels
 
     def hold(
-        self, request: GenerationRequest, prompt: Sequence[int], *, thinks: bool
+        self,
+        request: GenerationRequest,
+        prompt: Sequence[int],
+        form: Form | None,
+        *,
+        thinks: bool,
     ) -> TokenConstraint | None:
         """Return the constraint of a checked request's answer; None where it is free."""
-        if not is_constrained(request):
+        if form is None or not is_constrained(request):
             return None
         phase = self._first_phase(request, prompt, thinks)
-        return TokenConstraint(self._matcher(request).deep_copy(), self._tokens, phase)
+        return TokenConstraint(form.matcher, self._tokens, phase)
 
     def _check_beginning(self, request: GenerationRequest) -> None:
         field = _field(request)
@@ -132,56 +199,144 @@ class Constraints:
 
     # -- grammars --------------------------------------------------------------------------
 
-    def _matcher(self, request: GenerationRequest) -> Any:
-        """Return the compiled grammar of a request; it is to be copied, not used."""
+    def draft(self, request: GenerationRequest) -> Draft:
+        """Look at the schemas of a request before anything is done with them. Any thread.
+
+        Takes a few milliseconds at most, whatever the schemas are.
+
+        Raises:
+            InvalidRequest: One of them goes beyond what is supported.
+        """
+        bounds = Bounds()
+        digest = sha256()
+        digest.update(f"{request.tool_choice} {request.allows_more_keys}".encode())
+        for field, schema in _schemas(request):
+            try:
+                bounds.check(schema)
+                digest.update(f"\0{field}\0{schema_text(schema)}".encode())
+            except ValueError as error:
+                raise InvalidRequest(field, str(error)) from error
+        return Draft(request, digest.digest())
+
+    def ready(self, draft: Draft) -> Form | None:
+        """Return the form of a draft that was prepared lately; None where it was not. Any thread.
+
+        Raises:
+            InvalidRequest: It was refused lately.
+        """
+        with self._lock:
+            refused = self._refused.get(draft.digest)
+            matcher = self._compiled.get(draft.digest)
+            if matcher is not None:
+                self._compiled.move_to_end(draft.digest)
+        if refused is not None:
+            raise InvalidRequest(*refused)
+        return None if matcher is None else Form(self, matcher.deep_copy())
+
+    def prepare(self, draft: Draft, helper: GrammarHelper) -> Form:
+        """Compile what holds an answer to its form: first where it can do no harm. Blocks.
+
+        One thread at a time, and not the engine thread: compiling takes up to seconds.
+
+        Args:
+            draft: What ``draft`` returned.
+            helper: Tries each grammar before this process does.
+
+        Raises:
+            InvalidRequest: It cannot be compiled; the message names the field.
+            HelperUnavailable: It cannot be tried.
+            EngineClosed: The helper has been closed.
+        """
+        if (form := self.ready(draft)) is not None:
+            return form
+        request = draft.request
         self._connect(request)
         try:
-            return self._compile(answer_grammar(request, self._channels, self._style))
+            grammar = answer_grammar(request, self._channels, self._style)
+            matcher = self._compile(grammar, helper)
         except ValueError as error:
-            raise InvalidRequest(*self._culprit(request, str(error))) from error
+            refused = self._culprit(request, str(error), helper)
+            if not isinstance(error, _Refused) or error.is_lasting:
+                self._keep(self._refused, draft.digest, refused, _MOST_REFUSED)
+            raise InvalidRequest(*refused) from error
+        self._keep(self._compiled, draft.digest, matcher, _MOST_COMPILED)
+        return Form(self, matcher.deep_copy())
 
-    def _culprit(self, request: GenerationRequest, reason: str) -> tuple[str, str]:
+    def _keep(self, kept: OrderedDict[bytes, T], digest: bytes, value: T, most: int) -> None:
+        with self._lock:
+            kept[digest] = value
+            if len(kept) > most:
+                kept.popitem(last=False)
+
+    def _culprit(
+        self, request: GenerationRequest, reason: str, helper: GrammarHelper
+    ) -> tuple[str, str]:
         """Find the schema that does not compile; return its field and what is wrong with it."""
-        schemas: list[tuple[str, Mapping[str, Any]]] = []
-        if request.constraint is not None:
-            schemas.append(("constraint.json_schema", answer_schema(request.constraint)))
-        # By name: a dialect may have left tools of other kinds out.
-        for tool in request.tools:
-            schemas.append((f"tools.{tool.name}.parameters", arguments_schema(tool)))
-        for field, schema in schemas:
+        for field, schema in _schemas(request):
             try:
                 more = request.allows_more_keys
-                self._compile(schema_grammar(schema, allows_more_keys=more))
+                self._compile(schema_grammar(schema, allows_more_keys=more), helper)
             except ValueError as error:
                 return field, str(error)
         return _field(request), reason
 
-    def _compile(self, grammar: str) -> Any:
-        matcher = self._compiled.get(grammar)
-        if matcher is None:
-            if len(grammar) > MOST_CHARACTERS:
-                raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
-            matcher = _new_matcher(self._adapter, grammar)
-            self._compiled[grammar] = matcher
-            if len(self._compiled) > _CACHED_GRAMMARS:
-                self._compiled.popitem(last=False)
-        self._compiled.move_to_end(grammar)
-        return matcher
+    def _compile(self, grammar: str, helper: GrammarHelper) -> Any:
+        """Compile a grammar that the helper has survived.
+
+        Raises:
+            ValueError: It has not, or the grammar is wrong.
+        """
+        if len(grammar) > MOST_CHARACTERS:
+            raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
+        assert isinstance(self._text, TokenizerText)
+        refusal = helper.refusal(self._text, grammar)
+        if refusal is not None:
+            raise _Refused(refusal)
+        return new_matcher(self._adapter, grammar)
 
     def _connect(self, request: GenerationRequest) -> None:
         """Hand the vocabulary to the library, once."""
         if self._adapter is not None:
             return
-        from llguidance.hf import from_tokenizer
-
-        eos = sorted(self._vocabulary.eos)
+        text = self._text
         try:
-            adapter = from_tokenizer(self._tokenizer, self._vocabulary.size, eos)
+            if isinstance(text, Exception):
+                raise text
+            adapter = new_tokenizer(text.text, text.size, list(text.eos))
         except Exception as error:
             reason = f"this model's tokenizer cannot be held to a form: {error}"
             raise InvalidRequest(_field(request), reason) from error
         self._tokens.learn_specials(adapter.is_special_token)
         self._adapter = adapter
+
+
+class _Refused(ValueError):
+    """The helper has refused a grammar."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.is_lasting = refusal.is_lasting
+
+
+def _schemas(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the schemas that an answer can be held to, each with its field."""
+    if request.constraint is not None:
+        yield "constraint.json_schema", answer_schema(request.constraint)
+    if may_call(request):
+        # By name: a dialect may have left tools of other kinds out.
+        for tool in request.tools:
+            yield f"tools.{tool.name}.parameters", arguments_schema(tool)
+
+
+def _tokenizer_text(tokenizer: Any, vocabulary: Vocabulary) -> TokenizerText | Exception:
+    """Return a tokenizer as text, or why that is not possible."""
+    try:
+        fast = copy(tokenizer.backend_tokenizer)
+        fast.no_padding()
+        fast.no_truncation()
+        return TokenizerText(fast.to_str(), vocabulary.size, tuple(sorted(vocabulary.eos)))
+    except Exception as error:  # slow tokenizers have nothing of the kind
+        return error
 
 
 def _field(request: GenerationRequest) -> str:
@@ -192,17 +347,3 @@ _LONG_TAG = (
     "this model marks its reasoning by tags of several tokens, which a constrained answer "
     "cannot follow; switch thinking off"
 )
-
-
-def _new_matcher(adapter: Any, grammar: str) -> Any:
-    from llguidance import LLMatcher, LLParserLimits
-
-    limits = LLParserLimits(verbose_errors=False)
-    lark = LLMatcher.grammar_from_lark(grammar)
-    matcher = LLMatcher(adapter, lark, log_level=0, limits=limits)
-    matcher.compute_bitmask()
-    if matcher.is_error():
-        raise ValueError(in_words(matcher.get_error()))
-    if matcher.is_stopped() and not matcher.is_accepting():
-        raise ValueError("nothing satisfies it")
-    return matcher

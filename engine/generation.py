@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
 from engine.chat import ToolCall
+from engine.constraints import Form
 from engine.events import (
     Event,
     Finished,
@@ -52,6 +53,7 @@ class Generation:
         vocabulary: What the model's token ids stand for; None until acceptance.
         finished: The end, once it has been read.
         automata: The automata of its stops, kept for the matchers that look for them.
+        form: What the answer is held to; None where it is free.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Generation:
         self.vocabulary: Vocabulary | None = None
         self.finished: Finished | None = None
         self.automata: tuple[Automaton, ...] = ()
+        self.form: Form | None = None
         self._loop = loop
         self._on_cancel = on_cancel
         self._lock = threading.Lock()

@@ -1,7 +1,7 @@
 """Writes the grammar of a constrained answer: JSON of a schema, or a call of one of the tools.
 
 Pure text in llguidance's Lark dialect: ``<[5]>`` is the token 5, ``%json`` a JSON schema. Knows no
-tokenizer and no model; belongs to the engine thread.
+tokenizer and no model. Any thread.
 """
 
 import json
@@ -15,6 +15,7 @@ from engine.chat import Tool
 from engine.closing import closed
 from engine.errors import InvalidRequest
 from engine.request import GenerationRequest, OutputConstraint
+from engine.schema_bounds import MOST_CHARACTERS
 
 JSON_CALLS = "json_tools"
 """mlx-lm's name of the style ``<tool_call>{"name": …, "arguments": …}</tool_call>``."""
@@ -24,8 +25,6 @@ JSON_CALLS = "json_tools"
 _SPACE = r"[ ]|\n[ \t]{0,40}"
 # Where only one text can follow, the library would choose its tokens; the model knows better.
 _OPTIONS = '%llguidance {"no_forcing": true}'
-# A larger schema would keep the engine thread from decoding for seconds.
-MOST_CHARACTERS = 256 * 1024
 _CACHED_SCHEMAS = 256
 _HARMONY_NAME = re.compile(r"[^\s<]+")
 
@@ -199,17 +198,29 @@ def _literal(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _json_schema(schema: Mapping[str, Any], allows_more_keys: bool) -> str:
+def schema_text(schema: Mapping[str, Any]) -> str:
+    """Return a schema as JSON.
+
+    Raises:
+        ValueError: The schema is no JSON.
+    """
     try:
         text = json.dumps(schema, allow_nan=False, ensure_ascii=False)
         text.encode()
-        return _with_options(text, allows_more_keys)
     except UnicodeEncodeError as error:
         raise ValueError("it holds a lone surrogate, which is no character") from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     except TypeError as error:
         raise ValueError(f"it is no JSON: {error}") from error
+    return text
+
+
+def _json_schema(schema: Mapping[str, Any], allows_more_keys: bool) -> str:
+    try:
+        return _with_options(schema_text(schema), allows_more_keys)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 @lru_cache(_CACHED_SCHEMAS)

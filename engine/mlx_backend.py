@@ -24,7 +24,7 @@ from engine.backend import Prompt, PromptCacheUse, Step
 from engine.beginnings import continues_text, find_beginning
 from engine.calls import CallParser
 from engine.channels import Beginning, ChannelFormat
-from engine.constraints import Constraints
+from engine.constraints import Constraints, Form
 from engine.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.errors import ModelLoadFailed
 from engine.events import TokenStats
@@ -96,9 +96,11 @@ class MlxBackend:
         beginning = find_beginning(request, tokens, self.channels, self.vocabulary)
         return Prompt(tokens, beginning)
 
-    def answer_format(self, request: GenerationRequest, prompt: Prompt) -> ChannelFormat:
+    def answer_format(
+        self, request: GenerationRequest, prompt: Prompt, form: Form | None
+    ) -> ChannelFormat:
         """Return the tags that the answer can hold, if it can be what the request asks."""
-        channels = self._constraints.check(request, prompt.tokens, thinks=prompt.thinks)
+        channels = self._constraints.check(request, prompt.tokens, form, thinks=prompt.thinks)
         # The answer to a raw prompt is the text that was generated, its tags included.
         return channels if request.prompt is None else ChannelFormat()
 
@@ -155,13 +157,15 @@ class MlxBackend:
 
     # -- the batch -------------------------------------------------------------------------
 
-    def join(self, prompt: Prompt, request: GenerationRequest) -> tuple[int, int]:
+    def join(
+        self, prompt: Prompt, request: GenerationRequest, form: Form | None
+    ) -> tuple[int, int]:
         """Add a row to the batch; return its number and the count of cached tokens."""
         wanted = request.sampling
         if request.tool_choice.mode == "none":
             wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
         processors = sampling.processors(wanted, self._defaults)
-        constraint = self._constraints.hold(request, prompt.tokens, thinks=prompt.thinks)
+        constraint = self._constraints.hold(request, prompt.tokens, form, thinks=prompt.thinks)
         if constraint is not None:  # the last word is its own
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
         row, cached = self._batch.insert(

@@ -81,7 +81,8 @@ class Scheduler:
         while self.waiting and len(self.rows) < self._limits.max_rows:
             row = self.waiting.popleft()
             try:
-                number, cached = backend.join(row.prompt, row.generation.request)
+                wanted = row.generation
+                number, cached = backend.join(row.prompt, wanted.request, wanted.form)
             except Exception as error:
                 _note("a request could not join the batch", error)
                 self._finish(row, StopKind.ERROR, cause_of(error))

@@ -27,8 +27,11 @@ from engine.commands import (
     Tokenize,
     Unload,
 )
-from engine.errors import EngineClosed
+from engine.constraints import Form, FormMissing
+from engine.errors import EngineClosed, EngineError
+from engine.forms import Forms
 from engine.generation import Generation
+from engine.grammars import is_constrained
 from engine.loading import LoadProgress, OnLoadProgress
 from engine.models import ModelInfo
 from engine.request import GenerationRequest
@@ -71,6 +74,10 @@ def _leave_mlx() -> None:
         backend.leave_thread()
 
 
+# How often a constrained request follows a model that changes while it is prepared.
+_MOST_MODELS = 5
+
+
 class Engine:
     """Generates answers with at most one model at a time.
 
@@ -90,6 +97,7 @@ class Engine:
         self._limits = limits or Limits()
         self._check = check or (_check_mlx if loader is _load_mlx else None)
         self._loader = loader
+        self.forms = Forms()
         self._lock = threading.Lock()
         self._thread: EngineThread | None = None
         self._is_closed = False
@@ -184,7 +192,21 @@ class Engine:
             QueueFull: Too many requests are waiting.
             EngineClosed: The engine has been shut down.
         """
+        if not is_constrained(request):
+            return await self._submitted(request, None)
+        for _ in range(_MOST_MODELS):
+            maker, form = self.forms.maker, None
+            if maker is not None:
+                form = await self.forms.prepared(maker, maker.draft(request))
+            try:
+                return await self._submitted(request, form)
+            except FormMissing as missing:  # of this model, which may just have been loaded
+                self.forms.learn(missing.maker)
+        raise EngineError("the model keeps changing; try again")
+
+    async def _submitted(self, request: GenerationRequest, form: Form | None) -> Generation:
         generation = Generation(request, asyncio.get_running_loop(), self._cancel)
+        generation.form = form
         # Here, so that no list of stops costs the engine thread, and so every stream, anything.
         generation.automata = prepared(request.stops)
         self._send(Submit(generation, time.perf_counter()))
@@ -221,6 +243,7 @@ class Engine:
         with self._lock:
             self._is_closed = True
             thread = self._thread
+        self.forms.close()
         if thread is not None:
             thread.send(Shutdown())
             thread.join()
@@ -234,6 +257,7 @@ class Engine:
         with self._lock:
             self._is_closed = True
             thread = self._thread
+        self.forms.close()
         if thread is not None:
             thread.give_up(cause, patience_s)
 

@@ -4,16 +4,14 @@ Says before each token which ones are allowed. Knows no MLX and no batch; the gr
 followed by a matcher of llguidance. Engine thread.
 """
 
-import re
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any
 
 from engine.channels import ChannelFormat
+from engine.compiling import in_words, is_panic
 from engine.vocabulary import Vocabulary
 
-_PLACE = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
-_QUOTATION = re.compile(r"\n +\d+ \| |\n<")
 _GAP = ("\n", "\n\n")
 _GAP_TOKENS = 2
 
@@ -98,8 +96,14 @@ class TokenConstraint:
         self._phase = Phase.ANSWER
         if token_id in self._tokens.eos and self._matcher.is_accepting():
             self._phase = Phase.ENDED
-        elif self.failure is None and not self._matcher.consume_token(token_id):
-            self._fail(self._matcher.get_error() or f"token {token_id} does not fit")
+        elif self.failure is None:
+            try:
+                fits = self._matcher.consume_token(token_id)
+            except BaseException as error:
+                self._fail(_panic(error))
+            else:
+                if not fits:
+                    self._fail(self._matcher.get_error() or f"token {token_id} does not fit")
 
     def allowed(self) -> bytes:
         """Return which tokens may come next, one bit each, the lowest bit of a byte first.
@@ -111,7 +115,10 @@ class TokenConstraint:
             return self._tokens.while_reasoning
         if self._phase is Phase.ENDED or self.failure is not None:
             return self._tokens.only_eos
-        bits = bytearray(self._matcher.compute_bitmask())
+        try:
+            bits = bytearray(self._matcher.compute_bitmask())
+        except BaseException as error:
+            return self._fail(_panic(error))
         if self._matcher.is_error():
             return self._fail(self._matcher.get_error())
         if self._matcher.is_stopped() and not self._matcher.is_accepting():
@@ -130,16 +137,11 @@ class TokenConstraint:
         return self._tokens.only_eos
 
 
-def in_words(error: str) -> str:
-    """Return what the library says of a grammar, without its quotation of the grammar."""
-    reason = " ".join(_PLACE.sub("", _QUOTATION.split(error)[0]).split())
-    if reason in ("NoExtension", "NoExtensionBias"):
-        return "nothing can satisfy it"
-    if "coerce_one_of" in reason:
-        return "oneOf is supported only where its branches exclude each other; use anyOf"
-    if reason.startswith("Unimplemented keys: "):
-        return f"keywords that are not supported: {reason.removeprefix('Unimplemented keys: ')}"
-    return reason
+def _panic(error: BaseException) -> str:
+    """Return a panic of the library in words; any other exception is raised again."""
+    if not is_panic(error):
+        raise error
+    return f"the library failed: {error}"
 
 
 def _set(bits: bytearray, ids: Iterable[int]) -> None:

@@ -158,3 +158,79 @@ def test_a_schema_that_is_none_is_refused_by_its_name(
 
     assert reply.status == 400
     assert reply.json["error"]["message"].startswith(named)
+
+
+DEADLY_LIMITS = {"type": "integer", "minimum": -1e19, "maximum": -1e19}
+OUT_OF_RANGE = "out of range: numbers from -9223372036854774784 to 18446744073709551616"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "named"),
+    [
+        (
+            "/v1/chat/completions",
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "a", "schema": DEADLY_LIMITS},
+                }
+            },
+            "response_format.json_schema.schema",
+        ),
+        ("/v1/chat/completions", {"guided_json": DEADLY_LIMITS}, "guided_json"),
+        (
+            "/v1/chat/completions",
+            {
+                "tools": [
+                    {
+                        "type": "function",
+                        "function": {
+                            "name": "add",
+                            "parameters": {"type": "object", "properties": {"a": DEADLY_LIMITS}},
+                        },
+                    }
+                ],
+                "tool_choice": "required",
+            },
+            "tools.add.parameters",
+        ),
+        (
+            "/v1/completions",
+            {"prompt": "Hi", "structured_outputs": {"json": DEADLY_LIMITS}},
+            "structured_outputs.json",
+        ),
+        (
+            "/v1/responses",
+            {
+                "input": "Hi",
+                "text": {
+                    "format": {"type": "json_schema", "name": "a", "schema": DEADLY_LIMITS},
+                },
+            },
+            "text.format.schema",
+        ),
+        (
+            "/v1/messages",
+            {"output_config": {"format": {"type": "json_schema", "schema": DEADLY_LIMITS}}},
+            "output_config.format.schema",
+        ),
+        (
+            "/generate",
+            {"text": "Hi", "sampling_params": {"json_schema": json.dumps(DEADLY_LIMITS)}},
+            "sampling_params.json_schema",
+        ),
+        ("/api/chat", {"format": DEADLY_LIMITS, "stream": False}, "format"),
+    ],
+)
+def test_a_schema_out_of_bounds_is_refused_by_its_field_and_the_bound(
+    site: Any, path: str, fields: dict[str, Any], named: str
+) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    if path == "/v1/messages":
+        body["max_tokens"] = 9
+    reply = site.send("POST", path, body | fields)
+
+    assert reply.status == 400
+    said = json.dumps(reply.json)
+    assert OUT_OF_RANGE in said
+    assert named in said

@@ -739,13 +739,13 @@ def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the_other
 
 def test_a_grammar_is_compiled_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
-    compile_grammar = constraints._new_matcher
+    compile_grammar = constraints.new_matcher
 
     def counted(adapter: Any, grammar: str) -> Any:
         compiled.append(grammar)
         return compile_grammar(adapter, grammar)
 
-    monkeypatch.setattr(constraints, "_new_matcher", counted)
+    monkeypatch.setattr(constraints, "new_matcher", counted)
     schema = {"const": "compiled once"}
     for _ in range(3):
         run(ask(engine, "Say: x", constraint=held(schema)))

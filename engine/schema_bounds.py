@@ -1,0 +1,248 @@
+"""Bounds what a JSON schema may hold before any of it reaches a native library.
+
+The compiler of grammars (llguidance) recurses over references and computes with 64 bit integers:
+beyond these bounds it ends the process or takes seconds. Walks without recursion, and stops at the
+first bound that is passed. Pure; any thread.
+"""
+
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeGuard
+from urllib.parse import unquote
+
+MOST_CHARACTERS = 256 * 1024
+MOST_PARTS = 20_000
+MOST_LEVELS = 100
+MOST_LEVELS_REFERRED = 250
+MOST_REFERENCES = 2_000
+MOST_PROPERTIES = 5_000
+MOST_CHOICES = 10_000
+MOST_PATTERN_CHARACTERS = 4_000
+MOST_COUNT = 2**31 - 1
+# The library rounds limits to doubles, cuts them to 64 bits and then negates: at -2**63 that has
+# no result, and the process ends. What is rounded to -2**63 is refused with it.
+LEAST_NUMBER = -(2**63) + 1024
+MOST_NUMBER = 2**64
+
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
+           "minContains", "maxContains")  # fmt: skip
+# Their values reach the compiler as limits do.
+_HELD = frozenset({"const", "enum"})
+_SAID = frozenset({"default", "example", "examples", "required"})
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_SHOWN = 80
+_RANGE = f"numbers from {LEAST_NUMBER} to {MOST_NUMBER} are supported"
+
+
+class Bounds:
+    """Counts what the schemas of one request hold together.
+
+    ``check`` may be called for several schemas: their sizes add up.
+    """
+
+    def __init__(self) -> None:
+        self._characters = 0
+        self._parts = 0
+        self._references = 0
+        self._properties = 0
+        self._choices = 0
+
+    def check(self, schema: Mapping[str, Any]) -> None:
+        """Make sure that a schema keeps within the bounds.
+
+        Raises:
+            ValueError: It does not; the message names the place and the bound.
+        """
+        targets: dict[int, list[Any]] = {}
+        stack = [_Place(schema, _SCHEMA, 1, None)]
+        while stack:
+            place = stack.pop()
+            node = place.node
+            if place.level > MOST_LEVELS:
+                raise ValueError(f"nested too deeply: at most {MOST_LEVELS} levels are supported")
+            if place.kind is _SCHEMA and isinstance(node, Mapping):
+                self._check_keywords(schema, place, targets)
+            self._count(place)
+            stack.extend(_inner(place))
+        if targets and _depth(schema, targets) > MOST_LEVELS_REFERRED:
+            raise ValueError(
+                f"its references lead too deep: at most {MOST_LEVELS_REFERRED} levels are supported"
+            )
+
+    def _count(self, place: "_Place") -> None:
+        node = place.node
+        # Before its inner parts are looked at, of which there may be millions.
+        self._parts += _size(node)
+        if self._parts > MOST_PARTS:
+            raise ValueError(f"it has more than {MOST_PARTS} parts")
+        if isinstance(node, str):
+            self._characters += len(node)
+        elif isinstance(node, Mapping):
+            self._characters += sum(len(key) if isinstance(key, str) else 1 for key in node)
+        elif isinstance(node, (int, float)):
+            self._characters += 1
+            if not _is_finite(node):
+                raise ValueError(f"the number at {place.path()} is not one that JSON can carry")
+            if place.kind is _HELD_VALUE and not _is_supported(node):
+                raise ValueError(f"the number at {place.path()} is out of range: {_RANGE}")
+        if self._characters > MOST_CHARACTERS:
+            raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
+
+    def _check_keywords(
+        self, root: Mapping[str, Any], place: "_Place", targets: dict[int, list[Any]]
+    ) -> None:
+        node: Mapping[str, Any] = place.node
+        for key in _NUMBERS:
+            value = node.get(key)
+            if _is_number(value) and not _is_supported(value):
+                raise ValueError(f"{key} at {place.path()} is out of range: {_RANGE}")
+        for key in _COUNTS:
+            value = node.get(key)
+            if _is_number(value) and not 0 <= value <= MOST_COUNT:
+                raise ValueError(
+                    f"{key} at {place.path()} is out of range: numbers from 0 to {MOST_COUNT} "
+                    "are supported"
+                )
+        for pattern in _patterns(node):
+            if len(pattern) > MOST_PATTERN_CHARACTERS:
+                raise ValueError(
+                    f"a pattern at {place.path()} is longer than {MOST_PATTERN_CHARACTERS} "
+                    "characters"
+                )
+        self._properties += _size(node.get("properties")) + _size(node.get("patternProperties"))
+        if self._properties > MOST_PROPERTIES:
+            raise ValueError(f"it has more than {MOST_PROPERTIES} properties")
+        self._choices += sum(_size(node.get(key)) for key in ("enum", "anyOf", "oneOf"))
+        if self._choices > MOST_CHOICES:
+            raise ValueError(f"it has more than {MOST_CHOICES} values to choose from")
+        if isinstance(reference := node.get("$ref"), str):
+            self._references += 1
+            if self._references > MOST_REFERENCES:
+                raise ValueError(f"it has more than {MOST_REFERENCES} references")
+            targets[id(node)] = _target(root, reference)
+
+
+_SCHEMA, _NAMES, _HELD_VALUE, _VALUE = object(), object(), object(), object()
+
+
+class _Place(NamedTuple):
+    """A part of a schema: what it is, what it stands for, and where it is."""
+
+    node: Any
+    kind: object
+    level: int
+    above: "tuple[_Place, str | int] | None"
+
+    def path(self) -> str:
+        """Return its JSON pointer, cut where it is long."""
+        steps: list[str] = []
+        place: _Place = self
+        while place.above is not None:
+            place, step = place.above
+            steps.append(str(step)[:_SHOWN])
+        text = "#" + "".join(f"/{step}" for step in reversed(steps))
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _inner(place: _Place) -> Iterator[_Place]:
+    """Yield the parts of a part."""
+    node, kind, level = place.node, place.kind, place.level + 1
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            inner = _SCHEMA if kind is _NAMES else kind
+            if kind is _SCHEMA:
+                inner = _kind_of(key)
+            yield _Place(value, inner, level, (place, key))
+    elif isinstance(node, (list, tuple)):
+        for index, value in enumerate(node):
+            yield _Place(value, kind, level, (place, index))
+
+
+def _kind_of(keyword: Any) -> object:
+    """Return what the value of a schema's keyword is."""
+    if keyword in _NAMED:
+        return _NAMES
+    if keyword in _HELD:
+        return _HELD_VALUE
+    return _VALUE if keyword in _SAID else _SCHEMA
+
+
+def _depth(schema: Mapping[str, Any], targets: dict[int, list[Any]]) -> int:
+    """Return the depth of a schema once each reference stands for what it leads to.
+
+    A reference that leads back to where it is adds nothing.
+    """
+    depths: dict[int, int] = {}
+    path: dict[int, Iterator[Any]] = {id(schema): _below(schema, targets)}
+    deepest = {id(schema): 0}
+    order = [id(schema)]
+    while order:
+        here = order[-1]
+        for node in path[here]:
+            key = id(node)
+            if key in depths:
+                deepest[here] = max(deepest[here], depths[key])
+            elif key not in path:
+                path[key] = _below(node, targets)
+                deepest[key] = 0
+                order.append(key)
+                break
+        else:
+            order.pop()
+            depths[here] = deepest[here] + 1
+            del path[here]
+            if order:
+                deepest[order[-1]] = max(deepest[order[-1]], depths[here])
+    return depths[id(schema)]
+
+
+def _below(node: Any, targets: dict[int, list[Any]]) -> Iterator[Any]:
+    if isinstance(node, Mapping):
+        yield from (value for value in node.values() if isinstance(value, (Mapping, list)))
+        yield from targets.get(id(node), ())
+    elif isinstance(node, list):
+        yield from (value for value in node if isinstance(value, (Mapping, list)))
+
+
+def _target(root: Mapping[str, Any], reference: str) -> list[Any]:
+    """Return what a reference within the document leads to; nothing for any other."""
+    if not reference.startswith("#"):
+        return []
+    found: Any = root
+    for step in reference[1:].split("/")[1:]:
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, Mapping) and name in found:
+            found = found[name]
+        elif isinstance(found, list) and name.isdecimal() and int(name[:9]) < len(found):
+            found = found[int(name[:9])]
+        else:
+            return []
+    return [found] if isinstance(found, (Mapping, list)) else []
+
+
+def _patterns(node: Mapping[str, Any]) -> Iterator[str]:
+    if isinstance(pattern := node.get("pattern"), str):
+        yield pattern
+    named = node.get("patternProperties")
+    if isinstance(named, Mapping):
+        yield from (key for key in named if isinstance(key, str))
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, (Mapping, list, tuple)) else 0
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_finite(value: float) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() <= sys.float_info.max_exp
+    return math.isfinite(value)
+
+
+def _is_supported(value: float) -> bool:
+    return _is_finite(value) and LEAST_NUMBER <= value <= MOST_NUMBER
