@@ -9,10 +9,10 @@ from api.captures.harmless import harmless, on_one_line
 from api.probe.values import CheckResult, Fault, Outcome, Report
 
 _SIGNS = {
-    Outcome.PASSED: "ok",
-    Outcome.FAILED: "FAILED",
-    Outcome.UNJUDGED: "unclear",
-    Outcome.SKIPPED: "skipped",
+    Outcome.PASSED: "Passed",
+    Outcome.FAILED: "Failed",
+    Outcome.UNJUDGED: "Unclear",
+    Outcome.SKIPPED: "Skipped",
 }
 _SEEN_WIDTH = 90
 _TEXT_WIDTH = 300

@@ -43,7 +43,7 @@ def test_the_table_has_a_row_for_each_check_and_the_same_cells_in_each_row() -> 
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 2 + len(REPORT.results)
     assert all(row.replace("\\|", "").count("|") == 4 for row in rows)
-    assert "| Stop: b | FAILED  | It was ignored. |" in rows
+    assert "| Stop: b | Failed  | It was ignored. |" in rows
     assert "1 of 2 checks failed." in as_text(REPORT)
     assert "curl x" in as_text(REPORT)
 
