@@ -54,6 +54,7 @@ QScrollBar:horizontal { background: transparent; height: 11px; margin: 2px; }
 QScrollBar::handle:horizontal { background: $strong_line; border-radius: 3px; min-width: 36px; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
+QAbstractScrollArea::corner { background: transparent; border: none; }
 
 QLabel { background: transparent; }
 QLabel[role="title"] { font-weight: 600; }
@@ -128,7 +129,6 @@ QLineEdit, QPlainTextEdit, QTextEdit { placeholder-text-color: $faint; }
 QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus {
     border: 1px solid $accent;
 }
-QLineEdit { icon-size: 16px; }
 QLineEdit[invalid="true"] { border: 1px solid $fault; }
 QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button,
 QDoubleSpinBox::down-button { width: 0; border: none; }

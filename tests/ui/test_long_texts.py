@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -20,6 +21,7 @@ from ui.theme import Theme
 from ui.viewmodels.conversations import Conversation, StopEntry
 from ui.viewmodels.messages import ChatMessage
 from ui.widgets.elided import ElidedButton, ElidedChip
+from ui.widgets.facts import FactTable
 from ui.widgets.labels import WrappedLabel, breakable, label, plain_tool_tip
 from ui.widgets.plain_bubble import PlainBubble
 
@@ -155,6 +157,18 @@ def test_a_cut_button_and_a_cut_chip_say_all_in_their_tool_tips(qtbot: QtBot) ->
     usual, ours = QPushButton("Add"), ElidedButton("Add")
     assert abs(ours.sizeHint().width() - usual.sizeHint().width()) <= 2
     assert ours.sizeHint().height() == usual.sizeHint().height()
+
+
+def test_a_short_chip_leaves_the_other_values_the_width_of_the_table(qtbot: QtBot) -> None:
+    facts = FactTable(QFont())
+    qtbot.addWidget(facts)
+    words = facts.add("Offset", "character 10 of the answer")
+    chip = facts.add("Matched", "6", is_code=True)
+    facts.resize(330, facts.sizeHint().height())
+    facts.show()
+    assert words.width() > 330 // 2
+    assert words.x() == chip.x() < 330 // 2
+    assert chip.width() < 60
 
 
 def test_a_tool_tip_of_a_text_is_no_markup() -> None:

@@ -17,6 +17,7 @@ from ui.viewmodels.codec import stops_from, stops_values
 from ui.viewmodels.conversations import StopEntry, rules_of
 from ui.viewmodels.stop_cells import Column
 from ui.viewmodels.stop_list import EMPTY_MESSAGE, StopListModel
+from ui.viewmodels.stop_remarks import remarks
 
 DISPLAY, TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
 CHECK, EDIT = Qt.ItemDataRole.CheckStateRole, Qt.ItemDataRole.EditRole
@@ -216,3 +217,12 @@ def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
     assert [entry.scope for entry in model.entries()] == [StopScope.TEXT, StopScope.ALL]
     table.close()
     table.deleteLater()
+
+
+def test_the_fix_of_a_typed_backslash_is_shown_as_the_list_shows_it() -> None:
+    (remark,) = remarks([StopEntry("\\n\\nUser:")], 0)
+    assert remark.fix == "Make it ⏎⏎User:"
+    assert remark.fixed == "\n\nUser:"
+    (long,) = remarks([StopEntry("\\n" + "x" * 50)], 0)
+    assert long.fix == "Make it ⏎" + "x" * 18 + "…"
+    assert long.fixed == "\n" + "x" * 50

@@ -2,6 +2,7 @@
 
 from html import escape
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -29,7 +30,7 @@ class CompareTab(QWidget):
         layout.setContentsMargins(0, 12, 0, 0)
         layout.setSpacing(8)
         layout.addWidget(self.choice)
-        layout.addWidget(self.sentence)
+        layout.addWidget(self.sentence, 0, Qt.AlignmentFlag.AlignTop)
         layout.addWidget(self.page, 1)
         self.choice.currentIndexChanged.connect(lambda _: self._compare())
         theme.changed.connect(self._compare)

@@ -130,6 +130,9 @@ class OddsCurve(QWidget):
         likely = area.bottom() - LIKELY * area.height()
         painter.setPen(QPen(QColor(colors.limit), 1, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(area.left(), likely), QPointF(area.right(), likely))
+        above = QRectF(area.left(), likely - line - 2, area.width(), line)
+        words = f"Ending is likely from {percent(LIKELY)}"
+        painter.drawText(above, int(Qt.AlignmentFlag.AlignRight), words)
         painter.setPen(QPen(QColor(colors.match), 1.6))
         points = self._points(odds, area)
         painter.drawPolyline(QPolygonF(points))

@@ -98,13 +98,13 @@ class Composer(QFrame):
             self.meter.setAccessibleName("")
             self._fit()
             return
-        is_full = count.is_full
+        is_full, share = count.is_full, f"{count.share * 100:.0f} %"
         self._counted = (
             ("Context full: shorten the message", "Context full")
             if is_full
             else (
-                f"{counted(count.message, 'token')} · {count.share:.0%} of context",
-                f"{count.share:.0%}",
+                f"{counted(count.message, 'token')} · {share} of context",
+                share,
             )
         )
         self._fit()

@@ -189,7 +189,7 @@ class _Page(QWidget):
         self._grid.setVerticalSpacing(11)
         self._grid.setColumnStretch(1, 1)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 16, 6, 6)
+        layout.setContentsMargins(0, 16, 0, 6)
         layout.addLayout(self._grid)
         layout.addStretch(1)
 

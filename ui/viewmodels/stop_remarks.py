@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from ui.viewmodels.conversations import StopEntry
 from ui.viewmodels.stop_history import StopHistory
-from ui.visible import quoted, unescaped
+from ui.visible import quoted, unescaped, visible
 
 _OPENAI_LIMIT = 4
+_FIX_CHARS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,12 @@ def _backslash(sequence: str) -> Remark:
         "“with escapes”."
     )
     try:
-        return Remark(words, f"Make it {quoted(unescaped(sequence), 20)}", unescaped(sequence))
+        meant = unescaped(sequence)
     except ValueError:
         return Remark(words)
+    # As the list shows it: with escapes it would read like what is there already.
+    shown = meant if len(meant) <= _FIX_CHARS else f"{meant[: _FIX_CHARS - 1]}…"
+    return Remark(words, f"Make it {visible(shown)}", meant)
 
 
 def _unicode_forms(sequence: str) -> list[Remark]:

@@ -39,7 +39,9 @@ class FactTable(QWidget):
             shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         shown.setAccessibleName(f"{name}: {value}")
         self._grid.addWidget(title, row, 0, Qt.AlignmentFlag.AlignTop)
-        self._grid.addWidget(shown, row, 1)
+        # A chip is only as wide as its words; without an alignment the whole column would be.
+        side = Qt.AlignmentFlag.AlignLeft if is_code else Qt.AlignmentFlag(0)
+        self._grid.addWidget(shown, row, 1, side)
         return shown
 
     def add_struck(self, name: str, value: str) -> None:

@@ -1,0 +1,199 @@
+"""What the tabs with a drawing show: how likely each token was to be the last, and the times."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QColor, QImage, QMouseEvent
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.request import TraceLevel
+from tests.ui.inspector.conftest import Record
+from ui.inspector.ending_tab import EndingTab, OddsCurve
+from ui.inspector.timing_tab import PhaseBars, TimingTab
+from ui.theme import Theme
+from ui.viewmodels.inspector.ending_odds import EndingOdds
+from ui.viewmodels.inspector.phases import Phase
+from ui.viewmodels.inspector.shown_run import ShownRun
+from ui.viewmodels.runs import Run
+
+ODDS = EndingOdds((0.0, 0.5, 0.0, 0.25, 1.0), 10, (11, 13), "Words.", has_end=True)
+
+
+@pytest.fixture
+def curve(theme: Theme, qtbot: QtBot) -> OddsCurve:
+    made = OddsCurve(theme)
+    qtbot.addWidget(made)
+    made.resize(500, 220)
+    made.show_odds(ODDS)
+    made.show()
+    return made
+
+
+def columns(picture: QImage, color: str, row: Callable[[int], bool] = lambda _: True) -> list[int]:
+    """Return the columns of a picture with points of just this color."""
+    wanted = QColor(color).rgb()
+    found = (
+        x
+        for x in range(picture.width())
+        for y in range(picture.height())
+        if row(y) and picture.pixel(x, y) == wanted
+    )
+    return sorted(set(found))
+
+
+def place_of(curve: OddsCurve, token: int) -> QPoint:
+    """Return where a token lies, found as a person does: by what is said there."""
+    for x in range(curve.width()):
+        at = QPointF(x, 60)
+        none = Qt.MouseButton.NoButton
+        move = QMouseEvent(
+            QMouseEvent.Type.MouseMove, at, at, none, none, Qt.KeyboardModifier.NoModifier
+        )
+        QApplication.sendEvent(curve, move)
+        if curve.toolTip().startswith(f"Token {token}:"):
+            return QPoint(x, 60)
+    raise AssertionError(f"token {token} is nowhere")
+
+
+def test_the_mouse_tells_each_token_of_the_curve(curve: OddsCurve) -> None:
+    assert place_of(curve, 12).x() < place_of(curve, 14).x()
+    assert curve.toolTip() == "Token 14: 25 %"
+    place_of(curve, 15)
+    assert curve.toolTip() == "Token 15: 100 %, where the answer ended"
+
+
+def test_a_click_on_the_curve_looks_at_that_token(curve: OddsCurve, qtbot: QtBot) -> None:
+    chosen: list[int] = []
+    curve.token_chosen.connect(chosen.append)
+    qtbot.mouseClick(curve, Qt.MouseButton.LeftButton, pos=place_of(curve, 14))
+    qtbot.mouseClick(curve, Qt.MouseButton.LeftButton, pos=QPoint(0, 60))
+    qtbot.mouseClick(curve, Qt.MouseButton.LeftButton, pos=QPoint(curve.width() - 1, 60))
+    assert chosen == [13, 10, 14]
+
+
+def test_a_click_beside_odds_that_are_not_known_does_nothing(
+    curve: OddsCurve, qtbot: QtBot
+) -> None:
+    chosen: list[int] = []
+    curve.token_chosen.connect(chosen.append)
+    curve.show_odds(None)
+    qtbot.mouseClick(curve, Qt.MouseButton.LeftButton)
+    assert chosen == []
+    assert curve.accessibleName() == "Probability of ending"
+
+
+def test_the_end_is_a_dot_and_a_run_that_was_cut_has_none(curve: OddsCurve, theme: Theme) -> None:
+    assert columns(curve.grab().toImage(), theme.colors.done)
+    curve.show_odds(EndingOdds(ODDS.values, 10, (), "Words."))
+    assert not columns(curve.grab().toImage(), theme.colors.done)
+
+
+def test_a_long_run_keeps_its_single_peak(curve: OddsCurve, theme: Theme) -> None:
+    values = [0.0] * 20_000
+    values[7_001] = 1.0
+    curve.show_odds(EndingOdds(tuple(values), 0, (7_001,), "Words."))
+    upper = columns(
+        curve.grab().toImage(), theme.colors.match, lambda y: 20 < y < curve.height() // 3
+    )
+    assert upper
+    assert upper[-1] - upper[0] < 8
+
+
+@pytest.fixture
+def ending(theme: Theme, qtbot: QtBot) -> EndingTab:
+    tab = EndingTab(theme)
+    qtbot.addWidget(tab)
+    tab.resize(600, 300)
+    return tab
+
+
+def test_the_ending_tab_says_why_it_is_empty(ending: EndingTab, record: Record) -> None:
+    ending.show()
+    ending.show_run(None)
+    assert ending.note.text() == "No run is shown."
+    ending.show_run(record(["a", "b"]))
+    assert "were not recorded" in ending.note.text()
+    assert "Everything" in ending.note.text()
+    assert ending.curve.isHidden()
+
+
+def test_the_ending_tab_works_out_the_odds_once_it_is_seen(
+    ending: EndingTab, record: Record
+) -> None:
+    ending.show_run(record(["a", "b", "c"], level=TraceLevel.FULL))
+    assert ending.curve.isHidden()
+    ending.show()
+    assert not ending.curve.isHidden()
+    assert ending.note.text().startswith("The model")
+    assert ending.curve.accessibleName() == ending.note.text()
+
+
+@pytest.fixture
+def timing(theme: Theme, qtbot: QtBot) -> TimingTab:
+    tab = TimingTab(theme)
+    qtbot.addWidget(tab)
+    tab.resize(700, 400)
+    tab.show()
+    return tab
+
+
+def test_the_timing_tab_shows_where_the_time_of_a_run_went(
+    timing: TimingTab, record: Record
+) -> None:
+    timing.show_run(record(["a", "b", "c"], "cd"))
+    assert timing.note.text().endswith(" in all.")
+    said = timing.bars.accessibleName()
+    assert [part.split()[0] for part in said.split("; ")] == [
+        "Waiting",
+        "Reading",
+        "Writing",
+        "Finishing",
+    ]
+    assert 'of "c"' in timing.waits.text()
+    assert timing.bars.height() > 4 * timing.fontMetrics().height()
+
+
+def test_the_timing_tab_of_an_answer_under_way_says_when_it_will_know(timing: TimingTab) -> None:
+    timing.show_run(None)
+    assert timing.note.text() == "No run is shown."
+    timing.show_run(ShownRun(Run(), None, "go"))
+    assert timing.note.text() == "The times are known when the answer has ended."
+    assert timing.bars.isHidden()
+    assert timing.waits.text() == ""
+
+
+def test_waits_are_worked_out_once_the_tab_is_seen(timing: TimingTab, record: Record) -> None:
+    timing.hide()
+    timing.show_run(record(["a", "b"]))
+    assert timing.waits.text() == ""
+    timing.show()
+    assert timing.waits.text() == "No text had to wait."
+
+
+def test_bars_lie_where_the_phases_lay_and_fit_their_letters(theme: Theme, qtbot: QtBot) -> None:
+    bars = PhaseBars(theme)
+    qtbot.addWidget(bars)
+    found = [Phase("Waiting", 1.0, 0.0), Phase("Reading", 2.0, 1.0), Phase("Writing", 1.0, 3.0)]
+    bars.show_phases(found)
+    bars.resize(600, bars.height())
+    bars.show()
+    picture, colors = bars.grab().toImage(), theme.colors
+    waiting, reading, writing = (
+        columns(picture, ink) for ink in (colors.quiet, colors.tool, colors.match)
+    )
+    assert waiting[0] < waiting[-1] <= reading[0] + 3 < reading[-1] <= writing[0] + 3
+    assert reading[-1] - reading[0] == pytest.approx(2 * (writing[-1] - writing[0]), rel=0.1)
+    usual = bars.height()
+    enlarge(bars)
+    assert bars.height() == pytest.approx(2 * usual, rel=0.15)
+    bars.show_phases([])
+    assert bars.height() == 0
+    assert bars.accessibleName() == "Phases"
+
+
+def enlarge(widget: QWidget) -> None:
+    font = widget.font()
+    font.setPointSizeF(font.pointSizeF() * 2)
+    widget.setFont(font)
