@@ -64,7 +64,7 @@ class TapeView(QTextEdit):
         self.setMouseTracking(True)
         self.viewport().setMouseTracking(True)
         align(self)
-        theme.changed.connect(self._draw_again)
+        theme.changed.connect(self._draw_in_new_colors)
 
     @property
     def tape(self) -> Tape | None:
@@ -154,6 +154,12 @@ class TapeView(QTextEdit):
     @property
     def _first_index(self) -> int:
         return self._trace.tokens[0].index if self._trace and self._trace.tokens else 0
+
+    def _draw_in_new_colors(self) -> None:
+        chosen, place = self._chosen, self.verticalScrollBar().value()
+        self._draw_again()
+        self.choose(chosen)
+        self.verticalScrollBar().setValue(place)
 
     def _draw_again(self) -> None:
         self.clear()

@@ -407,3 +407,33 @@ def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
         tab.deleteLater()
 
     run(steps())
+
+
+def test_the_chosen_token_stays_chosen_when_the_colors_change(use: Use) -> None:
+    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
+        await ask(window, COUNT, "6")
+        await eventually(lambda: inspector.tape.tape is not None)
+        inspector.tape.choose(4)
+        said = inspector.token.text()
+        assert said.startswith("Token 5")
+        window.theme.set_mode("dark")
+        try:
+            assert (inspector.tape.chosen, inspector.token.text()) == (4, said)
+        finally:
+            window.theme.set_mode("light")
+
+    use(steps)
+
+
+def test_without_another_answer_the_comparison_says_so_at_its_top(use: Use) -> None:
+    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
+        await ask(window, COUNT, "6")
+        inspector.tabs.setCurrentWidget(inspector.compare)
+        await eventually(inspector.compare.isVisible)
+        assert "no other answer" in inspector.compare.sentence.text()
+        for _ in range(5):
+            await asyncio.sleep(0)  # the layout takes a turn or two
+        sentence, line = inspector.compare.sentence, inspector.fontMetrics().height()
+        assert sentence.y() + sentence.height() < 4 * line
+
+    use(steps)
