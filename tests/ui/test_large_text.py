@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QStyleOptionButton,
     QWidget,
 )
+from pytestqt.qtbot import QtBot
 
 from engine.service import Engine
 from tests.support.shown import SilentServer, Use, shown
@@ -24,6 +25,7 @@ from ui.stylesheet import stylesheet
 from ui.theme import Theme, restyle
 from ui.widgets.buttons import ChipButton, IconBadge, IconButton, ToggleSwitch
 from ui.widgets.check_box import CheckBox
+from ui.widgets.clear_button import add_clear_button, add_leading_icon
 from ui.widgets.labels import label
 from ui.widgets.pill import StatusPill
 from ui.widgets.reason_line import ReasonLine
@@ -92,6 +94,20 @@ def test_icons_keep_their_proportion_to_the_letters(sized: Theme, percent: int) 
     sized.set_text_size(percent)
     now = {one.iconSize().height() / one.fontMetrics().height() for one in (button, chip)}
     assert min(now) == pytest.approx(min(ratios), rel=0.15)
+
+
+def test_icons_in_a_field_grow_with_its_text_and_leave_it_room(sized: Theme, qtbot: QtBot) -> None:
+    field = QLineEdit("words")
+    qtbot.addWidget(field)
+    glass, clear = add_leading_icon(sized, field, "search"), add_clear_button(sized, field, "Clear")
+    field.show()
+    usual = glass.height(), clear.iconSize().height()
+    sized.set_text_size(200)
+    field.resize(400, field.sizeHint().height())
+    assert (glass.height(), clear.iconSize().height()) == (2 * usual[0], 2 * usual[1])
+    assert field.rect().contains(glass.geometry())
+    assert field.rect().contains(clear.geometry())
+    assert field.textMargins().left() >= usual[0]
 
 
 @pytest.mark.parametrize("percent", SIZES)

@@ -8,18 +8,16 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from engine.verdict import counted
-from ui import icons
 from ui.panels.conversation_delegate import when_words
 from ui.theme import Theme
 from ui.viewmodels.finding import MOST_HITS, Hit
 from ui.viewmodels.search import Search
-from ui.widgets.clear_button import add_clear_button
+from ui.widgets.clear_button import add_clear_button, add_leading_icon
 from ui.widgets.labels import label
 from ui.widgets.typing import is_typed_text
 
@@ -42,14 +40,9 @@ class SearchField(QLineEdit):
         self.setPlaceholderText("Search conversations")
         self.setAccessibleName("Search conversations")
         self.setToolTip("Search conversations (Ctrl+F)")
-        self._glass = self.addAction(
-            icons.icon("search", theme.colors.faint, 16), QLineEdit.ActionPosition.LeadingPosition
-        )
-        for glass in self.findChildren(QToolButton):
-            glass.setAccessibleName("Search")
+        add_leading_icon(theme, self, "search")
         add_clear_button(theme, self, "Clear the search")
         self.textChanged.connect(search.look_for)
-        theme.changed.connect(self._tint)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Go to the list with Down or Enter, clear with Escape."""
@@ -59,9 +52,6 @@ class SearchField(QLineEdit):
             self.clear()
         else:
             super().keyPressEvent(event)
-
-    def _tint(self) -> None:
-        self._glass.setIcon(icons.icon("search", self._theme.colors.faint, self._theme.px(16)))
 
 
 class SearchResults(QWidget):
