@@ -220,15 +220,21 @@ class Tour:
         await self.show("models-too-large", models)
 
     async def failed_model(self) -> None:
-        """A model that cannot be loaded."""
+        """A model that cannot be loaded, beside one that works and without one."""
+        model = self.window.workspace.model
         with tempfile.TemporaryDirectory() as name:
             self.window.workspace.load_model(Path(name))
-            await until(lambda: self.window.workspace.model.stage == "failed")
+            await until(lambda: bool(model.message))
+            await self.show("model-kept")
+            model.unload()
+            await until(lambda: model.stage == "none")
+            self.window.workspace.load_model(Path(name))
+            await until(lambda: model.stage == "failed")
             await self.show("model-failed")
             assert self.window.models_window is not None
             await self.show("models-failed", self.window.models_window)
         self.window.workspace.load_model(DEMO)
-        await until(lambda: self.window.workspace.model.stage == "ready")
+        await until(lambda: model.stage == "ready")
 
     async def server(self) -> None:
         """The server's window with requests of another program."""

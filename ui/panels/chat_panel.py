@@ -1,6 +1,7 @@
 """The middle of the window: header, messages or greeting, composer. Main thread."""
 
 from dataclasses import replace
+from functools import partial
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QFont, QKeyEvent
@@ -23,12 +24,15 @@ from ui.panels.problem_bar import ProblemBar
 from ui.panels.settings_popover import SettingsPopover, settings_words
 from ui.panels.welcome import Suggestion, Welcome
 from ui.theme import HEAD_PX, Theme
+from ui.viewmodels.attachments import Attachment
 from ui.viewmodels.conversations import Conversation, ConversationSettings
+from ui.viewmodels.failures import as_sentence
 from ui.viewmodels.finding import words_of
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.presets import Preset
-from ui.viewmodels.runs import Run
+from ui.viewmodels.runs import Run, RunState
+from ui.viewmodels.storing import StoreProblem
 from ui.viewmodels.workspace import Workspace
 from ui.widgets.buttons import IconButton
 from ui.widgets.labels import ElidedLabel, rescale
@@ -65,6 +69,7 @@ class ChatPanel(QWidget):
         self.problem = ProblemBar(theme)
         self.problem.tell(workspace.store.problem)
         workspace.store.on_problem(self.problem.tell)
+        self.model_problem = ProblemBar(theme)
         self.column = MessageColumn(theme)
         self.welcome = Welcome(theme, workspace.model)
         self.composer = Composer(theme)
@@ -140,6 +145,7 @@ class ChatPanel(QWidget):
         layout.setSpacing(0)
         layout.addWidget(self._header)
         layout.addWidget(self.problem)
+        layout.addWidget(self.model_problem)
         layout.addWidget(self._stack, 1)
         layout.addLayout(foot)
 
@@ -149,6 +155,7 @@ class ChatPanel(QWidget):
         workspace.run_shown.connect(self.column.show_run)
         workspace.settings_changed.connect(self._refresh)
         workspace.model.changed.connect(self._refresh)
+        workspace.model.changed.connect(self._tell_of_model)
         workspace.conversations.dataChanged.connect(self._refresh)
         composer.submitted.connect(self._send)
         composer.stop_wanted.connect(self.stop_answer)
@@ -227,10 +234,48 @@ class ChatPanel(QWidget):
         self._workspace.cancel()
         self.focus_composer()
 
+    def _tell_of_model(self) -> None:
+        """Say why a model could not be loaded where another one stays: nothing else shows it."""
+        model = self._workspace.model
+        problem = None
+        if model.failed_name:
+            sentence = f"{model.failed_name} could not be loaded. {model.name} stays."
+            folder = model.path if model.path is not None and model.path.exists() else None
+            problem = StoreProblem(sentence, as_sentence(model.message), folder)
+        self.model_problem.tell(problem)
+
     def _send(self, text: str) -> None:
-        if self._workspace.send(text):
-            self.composer.clear()
-            self.focus_composer()
+        opened = self._workspace.current
+        typed, files = self.composer.text, self.composer.attachments.files
+        if not self._workspace.send(text):
+            return
+        self.composer.clear()
+        self.focus_composer()
+        opened.session.run_finished.connect(
+            partial(self._give_back, opened, typed, files),
+            Qt.ConnectionType.SingleShotConnection,
+        )
+
+    def _give_back(
+        self, opened: OpenConversation, typed: str, files: tuple[Attachment, ...], run: Run
+    ) -> None:
+        """Put a message that was refused back where it was written, unless another is there.
+
+        Args:
+            opened: The conversation that it was sent in.
+            typed: What was written.
+            files: What was attached.
+            run: How it ended.
+        """
+        conversation = opened.conversation
+        if run.state is not RunState.REFUSED or conversation.draft or conversation.attachments:
+            return
+        if opened is self._opened:
+            self.composer.set_text(typed)
+            self.composer.attachments.show_files(files)
+        else:
+            conversation.draft, conversation.attachments = typed, files
+            self._workspace.conversations.changed(conversation)
 
     def _counted_text(self) -> tuple[Conversation, ModelInfo, str] | None:
         current, info = self._workspace.current, self._workspace.model.info
@@ -252,7 +297,9 @@ class ChatPanel(QWidget):
             self._workspace.current.stops.ensure(suggestion.stop)
             self.stops_wanted.emit()
         self._set_thinking(suggestion.is_thinking)
-        self._send(suggestion.question)
+        # What was written before stays in the composer.
+        if self._workspace.send(suggestion.question):
+            self.focus_composer()
 
     def _show_reason(self, run: Run) -> None:
         self._workspace.show_run(run)

@@ -36,6 +36,7 @@ class ModelState(QObject):
         stage: What there is.
         name: The model's name, also of one that is loading or failed.
         message: Why loading failed or ended, also where the model that was there stays.
+        failed_name: The model that could not be loaded where another one stays; empty for none.
         path: The folder that was asked for last.
     """
 
@@ -50,6 +51,7 @@ class ModelState(QObject):
         self.stage: ModelStage = "none" if engine.model is None else "ready"
         self.name = "" if engine.model is None else engine.model.id
         self.message = ""
+        self.failed_name = ""
         self.path: Path | None = None
         self._wanted: Path | None = None
         self._began_s = 0.0
@@ -147,7 +149,7 @@ class ModelState(QObject):
     def _begin(self, name: str) -> None:
         self.stage = "loading"
         self.name = name
-        self.message = ""
+        self.message = self.failed_name = ""
         self._began_s = time.monotonic()
         self._look.setInterval(_LOOK_WHILE_LOADING_MS)
         self.changed.emit()
@@ -155,6 +157,8 @@ class ModelState(QObject):
     def _end(self, stage: ModelStage, message: str) -> None:
         self._look.setInterval(_LOOK_MS)
         info = self._engine.model
+        has_failed = stage == "failed" and info is not None
+        self.failed_name = self.name if has_failed else ""
         # A change that was broken off or failed leaves the model that was there.
         self.stage = "ready" if info is not None else stage
         if info is not None:
