@@ -50,14 +50,14 @@ class MainMenus:
         _add(menu, "&New Conversation", window.new_conversation, _KEYS.New)
         _add(menu, "&Open Model Folder…", window.choose_model, _KEYS.Open)
         if window.shelf is not None:
-            _add(menu, "&Models…", window.show_models, "Ctrl+Shift+M")
+            _add_everywhere(menu, "&Models…", window.show_models, "Ctrl+Shift+M")
         menu.addSeparator()
         self._conversation_menu.fill_file(menu)
         menu.addSeparator()
-        action = _add(menu, "&Preferences…", window.show_preferences, "Ctrl+,")
+        action = _add_everywhere(menu, "&Preferences…", window.show_preferences, "Ctrl+,")
         action.setMenuRole(QAction.MenuRole.PreferencesRole)
         _add(menu, "&Close Window", window.close, _KEYS.Close)
-        action = _add(menu, "&Quit", window.quit, "Ctrl+Q")
+        action = _add_everywhere(menu, "&Quit", window.quit, "Ctrl+Q")
         action.setMenuRole(QAction.MenuRole.QuitRole)
 
     def _fill_edit(self, menu: QMenu) -> None:
@@ -87,21 +87,21 @@ class MainMenus:
         panel.setText("&Stop Panel")
         panel.setShortcut("Ctrl+I")
         menu.addAction(panel)
-        _add(menu, "Stop &Inspector…", window.show_inspector, "Ctrl+Shift+I")
+        _add_everywhere(menu, "Stop &Inspector…", window.show_inspector, "Ctrl+Shift+I")
         _add(menu, "&Write a Message", window.chat.focus_composer, "Ctrl+L")
         menu.addSeparator()
         AppearanceMenu(menu.addMenu("&Appearance"), window.theme, window.preferences)
         if window.has_tools:
             menu.addSeparator()
-            _add(menu, "Captured &Answer…", window.show_capture, "Ctrl+Shift+A")
-            _add(menu, "&Probe a Server…", window.show_probe, "Ctrl+Shift+B")
+            _add_everywhere(menu, "Captured &Answer…", window.show_capture, "Ctrl+Shift+A")
+            _add_everywhere(menu, "&Probe a Server…", window.show_probe, "Ctrl+Shift+B")
         if window.desk is not None:
             menu.addSeparator()
-            _add(menu, "Ser&ver and Requests…", window.show_server, "Ctrl+Shift+R")
+            _add_everywhere(menu, "Ser&ver and Requests…", window.show_server, "Ctrl+Shift+R")
 
     def _fill_help(self, menu: QMenu) -> None:
         window = self._window
-        _add(menu, "&Keyboard Shortcuts…", window.show_shortcuts, "Ctrl+/")
+        _add_everywhere(menu, "&Keyboard Shortcuts…", window.show_shortcuts, "Ctrl+/")
         action = _add(menu, "&About Fullstop", window.show_about)
         action.setMenuRole(QAction.MenuRole.AboutRole)
 
@@ -116,4 +116,13 @@ def _add(
     if shortcut is not None:
         action.setShortcut(shortcut)
     action.triggered.connect(lambda: intent())
+    return action
+
+
+def _add_everywhere(
+    menu: QMenu, words: str, intent: Callable[[], object], shortcut: str
+) -> QAction:
+    """Add an entry whose keys work in the program's other windows, too."""
+    action = _add(menu, words, intent, shortcut)
+    action.setShortcutContext(Qt.ShortcutContext.ApplicationShortcut)
     return action

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QFileDialog,
     QHBoxLayout,
@@ -50,7 +50,8 @@ class CaptureWindow(QWidget):
         super().__init__(parent, Qt.WindowType.Window)
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setWindowTitle("Captured Answer – Fullstop")
+        self.setWindowTitle("Captured Answer")
+        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
         self.setAcceptDrops(True)
         self.resize(1080, 720)
         self._theme = theme

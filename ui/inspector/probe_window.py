@@ -4,7 +4,7 @@ from html import escape
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QFileDialog,
     QFormLayout,
@@ -36,7 +36,8 @@ class ProbeWindow(QWidget):
         super().__init__(parent, Qt.WindowType.Window)
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setWindowTitle("Probe a Server – Fullstop")
+        self.setWindowTitle("Probe a Server")
+        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
         self.resize(860, 760)
         self._theme = theme
         self.probing = Probing(tools, self)

@@ -8,7 +8,14 @@ import time
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QShowEvent
+from PySide6.QtGui import (
+    QDragEnterEvent,
+    QDropEvent,
+    QGuiApplication,
+    QKeySequence,
+    QShortcut,
+    QShowEvent,
+)
 from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
@@ -66,7 +73,8 @@ class InspectorWindow(QMainWindow):
         super().__init__(parent, Qt.WindowType.Window)
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setWindowTitle("Stop Inspector – Fullstop")
+        self.setWindowTitle("Stop Inspector")
+        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
         self.setAcceptDrops(True)
         self.resize(1080, 820)
         self.inspector = inspector

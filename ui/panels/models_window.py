@@ -38,7 +38,7 @@ class ModelsWindow(QWidget):
         super().__init__(parent, Qt.WindowType.Window)
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setWindowTitle("Models – Fullstop")
+        self.setWindowTitle("Models")
         theme.open_size(self, 760, 800)
         self._theme = theme
         self._shelf = shelf

@@ -41,7 +41,7 @@ class ServerWindow(QWidget):
         super().__init__(parent, Qt.WindowType.Window)
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setWindowTitle("Server – Fullstop")
+        self.setWindowTitle("Server")
         theme.open_size(self, 1420, 800)
         self._theme = theme
         self._desk = desk
