@@ -50,13 +50,18 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(app.window, "LocalServer", functools.partial(LocalServer, port=0))
 
+    def windows() -> list[MainWindow]:
+        return [each for each in qapp.topLevelWidgets() if isinstance(each, MainWindow)]
+
     def run(steps: Steps, **answer: Any) -> None:
         options = ChatOptions(paths.demo_model(), AnswerOptions(**answer))
 
         async def main() -> None:
+            # A test that failed before may have left its window behind.
+            earlier = set(windows())
             session = asyncio.create_task(app.window.session(qapp, options, signals))
-            await until(lambda: any(isinstance(w, MainWindow) for w in qapp.topLevelWidgets()))
-            window = next(w for w in qapp.topLevelWidgets() if isinstance(w, MainWindow))
+            await until(lambda: set(windows()) - earlier)
+            [window] = set(windows()) - earlier
             try:
                 await until(lambda: window.workspace.model.stage == "ready")
                 await steps(window)
