@@ -7,6 +7,7 @@ import contextlib
 import logging
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from app.private import made_private, touch_private
@@ -15,18 +16,38 @@ from ui.viewmodels.storing import StoreProblem
 
 _log = logging.getLogger(__name__)
 # SQLite keeps the newest writes and its shared memory in files beside the database.
-_COMPANIONS = ("", "-wal", "-shm")
+COMPANIONS = ("", "-wal", "-shm")
+# What the interpreter raises where SQLite's own words, or a row's values, are not as they must be.
+_UNREADABLE = (UnicodeDecodeError, TypeError, ValueError, OverflowError)
 
 
 class UnusableDatabase(Exception):
-    """The file is there but can not be used; says why, for a person."""
+    """The file is there but can not be used; says why, for a person.
+
+    Attributes:
+        is_damage: Whether it is ours and damaged, so that some of it may be readable.
+    """
+
+    def __init__(self, why: str, *, is_damage: bool = False) -> None:
+        super().__init__(why)
+        self.is_damage = is_damage
 
 
-def opened(path: Path, patience_s: float = 5.0) -> tuple[sqlite3.Connection, StoreProblem | None]:
+def replacing_bad_bytes(content: bytes) -> str:
+    """Return a text of the file; bytes that are none are shown as such and cost no word more."""
+    return str(content, "utf-8", "replace")
+
+
+def opened(
+    path: Path,
+    prepare: Callable[[sqlite3.Connection], None] = lambda connection: None,
+    patience_s: float = 5.0,
+) -> tuple[sqlite3.Connection, StoreProblem | None]:
     """Open the database, made if there is none; returns what a person must know, if anything.
 
     Args:
         path: The file.
+        prepare: Reads what must be readable; a file in which it is not is damaged.
         patience_s: How long to wait for another program's lock, in seconds.
 
     Raises:
@@ -37,15 +58,16 @@ def opened(path: Path, patience_s: float = 5.0) -> tuple[sqlite3.Connection, Sto
     _check_sqlite()
     made_private(path.parent)
     try:
-        return _connected(path, patience_s), None
+        return _connected(path, prepare, patience_s), None
     except UnusableDatabase as unusable:
         kept = set_aside(path)
         problem = StoreProblem(
             "Your earlier conversations could not be read.",
             f"{unusable} It is kept as {kept.name}, and a new, empty one was begun.",
             kept,
+            can_be_recovered=unusable.is_damage,
         )
-        return _connected(path, patience_s), problem
+        return _connected(path, prepare, patience_s), problem
 
 
 def set_aside(path: Path) -> Path:
@@ -55,10 +77,10 @@ def set_aside(path: Path) -> Path:
     while True:
         mark = stamp if number == 1 else f"{stamp}-{number}"
         target = path.with_name(f"{path.stem}.set-aside-{mark}{path.suffix}")
-        if not any(Path(f"{target}{companion}").exists() for companion in _COMPANIONS):
+        if not any(Path(f"{target}{companion}").exists() for companion in COMPANIONS):
             break
         number += 1
-    for companion in _COMPANIONS:
+    for companion in COMPANIONS:
         with contextlib.suppress(FileNotFoundError):
             Path(f"{path}{companion}").rename(f"{target}{companion}")
     return target
@@ -77,9 +99,12 @@ def _check_sqlite() -> None:
             ) from error
 
 
-def _connected(path: Path, patience_s: float) -> sqlite3.Connection:
+def _connected(
+    path: Path, prepare: Callable[[sqlite3.Connection], None], patience_s: float
+) -> sqlite3.Connection:
     touch_private(path)  # its companions get the same permissions
     connection = sqlite3.connect(path, timeout=patience_s, isolation_level=None)
+    connection.text_factory = replacing_bad_bytes
     try:
         _check_owner(connection, path)
         # Full: a commit is on the disk when it returns, even if the power fails then.
@@ -91,11 +116,12 @@ def _connected(path: Path, patience_s: float) -> sqlite3.Connection:
         _check_health(connection, path)
         schema.migrate(connection)
         connection.execute("SELECT 1 FROM conversations, messages, presets, said LIMIT 0")
-    except sqlite3.DatabaseError as error:
+        prepare(connection)
+    except (sqlite3.DatabaseError, *_UNREADABLE) as error:
         connection.close()
         if _means_damage(error):
             _log.error("%s is damaged", path, exc_info=error)
-            raise UnusableDatabase(f"The file {path.name} is damaged.") from error
+            raise UnusableDatabase(f"The file {path.name} is damaged.", is_damage=True) from error
         raise
     except BaseException:
         connection.close()
@@ -120,10 +146,21 @@ def _check_health(connection: sqlite3.Connection, path: Path) -> None:
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         _log.error("%s: %s", path, verdict)
-        raise UnusableDatabase(f"The file {path.name} is damaged.")
+        raise UnusableDatabase(f"The file {path.name} is damaged.", is_damage=True)
 
 
-def _means_damage(error: sqlite3.DatabaseError) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    # The last is the answer where the tables are not those that the version promises.
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+def _means_damage(error: Exception) -> bool:
+    if isinstance(error, _UNREADABLE):
+        return True
+    # SQLite gives an error without a name where the tables are not those that the version promises.
+    return is_damage(error) or _code(error) == sqlite3.SQLITE_ERROR
+
+
+def is_damage(error: Exception) -> bool:
+    """Return whether an error of SQLite says that the file is damaged."""
+    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG)
+
+
+def _code(error: Exception) -> int:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF

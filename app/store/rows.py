@@ -3,12 +3,13 @@
 A row is a snapshot of immutable values, so that nothing is shared between the two threads.
 """
 
+import contextlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.fields import DamagedFile, Fields
+from engine.fields import DamagedFile, Fields, parsed_json
 from ui.viewmodels import codec
 from ui.viewmodels.conversations import Conversation, preview_of
 from ui.viewmodels.messages import ChatMessage
@@ -80,12 +81,13 @@ def conversation_row(conversation: Conversation) -> tuple[Any, ...]:
 def conversation_from(row: Sequence[Any], preview: str | None) -> Conversation:
     """Return a conversation; with a preview, its messages are still to be loaded."""
     identity, title, settings, stops, draft, is_pinned, created_at, updated_at = row
-    try:
-        read_settings = codec.settings_from(Fields(json.loads(settings)))
-        read_stops = codec.stops_from(Fields({"stops": json.loads(stops)}))
-    except (DamagedFile, ValueError):
-        # Settings can be set again; for their sake no conversation is withheld.
-        read_settings, read_stops = None, []
+    # Settings can be set again; for their sake no conversation is withheld, nor its stops.
+    read_settings, read_stops = None, []
+    with contextlib.suppress(DamagedFile):
+        read_settings = codec.settings_from(Fields(parsed_json(settings)))
+    with contextlib.suppress(DamagedFile):
+        read_stops = codec.stops_from(Fields({"stops": parsed_json(stops)}))
+    created_at, updated_at = codec.moment(created_at), codec.moment(updated_at)
     conversation = Conversation(
         title, (), read_settings, read_stops, draft, created_at, updated_at, identity
     )
@@ -103,9 +105,9 @@ def messages_from(rows: Iterable[Sequence[Any]]) -> list[ChatMessage]:
             role,
             text,
             _run(run, text) if role == "assistant" else None,
-            created_at,
+            codec.moment(created_at),
             read.get(parent_id) if parent_id else None,
-            shown_rank,
+            codec.shown_rank(shown_rank),
             identity,
         )
     return list(read.values())
@@ -138,7 +140,7 @@ def storable(text: str) -> str:
 
 def _run(content: str | None, text: str) -> Run:
     try:
-        return codec.run_from(Fields(json.loads(content or "")), text)
-    except (DamagedFile, ValueError):
+        return codec.run_from(Fields(parsed_json(content or "")), text)
+    except DamagedFile:
         # The answer is worth more than the record of how it ended.
         return Run(text=text, state=RunState.UNRECORDED)

@@ -13,14 +13,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.store import opening, rows, searching, writing
+from app.store import opening, rows, salvage, searching, writing
 from app.store.causes import store_cause
 from app.store.pending import PendingWrites, Write
 from ui.viewmodels.conversations import Conversation
 from ui.viewmodels.finding import MOST_HITS, Hit
 from ui.viewmodels.messages import ChatMessage
 from ui.viewmodels.presets import Preset
-from ui.viewmodels.storing import StoreProblem
+from ui.viewmodels.storing import Recovered, StoreProblem
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -55,6 +55,8 @@ class SqliteConversationStore:
         self._is_write_due = False
         # Whether the file could not be opened yet, and is tried again (store thread).
         self._is_waiting = False
+        # Whether the index of words was made anew, which is tried once (store thread).
+        self._is_search_new = False
         self._found: Callable[[list[Conversation], list[Preset]], None] | None = None
         # Why writing fails; empty while it works. Changed on the main thread alone.
         self._failing_because = ""
@@ -201,6 +203,35 @@ class SqliteConversationStore:
         # Whoever gives up waiting is not to keep the rest from being written.
         await asyncio.shield(asyncio.wrap_future(self._begin_writing()))
 
+    async def recover(
+        self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
+    ) -> Recovered:
+        """Bring over what can be read of the damaged file that was set aside at the start."""
+        problem = self._problem
+        if problem is None or problem.path is None or not problem.can_be_recovered:
+            return Recovered()
+        path = problem.path
+
+        def take(*rows: list[salvage.Row]) -> tuple[int, int]:
+            # Read on a thread of its own, written where all else is written, in small steps.
+            return self._thread.submit(self._take_over, *rows).result()
+
+        def tell(done: int, total: int) -> None:
+            self._loop.call_soon_threadsafe(advance, done, total)
+
+        recovered, cause = (0, 0, 0), ""
+        try:
+            recovered = await asyncio.to_thread(salvage.bring_over, path, take, tell, is_cancelled)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            _log.error("%s: not all could be recovered", path, exc_info=error)
+            cause = "nothing of it can be read"
+            if isinstance(error, sqlite3.Error | OSError):
+                cause = store_cause(error)
+        await asyncio.wrap_future(self._thread.submit(self._read_all))
+        if self._found is not None:
+            self._found(self._conversations, self._presets)
+        return Recovered(*recovered, cause)
+
     # -- writing, the main thread's side ---------------------------------------------------
 
     def _save_message(self, conversation: Conversation, row: rows.MessageRow) -> None:
@@ -293,19 +324,34 @@ class SqliteConversationStore:
     # -- the store's thread ----------------------------------------------------------------
 
     def _open(self, patience_ms: int) -> None:
-        connection, problem = opening.opened(self._path, patience_ms / 1000)
-        try:
-            writing.recover(connection)
-        except BaseException:
-            connection.close()
-            raise
-        self._connection, self._problem = connection, problem
+        # What the window needs at once is read before the file counts as sound.
+        self._connection, self._problem = opening.opened(
+            self._path, self._prepare, patience_ms / 1000
+        )
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        writing.recover(connection)
         self._conversations = writing.summaries(connection)
         self._presets = writing.presets(connection)
         # What was last worked on is what the window shows first.
         last = max(self._conversations, key=lambda c: c.updated_at, default=None)
         if last is not None and not last.is_loaded:
             last.fill(writing.messages(connection, last.id))
+
+    def _take_over(
+        self,
+        conversations: list[salvage.Row],
+        messages: list[salvage.Row],
+        presets: list[salvage.Row],
+    ) -> tuple[int, int]:
+        if self._connection is None:
+            raise sqlite3.ProgrammingError("the store is not open")
+        return writing.take_over(self._connection, conversations, messages, presets)
+
+    def _read_all(self) -> None:
+        assert self._connection is not None
+        self._conversations = writing.summaries(self._connection)
+        self._presets = writing.presets(self._connection)
 
     def _close(self) -> None:
         self._is_waiting = False
@@ -325,10 +371,22 @@ class SqliteConversationStore:
             if self._connection is None:
                 return  # closed
             self._connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
-            unusable = self._pending.carry_out(self._connection)
+            unusable = self._carry_out(self._connection)
         except (sqlite3.Error, OSError) as error:
             failure = error
         self._loop.call_soon_threadsafe(self._note_outcome, failure, unusable)
+
+    def _carry_out(self, connection: sqlite3.Connection) -> int:
+        try:
+            return self._pending.carry_out(connection)
+        except sqlite3.DatabaseError as error:
+            if not opening.is_damage(error) or self._is_search_new:
+                raise
+            # Where only the index of words is damaged, the messages make a new one.
+            _log.error("the index of words is made anew", exc_info=error)
+            self._is_search_new = True
+            writing.rebuild_search(connection)
+            return self._pending.carry_out(connection)
 
     def _read(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
         """Let the store's thread read; a failure is told to the window and logged."""

@@ -40,6 +40,20 @@ ON CONFLICT(id) DO UPDATE SET text = excluded.text, run = excluded.run,
     is_running = excluded.is_running, shown_rank = excluded.shown_rank
 """
 
+_TAKE_CONVERSATION = """
+INSERT OR IGNORE INTO conversations(id, title, settings, stops, draft, is_pinned, created_at,
+    updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+_TAKE_MESSAGE = """
+INSERT OR IGNORE INTO messages(id, conversation_id, parent_id, role, text, run, is_running,
+    created_at, shown_rank)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+_TAKE_PRESET = "INSERT OR IGNORE INTO presets(name, content) VALUES (?, ?)"
+
 _DELETE_UNUSED = """
 DELETE FROM conversations WHERE NOT is_pinned AND draft = ''
     AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = conversations.id)
@@ -111,6 +125,34 @@ def mark_deleted(connection: sqlite3.Connection, conversation_id: str, is_delete
 def save_preset(connection: sqlite3.Connection, row: tuple[str, str]) -> None:
     """Write a preset."""
     connection.execute("INSERT OR REPLACE INTO presets(name, content) VALUES (?, ?)", row)
+
+
+def rebuild_search(connection: sqlite3.Connection) -> None:
+    """Make the index of words anew, from the messages."""
+    with transaction(connection):
+        connection.execute("INSERT INTO said(said) VALUES ('rebuild')")
+        connection.execute(
+            "INSERT INTO said(said, rowid, text) "
+            "SELECT 'delete', number, text FROM messages WHERE is_running"
+        )
+
+
+def take_over(
+    connection: sqlite3.Connection,
+    conversations: list[tuple[Any, ...]],
+    messages: list[tuple[Any, ...]],
+    presets: list[tuple[Any, ...]],
+) -> tuple[int, int]:
+    """Write rows from elsewhere, but none whose id, or name, is here already.
+
+    Returns:
+        How many conversations and messages were new.
+    """
+    with transaction(connection):
+        new = connection.executemany(_TAKE_CONVERSATION, conversations).rowcount
+        new_messages = connection.executemany(_TAKE_MESSAGE, messages).rowcount
+        connection.executemany(_TAKE_PRESET, presets)
+    return max(new, 0), max(new_messages, 0)
 
 
 def delete_preset(connection: sqlite3.Connection, name: str) -> None:

@@ -1,7 +1,9 @@
 """The window on a real store and the real engine, over several starts of the program."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -324,6 +326,38 @@ def test_a_damaged_file_is_told_above_the_chat(use: Use, tmp_path: Path) -> None
 
     async def later(window: MainWindow) -> None:
         assert not window.chat.problem.isVisible()
+
+    use(steps)
+    use(later)
+
+
+def test_conversations_of_a_damaged_file_come_back_at_the_press_of_a_button(
+    use: Use, tmp_path: Path
+) -> None:
+    async def first(window: MainWindow) -> None:
+        await ask(window, COUNT)
+
+    use(first)
+    with closing(sqlite3.connect(tmp_path / "conversations.db", isolation_level=None)) as broken:
+        broken.execute("PRAGMA writable_schema = ON")
+        broken.execute("UPDATE sqlite_master SET sql = 'x' WHERE name = 'presets'")
+
+    async def steps(window: MainWindow) -> None:
+        bar = window.chat.problem
+        assert bar.isVisible()
+        rows = window.workspace.conversations.rowCount()
+        press(bar, "Recover what can be read of the damaged file")
+        await eventually(lambda: "recovered" in bar.sentence.text())
+        assert bar.sentence.text() == "1 conversation with 2 messages recovered."
+        assert bar.detail.text().startswith("Everything in it could be read. The damaged file ")
+        assert not bar.recover.isVisible()
+        assert window.workspace.conversations.rowCount() == rows + 1
+        hits = await window.workspace.store.search("Count from")
+        assert sorted(hit.role for hit in hits) == ["title", "user"]
+
+    async def later(window: MainWindow) -> None:
+        assert not window.chat.problem.isVisible()
+        assert len(await window.workspace.store.search("Count from")) == 2
 
     use(steps)
     use(later)

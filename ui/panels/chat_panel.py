@@ -70,6 +70,8 @@ class ChatPanel(QWidget):
         self.problem.tell(workspace.store.problem)
         workspace.store.on_problem(self.problem.tell)
         self.model_problem = ProblemBar(theme)
+        self.problem.recover_wanted.connect(workspace.recovery.begin)
+        workspace.recovery.told.connect(self.problem.tell)
         self.column = MessageColumn(theme)
         self.welcome = Welcome(theme, workspace.model)
         self.composer = Composer(theme)

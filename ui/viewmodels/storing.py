@@ -22,11 +22,30 @@ class StoreProblem:
         sentence: What happened.
         detail: Why, and what it means.
         path: The file it is about; None for none.
+        can_be_recovered: Whether some of that file may be readable, and be brought over.
     """
 
     sentence: str
     detail: str
     path: Path | None = None
+    can_be_recovered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was brought over from a damaged file.
+
+    Attributes:
+        conversations: Conversations that were not here before.
+        messages: Messages that were not here before.
+        unreadable: Rows of the file that could not be read.
+        cause: Why it ended early, as the end of a sentence; empty where it did not.
+    """
+
+    conversations: int = 0
+    messages: int = 0
+    unreadable: int = 0
+    cause: str = ""
 
 
 class ConversationStore(Protocol):
@@ -88,6 +107,19 @@ class ConversationStore(Protocol):
 
     async def settled(self) -> None:
         """Wait until all that was saved before is kept."""
+
+    async def recover(
+        self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
+    ) -> Recovered:
+        """Bring over what can be read of the damaged file that ``problem`` names.
+
+        What is found is told as things that are found late are. What is here already stays as it
+        is, however often this is done.
+
+        Args:
+            advance: Told on the main thread how many rows were looked at, and how many there are.
+            is_cancelled: Whether to end early; what was brought over stays.
+        """
 
 
 class MemoryConversationStore:
@@ -191,3 +223,9 @@ class MemoryConversationStore:
 
     async def settled(self) -> None:
         """Memory is always settled."""
+
+    async def recover(
+        self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
+    ) -> Recovered:
+        """Memory knows no damaged file."""
+        return Recovered()

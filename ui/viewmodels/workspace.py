@@ -18,6 +18,7 @@ from ui.viewmodels.model_state import ModelState
 from ui.viewmodels.open_conversation import OpenConversation
 from ui.viewmodels.preset_list import PresetList
 from ui.viewmodels.presets import Preset
+from ui.viewmodels.recovery import Recovery
 from ui.viewmodels.runs import Run
 from ui.viewmodels.search import Search
 from ui.viewmodels.server import ServerControl, ServerSwitch
@@ -70,6 +71,7 @@ class Workspace(QObject):
         self.presets = PresetList(self.store, self)
         self.store.on_found(self._take_found)
         self.library = Library(self.store, self.conversations, self)
+        self.recovery = Recovery(self.store, self.library.transfers, self)
         self._drafts = QTimer(self, singleShot=True, interval=_DRAFT_KEPT_AFTER_MS)
         self._drafts.timeout.connect(self.keep_draft)
         self.model.changed.connect(self._offer_tokenizer)

@@ -1,0 +1,294 @@
+"""Reads what can still be read of a damaged database, from a copy: the file itself stays as it is.
+
+Rows are asked for some at a time; where that fails, the next one that can be read is searched for
+by halving. Knows no window. Any thread but the main one.
+"""
+
+import contextlib
+import math
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.store.opening import COMPANIONS, replacing_bad_bytes
+from ui.viewmodels.codec import moment, shown_rank
+
+_CONVERSATIONS = (
+    "conversations",
+    "id, title, settings, stops, draft, is_pinned, created_at, updated_at, deleted_at",
+)
+_MESSAGES = (
+    "messages",
+    "id, conversation_id, parent_id, role, text, run, created_at, shown_rank",
+)
+_PRESETS = ("presets", "name, content")
+# Where even the number of the last row cannot be read.
+_ROWS_IF_UNKNOWN = 1 << 20
+# What can be asked in some seconds, whatever the damage is.
+_MOST_QUESTIONS = 100_000
+# A step further must still be a number that SQLite knows.
+_LAST_ROW = (1 << 63) - 2
+# Progress is shown in numbers of 32 bits.
+_MOST_SHOWN = 500_000_000
+# SQLite's own errors; what the interpreter makes of their words where those are damaged too.
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError)
+_ROWS_AT_ONCE = 256
+_NAMELESS = "Recovered conversation"
+
+Row = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """How far the reading is.
+
+    Attributes:
+        done: Rows looked at.
+        total: Rows there are, as far as is known.
+        unreadable: Rows that could not be read.
+    """
+
+    done: int = 0
+    total: int = 0
+    unreadable: int = 0
+
+
+@contextlib.contextmanager
+def copied_database(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a private copy of a damaged database for reading.
+
+    Raises:
+        OSError: There is no room for a copy, or the file cannot be read.
+        sqlite3.Error: Nothing of it can be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="salvage-", dir=path.parent) as folder:
+        copy = Path(folder) / "copy.db"
+        for companion in COMPANIONS:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(f"{path}{companion}", f"{copy}{companion}")
+        connection = sqlite3.connect(copy, isolation_level=None)
+        connection.text_factory = replacing_bad_bytes
+        try:
+            # A schema with a bad entry is used as far as it can be read.
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute("PRAGMA cell_size_check = ON")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            yield connection
+        finally:
+            connection.close()
+
+
+class Salvage:
+    """The rows of a damaged database, ready to be written into a sound one.
+
+    Attributes:
+        state: How far the reading is.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._questions = 0
+        self._conversations: set[str] = set()
+        self._deleted: set[str] = set()
+        # The readable messages of each conversation, to which orphans are attached.
+        self._messages: dict[str, set[str]] = {}
+        self._last: dict[str, str] = {}
+        self._tables = (_CONVERSATIONS, _MESSAGES, _PRESETS)
+        self.state = Salvaged()
+        self._ends = {table: self._end_of(table) for table, _ in self._tables}
+        self.state.total = sum(min(end, _MOST_SHOWN) for end in self._ends.values())
+
+    def conversations(self) -> Iterator[Row]:
+        """Yield the rows of conversations that were not deleted."""
+        for row in self._rows(*_CONVERSATIONS):
+            identity, title, settings, stops, draft, is_pinned, created, updated, deleted = row
+            if not _is_text(identity):
+                self.state.unreadable += 1
+            elif deleted is not None:
+                self._deleted.add(identity)
+            else:
+                self._conversations.add(identity)
+                yield (
+                    identity,
+                    _text(title) or _NAMELESS,
+                    _text(settings) or "{}",
+                    _text(stops) or "[]",
+                    _text(draft),
+                    int(is_pinned == 1),
+                    _moment(created),
+                    _moment(updated),
+                )
+
+    def messages(self) -> Iterator[tuple[Row | None, Row]]:
+        """Yield messages, each with the row of its conversation where that one was lost."""
+        for row in self._rows(*_MESSAGES):
+            identity, holder, parent, role, text, run, created, rank = row
+            is_usable = _is_text(identity) and _is_text(holder) and role in ("user", "assistant")
+            if not is_usable or not isinstance(text, str):
+                self.state.unreadable += 1
+                continue
+            if holder in self._deleted:
+                continue
+            said_at = _moment(created)
+            lost: Row | None = None
+            if holder not in self._conversations:
+                self._conversations.add(holder)
+                lost = (holder, _NAMELESS, "{}", "[]", "", 0, said_at, said_at)
+            known = self._messages.setdefault(holder, set())
+            if parent is not None and parent not in known:
+                parent = self._last.get(holder)  # what it followed was lost
+            known.add(identity)
+            self._last[holder] = identity
+            rank = shown_rank(rank if isinstance(rank, int) else 0)
+            run = run if isinstance(run, str) else None
+            yield lost, (identity, holder, parent, role, text, run, 0, said_at, rank)
+
+    def presets(self) -> Iterator[Row]:
+        """Yield the rows of presets."""
+        for name, content in self._rows(*_PRESETS):
+            if _is_text(name) and isinstance(content, str):
+                yield (name, content)
+            else:
+                self.state.unreadable += 1
+
+    def _end_of(self, table: str) -> int:
+        try:
+            (end,) = self._connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()
+        except _UNREADABLE:
+            return _ROWS_IF_UNKNOWN if self._exists(table) else 0
+        return min(end, _LAST_ROW) if isinstance(end, int) and end > 0 else 0
+
+    def _exists(self, table: str) -> bool:
+        try:
+            self._connection.execute(f"SELECT 1 FROM {table} LIMIT 0")
+        except _UNREADABLE:
+            return False
+        return True
+
+    def _rows(self, table: str, columns: str) -> Iterator[Row]:
+        """Yield the rows of a table in their order, without those that cannot be read."""
+        query = (
+            f"SELECT rowid, {columns} FROM {table} NOT INDEXED WHERE rowid >= ? "
+            "ORDER BY rowid LIMIT ?"
+        )
+        done_before, end = self.state.done, self._ends[table]
+        first, count = 1, _ROWS_AT_ONCE
+        while first <= end:
+            found = self._ask(query, first, count)
+            if found is None and count > 1:
+                count = 1
+                continue
+            if found is None:
+                following = self._readable_after(query, first, end)
+                lost = (following or end + 1) - first
+                self.state.unreadable += lost if lost < _ROWS_IF_UNKNOWN else 1
+                first = following or end + 1
+                continue
+            if not found:
+                break
+            first = found[-1][0] + 1
+            count = min(count * 2, _ROWS_AT_ONCE)
+            self.state.done = done_before + min(first - 1, end, _MOST_SHOWN)
+            yield from (row[1:] for row in found)
+        self.state.done = done_before + min(end, _MOST_SHOWN)
+
+    def _readable_after(self, query: str, bad: int, end: int) -> int | None:
+        """Return from where on the rows after a bad one can be read; None for nowhere."""
+        step = 1
+        while self._ask(query, bad + step, 1) is None:
+            if bad + step >= end:
+                return None
+            step = min(step * 2, end - bad)
+        low, high = bad + step // 2, bad + step
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._ask(query, middle, 1) is None:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _ask(self, query: str, first: int, count: int) -> list[Row] | None:
+        """Return some rows; None where they cannot be read."""
+        self._questions += 1
+        if self._questions > _MOST_QUESTIONS:
+            return None
+        try:
+            return self._connection.execute(query, (first, count)).fetchall()
+        except _UNREADABLE:
+            return None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _moment(value: object) -> float:
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return moment(float(value)) if is_number else time.time()  # type: ignore[arg-type]
+
+
+Take = Callable[[list[Row], list[Row], list[Row]], tuple[int, int]]
+
+
+def bring_over(
+    path: Path, take: Take, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
+) -> tuple[int, int, int]:
+    """Hand over all rows that can be read, some at a time.
+
+    Args:
+        path: The damaged database.
+        take: Writes rows of conversations, messages and presets that are not there yet; returns
+            how many conversations and messages were new.
+        advance: Told how many rows were looked at, and how many there are.
+        is_cancelled: Whether to end early; what was handed over stays.
+
+    Returns:
+        How many conversations and messages were new, and how many rows could not be read.
+
+    Raises:
+        OSError: There is no room for a copy, or the file cannot be read.
+        sqlite3.Error: Nothing of the file can be read, or the rows cannot be written.
+    """
+    conversations = messages = 0
+    with copied_database(path) as connection:
+        salvage = Salvage(connection)
+
+        def hand_over(some: list[Row], said: list[Row], presets: list[Row]) -> None:
+            nonlocal conversations, messages
+            new, new_messages = take(some, said, presets)
+            conversations, messages = conversations + new, messages + new_messages
+            advance(salvage.state.done, salvage.state.total)
+
+        for some in _in_steps(salvage.conversations()):
+            hand_over(some, [], [])
+            if is_cancelled():
+                break
+        for pairs in _in_steps(salvage.messages()):
+            if is_cancelled():
+                break
+            hand_over(
+                [lost for lost, _ in pairs if lost is not None], [row for _, row in pairs], []
+            )
+        hand_over([], [], [] if is_cancelled() else list(salvage.presets()))
+        return conversations, messages, salvage.state.unreadable
+
+
+def _in_steps(rows: Iterator[Any]) -> Iterator[list[Any]]:
+    step: list[Any] = []
+    for row in rows:
+        step.append(row)
+        if len(step) == _ROWS_AT_ONCE:
+            yield step
+            step = []
+    if step:
+        yield step

@@ -1,0 +1,240 @@
+"""Damaged databases: the window starts, and what can be read is brought over once."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.store.store import SqliteConversationStore, open_store
+from tests.app.store.conftest import Use
+from tests.support import database_attacks
+from tests.support.said import conversation
+from ui.viewmodels.conversations import Conversation
+from ui.viewmodels.presets import Preset
+from ui.viewmodels.storing import Recovered
+
+_CASES = 60
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sound") / "sound.db"
+    asyncio.run(database_attacks.fill_file(path))
+    return path
+
+
+@pytest.mark.parametrize("first", range(len(database_attacks.HARMS)))
+def test_a_damaged_database_is_opened_or_set_aside_and_nothing_of_it_is_lost(
+    sound: Path, tmp_path: Path, first: int
+) -> None:
+    for seed in range(first, _CASES, len(database_attacks.HARMS)):
+        place = tmp_path / str(seed)
+        place.mkdir()
+        database_attacks.attack(seed, sound, place)
+
+
+def changed(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        for statement in statements:
+            connection.execute(statement)
+
+
+async def write(store: SqliteConversationStore) -> None:
+    for number in range(3):
+        one = conversation(f"question {number}")
+        one.title = f"Talk {number}"
+        store.save(one)
+        store.save_messages(one, list(one.tree))
+
+
+def test_a_bad_byte_in_a_title_costs_that_byte_alone(use: Use, path: Path) -> None:
+    use(write)
+    changed(path, "UPDATE conversations SET title = CAST(x'41ff42' AS TEXT) WHERE title = 'Talk 1'")
+
+    async def steps(store: SqliteConversationStore) -> None:
+        assert store.problem is None
+        titles = sorted(one.title for one in store.load_all())
+        assert titles == ["A\ufffdB", "Talk 0", "Talk 2"]
+
+    use(steps)
+
+
+def test_bad_settings_cost_neither_the_conversation_nor_its_stops(use: Use, path: Path) -> None:
+    use(write)
+    changed(path, "UPDATE conversations SET settings = replace(hex(zeroblob(50000)), '00', '[')")
+
+    async def steps(store: SqliteConversationStore) -> None:
+        assert store.problem is None
+        assert [len(one.stops) for one in store.load_all()] == [2, 2, 2]
+
+    use(steps)
+
+
+_BAD_SCHEMA = "UPDATE sqlite_master SET sql = CAST(x'41ff42' AS TEXT) WHERE name = 'presets'"
+
+
+async def recovered(store: SqliteConversationStore) -> tuple[Recovered, list[Conversation]]:
+    found: list[Conversation] = []
+    store.on_found(lambda conversations, presets: found.extend(conversations))
+    outcome = await store.recover(lambda done, total: None, lambda: False)
+    for one in found:
+        await store.fill(one)
+    return outcome, found
+
+
+def test_a_bad_byte_in_the_schema_sets_the_file_aside_and_all_conversations_come_back(
+    use: Use, path: Path
+) -> None:
+    use(write)
+    changed(path, _BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        assert store.problem is not None
+        assert store.problem.can_be_recovered
+        assert store.load_all() == []
+        outcome, found = await recovered(store)
+        assert outcome == Recovered(conversations=3, messages=6)
+        assert sorted(one.title for one in found) == ["Talk 0", "Talk 1", "Talk 2"]
+        assert {message.text for one in found for message in one.tree} == {
+            "1 2 3", "question 0", "question 1", "question 2",
+        }  # fmt: skip
+        assert [one.settings for one in found] == [conversation().settings] * 3
+
+    use(steps)
+
+
+def test_what_was_recovered_is_in_the_file_and_is_never_brought_over_twice(
+    use: Use, path: Path
+) -> None:
+    use(write)
+    changed(path, _BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        await recovered(store)
+        again, _ = await recovered(store)
+        assert again == Recovered()
+
+    async def later(store: SqliteConversationStore) -> None:
+        assert store.problem is None
+        assert len(store.load_all()) == 3
+        assert len(await store.search("question")) == 3
+
+    use(steps)
+    use(later)
+
+
+def test_messages_whose_conversation_was_lost_have_one_again(use: Use, path: Path) -> None:
+    use(write)
+    changed(path, "DELETE FROM conversations", _BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        outcome, found = await recovered(store)
+        assert (outcome.conversations, outcome.messages) == (3, 6)
+        assert {one.title for one in found} == {"Recovered conversation"}
+
+    use(steps)
+
+
+def test_what_follows_a_lost_message_is_still_shown_behind_what_came_before(
+    use: Use, path: Path
+) -> None:
+    async def long(store: SqliteConversationStore) -> None:
+        one = conversation("first")
+        for text in ("second", "third", "fourth"):
+            one.add(type(one.messages[0])("user", text))
+        store.save(one)
+        store.save_messages(one, list(one.tree))
+
+    use(long)
+    changed(path, "DELETE FROM messages WHERE text = 'third'", _BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        _, (one,) = await recovered(store)
+        assert [message.text for message in one.messages] == [
+            "first", "1 2 3", "second", "fourth",
+        ]  # fmt: skip
+
+    use(steps)
+
+
+def test_what_a_person_deleted_does_not_come_back(use: Use, path: Path) -> None:
+    use(write)
+    changed(path, "UPDATE conversations SET deleted_at = 1 WHERE title = 'Talk 1'", _BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        _, found = await recovered(store)
+        assert sorted(one.title for one in found) == ["Talk 0", "Talk 2"]
+
+    use(steps)
+
+
+def test_another_programs_file_is_not_offered_for_recovery(use: Use, path: Path) -> None:
+    path.parent.mkdir()
+    changed(path, "CREATE TABLE bookmarks (url TEXT)")
+
+    async def steps(store: SqliteConversationStore) -> None:
+        assert store.problem is not None
+        assert not store.problem.can_be_recovered
+        assert await store.recover(lambda *_: None, lambda: False) == Recovered()
+
+    use(steps)
+
+
+def test_a_recovery_that_is_cancelled_keeps_what_it_has_and_can_be_ended(
+    use: Use, path: Path
+) -> None:
+    use(write)
+    changed(path, _BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        outcome = await store.recover(lambda *_: None, lambda: True)
+        assert outcome.messages == 0
+        whole = await store.recover(lambda *_: None, lambda: False)
+        assert (outcome.conversations + whole.conversations, whole.messages) == (3, 6)
+
+    use(steps)
+
+
+def test_the_copy_that_is_read_is_gone_afterwards(use: Use, path: Path) -> None:
+    use(write)
+    changed(path, _BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        await recovered(store)
+        assert not [found for found in path.parent.iterdir() if found.is_dir()]
+
+    use(steps)
+
+
+def test_a_damaged_index_of_words_is_made_anew_when_something_is_written(
+    use: Use, path: Path
+) -> None:
+    use(write)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        def spoil(database: sqlite3.Connection) -> None:
+            database.execute("UPDATE said_data SET block = x'ffffffffff'")
+
+        store.save_preset(Preset("Any", conversation().settings))
+        await store.settled()
+        await asyncio.wrap_future(store._read(spoil))
+        one = conversation("written later")
+        store.save(one)
+        store.save_messages(one, list(one.tree))
+        await store.settled()
+        assert not store.has_unsaved
+
+    use(steps)
+
+    async def later() -> None:
+        store = await open_store(path)
+        try:
+            assert len(await store.search("written later")) == 1
+            assert len(await store.search("question")) == 3
+        finally:
+            await store.close()
+
+    asyncio.run(later())
