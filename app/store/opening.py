@@ -135,6 +135,8 @@ def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if owner != schema.APPLICATION_ID and (owner or version or tables):
         raise UnusableDatabase(f"The file {path.name} belongs to another program.")
+    if version < 0:
+        raise UnusableDatabase(f"The file {path.name} is damaged.", is_damage=True)
     if version > schema.VERSION:
         raise UnusableDatabase(
             f"The file {path.name} was made by a newer version of Fullstop, which can still "

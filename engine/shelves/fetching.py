@@ -58,7 +58,7 @@ def fetch_file(
     blob = repository_folder / "blobs" / stated.etag
     if not blob.exists():
         headers = build_hf_headers()
-        if urlsplit(stated.location).netloc != urlsplit(url).netloc:
+        if urlsplit(stated.location)[:2] != urlsplit(url)[:2]:  # scheme, host and port
             headers.pop("authorization", None)  # another machine's business
         begun = blob.with_name(blob.name + _BEGUN)
         begun.parent.mkdir(parents=True, exist_ok=True)
