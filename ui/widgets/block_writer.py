@@ -15,7 +15,7 @@ from PySide6.QtGui import (
 )
 
 from ui.widgets.inline_writer import InlineWriter
-from ui.widgets.markdown_style import Decoration, MarkdownStyle, text_width
+from ui.widgets.markdown_style import Decoration, MarkdownStyle
 
 _QUOTE_PX = 18
 _MARK_GAP_EM = 0.5
@@ -219,7 +219,7 @@ class BlockWriter:
             self.cursor.insertText(gap, form)
 
     def _width(self, text: str) -> float:
-        return text_width(self.style.font, text)
+        return self.style.width(text)
 
 
 def is_right_to_left(text: str) -> bool:

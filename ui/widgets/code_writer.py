@@ -5,15 +5,19 @@ from PySide6.QtGui import QBrush, QColor, QTextBlockFormat, QTextCharFormat
 
 from ui.widgets.block_writer import BlockWriter
 from ui.widgets.highlighting import Runs, highlighted_lines
-from ui.widgets.markdown_style import Decoration, MarkdownStyle, text_width
+from ui.widgets.markdown_style import Decoration, MarkdownStyle
 
 TAB_CHARS = 4
 
 
 def code_lines(body: str, info: str, style: MarkdownStyle) -> list[Runs]:
     """Return the lines of a code block, coloured for the language that ``info`` names."""
-    language = info.split()[0] if info.strip() else ""
-    return highlighted_lines(body, language, style.code)
+    return highlighted_lines(body, language_of(info), style.code)
+
+
+def language_of(info: str) -> str:
+    """Return the language that the first line of a code block names."""
+    return info.split()[0] if info.strip() else ""
 
 
 class CodeWriter:
@@ -64,7 +68,7 @@ class CodeWriter:
             for text, ink in line:
                 blocks.cursor.insertText(text, self._format(ink or style.text))
             said = "".join(text for text, _ in line)
-            widest = max(widest, text_width(style.fixed, said.expandtabs(TAB_CHARS)))
+            widest = max(widest, style.fixed_width(said.expandtabs(TAB_CHARS)))
         blocks.is_after_code = True
         return start, widest
 

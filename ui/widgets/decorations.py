@@ -53,7 +53,9 @@ class Decorations:
     def __init__(self, document: QTextDocument, style: MarkdownStyle) -> None:
         self._document = document
         self._style = style
-        self._newest_grid: tuple[Decoration, Grid] | None = None
+        # For one state of the layout: each row costs a look into the document.
+        self._grids: dict[Decoration, Grid] = {}
+        self._grids_are_of: tuple[int, float] = (-1, 0.0)
 
     def area(self, one: Decoration, width: float, all_of_them: Sequence[Decoration]) -> QRectF:
         """Return where something is painted.
@@ -64,8 +66,7 @@ class Decorations:
             all_of_them: Whatever is painted; a quote is as high as the cards that it holds.
         """
         if one.kind == "table":
-            self._newest_grid = one, self.grid(one)
-            return self._newest_grid[1].area
+            return self.grid(one).area
         if one.kind == "quote":
             inner = [d for d in all_of_them if d.kind in ("code", "table")]
             top = self._end_of(one.start, width, inner).top()
@@ -79,6 +80,15 @@ class Decorations:
 
     def grid(self, one: Decoration) -> Grid:
         """Return the lines of a table."""
+        state = self._document.revision(), self._document.textWidth()
+        if state != self._grids_are_of:
+            self._grids_are_of, self._grids = state, {}
+        grid = self._grids.get(one)
+        if grid is None:
+            grid = self._grids[one] = self._measured(one)
+        return grid
+
+    def _measured(self, one: Decoration) -> Grid:
         table = self.table(one)
         layout = self._document.documentLayout()
         pad = self._style.cell_pad_px
@@ -103,7 +113,7 @@ class Decorations:
         return table
 
     def paint(self, painter: QPainter, one: Decoration, area: QRectF) -> None:
-        """Paint what stands beneath the text; ``area`` was asked for right before."""
+        """Paint what stands beneath the text."""
         style = self._style
         match one.kind:
             case "quote":
@@ -116,10 +126,7 @@ class Decorations:
                 middle = round(area.center().y()) + 0.5
                 painter.drawLine(QPointF(area.left(), middle), QPointF(area.right(), middle))
             case "table":
-                known, grid = self._newest_grid or (None, None)
-                if grid is None or known is not one:
-                    grid = self.grid(one)
-                self._paint_table(painter, grid)
+                self._paint_table(painter, self.grid(one))
             case "code":
                 self._paint_card(painter, one, area)
             case _:

@@ -10,9 +10,9 @@ from PySide6.QtGui import QTextCursor
 
 from ui.markdown import table_tokens
 from ui.widgets.block_writer import BlockWriter
-from ui.widgets.code_writer import CodeWriter, code_lines
+from ui.widgets.code_writer import CodeWriter, code_lines, language_of
 from ui.widgets.decorations import table_at
-from ui.widgets.highlighting import Runs
+from ui.widgets.highlighting import OpenCode, Runs
 from ui.widgets.inline_writer import InlineWriter
 from ui.widgets.markdown_style import Decoration, MarkdownStyle
 from ui.widgets.table_writer import Row, TableWriter, constraints, table_rows
@@ -21,10 +21,18 @@ _Signature = tuple[tuple[str, str, str], ...]
 
 
 class GrowingCode:
-    """The lines of a code card at the end of a document."""
+    """The lines of a code card at the end of a document.
+
+    Attributes:
+        changed_from: The document position from which the last growth changed the card.
+        is_exact: Whether the colours of a line that is not complete have to be right, too.
+    """
 
     def __init__(self) -> None:
+        self.changed_from = 0
+        self.is_exact = False
         self._lines: list[Runs] = []
+        self._colored = OpenCode()
 
     def note(self, tokens: list[Token], card: Decoration | None, style: MarkdownStyle) -> None:
         """Remember what was written; ``card`` is the newest decoration."""
@@ -51,7 +59,10 @@ class GrowingCode:
         body = tokens[0].content.removesuffix("\n")
         if tokens[0].info.strip() != card.label or card.kind != "code":
             return None
-        lines = code_lines(body, card.label, style)
+        if self.is_exact:
+            lines = code_lines(body, card.label, style)
+        else:
+            lines = self._colored.lines(body, language_of(card.label), style.code)
         most = min(len(lines), len(self._lines)) - 1  # the last line has a margin below
         same = zip(lines[:most], self._lines[:most], strict=True)
         kept = next((i for i, (new, old) in enumerate(same) if new != old), most)
@@ -60,6 +71,7 @@ class GrowingCode:
         document = cursor.document()
         first = document.findBlock(card.start).blockNumber()
         last_kept = document.findBlockByNumber(first + kept - 1)
+        self.changed_from = last_kept.position()
         cursor.setPosition(last_kept.position() + last_kept.length() - 1)
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         form, char_form = last_kept.blockFormat(), last_kept.charFormat()
@@ -74,16 +86,22 @@ class GrowingCode:
 
 
 class GrowingTable:
-    """The rows of a table at the end of a document."""
+    """The rows of a table at the end of a document.
+
+    Attributes:
+        changed_from: The document position from which the last growth changed the table.
+    """
 
     def __init__(self) -> None:
+        self.changed_from = 0
+        self._tokens: list[Row] = []
         self._rows: list[_Signature] = []
         self._widths: list[list[tuple[float, float]]] = []
 
     def note(self, tokens: list[Token], source: str) -> None:
         """Remember what was written; the rows are measured when the table grows."""
-        rows = _rows_of(tokens, source)
-        self._rows = [_signature(row) for row in rows]
+        self._tokens = _rows_of(tokens, source)
+        self._rows = [_signature(row) for row in self._tokens]
         self._widths = []
 
     def grow(
@@ -109,7 +127,7 @@ class GrowingTable:
         if not self._rows or table.kind != "table":
             return None
         rows = _rows_of(tokens, source)
-        signatures = [_signature(row) for row in rows]
+        signatures = self._signatures(rows)
         kept = len(self._rows) - 1
         if len(rows) <= kept or kept < 1 or signatures[:kept] != self._rows[:kept]:
             return None
@@ -117,6 +135,7 @@ class GrowingTable:
         if grown is None:
             return None
         tables = TableWriter(writer)
+        self.changed_from = grown.cellAt(kept, 0).firstPosition()
         if len(rows) > len(self._rows):
             grown.appendRows(len(rows) - len(self._rows))
         for number in range(kept, len(rows)):
@@ -130,8 +149,15 @@ class GrowingTable:
             room = writer.room_px - table.left_px
             form.setColumnWidthConstraints(constraints(columns, room, writer.style))
             grown.setFormat(form)
-        self._rows = signatures
+            self.changed_from = table.start
+        self._tokens, self._rows = rows, signatures
         return replace(table, end=grown.lastPosition(), columns=columns)
+
+    def _signatures(self, rows: list[Row]) -> list[_Signature]:
+        """Return the signatures of rows; a row that was not parsed again has the one it had."""
+        known = zip(rows, self._tokens, self._rows, strict=False)
+        kept = [signature for row, old, signature in known if row[0][0] is old[0][0]]
+        return kept + [_signature(row) for row in rows[len(kept) :]]
 
 
 def _rows_of(tokens: list[Token], source: str) -> list[Row]:

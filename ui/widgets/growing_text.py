@@ -13,9 +13,9 @@ from ui.markdown import (
     note_labels,
     note_mentions,
     note_numbers,
-    parse,
     prepared,
 )
+from ui.open_block import OpenBlock
 from ui.widgets.block_writer import Before, BlockWriter
 from ui.widgets.growing_block import GrowingCode, GrowingTable
 from ui.widgets.inline_writer import InlineWriter
@@ -35,6 +35,7 @@ class GrowingText:
         source: The text as it was given, character by character.
         decorations: What is to be painted beneath the text.
         is_writing: Whether the document is being changed: decorations do not fit it then.
+        changed_from: The document position from which the last ``write`` changed it.
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class GrowingText:
         self.source = ""
         self.decorations: list[Decoration] = []
         self.is_writing = False
+        self.changed_from = 0
         self._document = document
         self._room_px = room_px
         self._code, self._table = GrowingCode(), GrowingTable()
+        self._open_block = OpenBlock()
         self._tail = ""
         self._frozen_end = 0
         self._frozen_format, self._frozen_char_format = QTextBlockFormat(), QTextCharFormat()
@@ -68,7 +71,9 @@ class GrowingText:
 
     def finish(self) -> None:
         """Write what is left; the text is complete."""
+        self._code.is_exact = True
         self.write()
+        self._code.is_exact = False
         if self._notes and self._frozen_end:
             # A note may be named, or defined, far above or below: all at once puts them right.
             self.show(self.source)
@@ -76,12 +81,12 @@ class GrowingText:
     def write(self) -> None:
         """Write what came since the last time."""
         text = prepared(self._tail)
-        tokens = parse(text, self._notes)
+        tokens = self._open_block.parse(text, self._notes)
         labels = note_labels(tokens)
         if labels & self._mentioned - self._notes:  # closed text names a note that is new
             self._restart()
             text = prepared(self._tail)
-            tokens = parse(text)
+            tokens = self._open_block.parse(text, ())
             labels = note_labels(tokens)
         self._notes |= labels
         self.is_writing = True
@@ -101,6 +106,7 @@ class GrowingText:
         numbers = note_numbers(tokens[closed:], self._numbers)
         if not closed and self._grow(cursor, tokens, text, numbers):
             return 0
+        self.changed_from = self._frozen_end
         self._remove_tail(cursor)
         if closed:
             closed_numbers = note_numbers(tokens[:closed], self._numbers)
@@ -125,10 +131,12 @@ class GrowingText:
             return False
         newest = self.decorations[-1]
         grown = self._code.grow(cursor, tokens, newest, self.style)
+        self.changed_from = self._code.changed_from
         if grown is None:
             inline = InlineWriter(cursor, self.style, numbers)
             blocks = BlockWriter(cursor, self.style, False, False, inline, self._room_px())
             grown = self._table.grow(cursor, tokens, text, newest, blocks)
+            self.changed_from = self._table.changed_from
         if grown is None:
             return False
         self.decorations[-1] = grown

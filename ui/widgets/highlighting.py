@@ -42,6 +42,45 @@ def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs
     return lines
 
 
+class OpenCode:
+    """Colours code that grows, of which only the last line may be incomplete.
+
+    Complete lines have the colours of ``highlighted_lines``. The last one is coloured anew with
+    each piece, together with the line above alone wherever that is known to suffice: its colours
+    are right again, at the latest, when it is complete.
+    """
+
+    def __init__(self) -> None:
+        self._noted: tuple[str, str, CodeColors] | None = None
+        self._kept: list[Runs] = []
+        self._restart = 0
+
+    def lines(self, code: str, language: str, colors: CodeColors) -> list[Runs]:
+        """Return the lines of the code, each as runs of text with a colour."""
+        *closed, newest = _stretches(code.split("\n"))
+        lines: list[Runs] = []
+        for stretch in closed:
+            lines.extend(_colored(stretch, language, colors))
+        whole = newest[: newest.rfind("\n") + 1]
+        if self._noted != (whole, language, colors):
+            self._note(whole, language, colors)
+        lines.extend(self._kept)
+        lines.extend(_lexed(newest[self._restart :], language, colors))
+        return lines
+
+    def _note(self, whole: str, language: str, colors: CodeColors) -> None:
+        """Note complete lines, and whether the last of them can be coloured by itself."""
+        self._noted = whole, language, colors
+        lines = _colored(whole, language, colors)[:-1]
+        text = whole.rstrip("\n")
+        begin = text.rfind("\n") + 1
+        above = text.count("\n")
+        alone = _lexed(whole[begin:], language, colors)[:-1]
+        is_alone = alone == lines[above:]
+        self._restart = begin if is_alone else 0
+        self._kept = list(lines[:above]) if is_alone else []
+
+
 def _stretches(lines: list[str]) -> list[str]:
     """Cut code where a new top-level statement seems to begin."""
     stretches: list[str] = []
@@ -58,6 +97,10 @@ def _stretches(lines: list[str]) -> list[str]:
 
 @lru_cache(maxsize=512)
 def _colored(code: str, language: str, colors: CodeColors) -> tuple[Runs, ...]:
+    return _lexed(code, language, colors)
+
+
+def _lexed(code: str, language: str, colors: CodeColors) -> tuple[Runs, ...]:
     lexer = _lexer(language) if language else None
     if lexer is None:
         return tuple(((line, None),) for line in code.split("\n"))

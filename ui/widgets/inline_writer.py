@@ -55,10 +55,7 @@ class InlineWriter:
 
     def plain(self) -> QTextCharFormat:
         """Return the format of plain text."""
-        form = QTextCharFormat()
-        form.setFont(self._style.font)
-        form.setForeground(QBrush(QColor(self._style.text)))
-        return form
+        return QTextCharFormat(self._style.plain)
 
     def write(self, token: Token, form: QTextCharFormat) -> None:
         """Write the text of a block: emphasis, code, links, formulas, line breaks."""

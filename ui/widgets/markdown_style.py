@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from PySide6.QtGui import QFont, QFontInfo, QFontMetricsF
+from PySide6.QtGui import QBrush, QColor, QFont, QFontInfo, QFontMetricsF, QTextCharFormat
 
 from ui.widgets.highlighting import CodeColors
 
@@ -18,6 +18,7 @@ class MarkdownStyle:
 
     Attributes:
         em: The size of the text, in pixels.
+        plain: The format of plain text; to be copied.
     """
 
     font: QFont
@@ -29,9 +30,26 @@ class MarkdownStyle:
     line: str
     code: CodeColors
     em: float = field(init=False, compare=False)
+    plain: QTextCharFormat = field(init=False, compare=False, repr=False)
+    _metrics: QFontMetricsF = field(init=False, compare=False, repr=False)
+    _fixed_metrics: QFontMetricsF = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        plain = QTextCharFormat()
+        plain.setFont(self.font)
+        plain.setForeground(QBrush(QColor(self.text)))
         object.__setattr__(self, "em", float(QFontInfo(self.font).pixelSize()))
+        object.__setattr__(self, "plain", plain)
+        object.__setattr__(self, "_metrics", _metrics(self.font.key()))
+        object.__setattr__(self, "_fixed_metrics", _metrics(self.fixed.key()))
+
+    def width(self, text: str) -> float:
+        """Return how wide a text is."""
+        return self._metrics.horizontalAdvance(text)
+
+    def fixed_width(self, code: str) -> float:
+        """Return how wide code is."""
+        return self._fixed_metrics.horizontalAdvance(code)
 
     def px(self, usual: float) -> float:
         """Return a length that is ``usual`` in text of the usual size."""

@@ -164,7 +164,16 @@ class MarkdownView(FlowText):
         self._show_wide()
         self._fit(self.document().size())
         self.show_found_again()
-        self.viewport().update()
+        self._update_from(self._text.changed_from)
+
+    def _update_from(self, position: int) -> None:
+        """Paint what is below the begin of a change; Qt knows of the text alone."""
+        block = self.document().findBlock(position)
+        top = self.document().documentLayout().blockBoundingRect(block).top()
+        above_px = self._style.code_head_px + self._style.gap_px
+        area = self.viewport().rect()
+        area.setTop(max(0, int(top - above_px)))
+        self.viewport().update(area)
 
     # -- what is wider than the view ---------------------------------------------------------
 
