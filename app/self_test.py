@@ -20,7 +20,7 @@ from pathlib import Path
 from app import __version__, exits, paths
 from app.composition import new_engine
 from app.displays import qt_problem
-from app.self_test_answers import COUNT, COUNTED, STOP, stop_checks
+from app.self_test_answers import COUNT, COUNTED, STOP, held_answer, stop_checks
 from app.self_test_client import chat_problem, messages_problem
 from engine.service import Engine
 from engine.stopping.record import StopKind
@@ -123,6 +123,7 @@ async def _engine_checks(test: SelfTest, engine: Engine, scratch: Path) -> bool:
     for kind, work in stop_checks(engine, scratch / "short-context").items():
         with _without_log(kind is StopKind.ERROR):
             await test.check(f"stop: {kind}", work)
+    await test.check("JSON schema", lambda: held_answer(engine))
     await test.check("server: Messages", lambda: _served(engine, messages_problem))
     await test.check("server: Chat", lambda: _served(engine, chat_problem))
     return True

@@ -13,7 +13,7 @@ from app import paths
 from engine.backend import Backend, Step
 from engine.chat import Message, Tool
 from engine.events import Finished, TextDelta
-from engine.request import GenerationRequest, Sampling
+from engine.request import GenerationRequest, OutputConstraint, Sampling
 from engine.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
@@ -24,6 +24,7 @@ STOP = "6"
 COUNTED = "1\n2\n3\n4\n5\n"
 _COUNTED_TO_TEN = f"{COUNTED}6\n7\n8\n9\n10"
 _SHORT_CONTEXT = 128
+_HELD = "held to a schema"
 _FAULT = "a fault made on purpose"
 _WEATHER = Tool(
     "get_weather",
@@ -84,6 +85,18 @@ def stop_checks(engine: Engine, scratch: Path) -> dict[StopKind, StopCheck]:
         StopKind.CANCELLED: lambda: _ends(engine, endless, StopKind.CANCELLED, is_cancelled=True),
         StopKind.ERROR: error,
     }
+
+
+async def held_answer(engine: Engine) -> str:
+    """Hold an answer to a JSON schema, which another process compiles first; return the answer.
+
+    Raises:
+        WrongStop: It is another one.
+    """
+    wanted = json.dumps(_HELD)
+    asked = replace(_greedy(COUNT), constraint=OutputConstraint({"const": _HELD}))
+    await _ends(engine, asked, StopKind.EOS, wanted)
+    return wanted
 
 
 def _greedy(question: str) -> GenerationRequest:

@@ -5,6 +5,9 @@ other waits for one thread that has the trial process compile it first. Any loop
 """
 
 import asyncio
+import contextlib
+import os
+import sys
 import threading
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +17,9 @@ from engine.errors import EngineClosed, QueueFull
 from engine.grammar_helper import GrammarHelper
 
 MOST_WAITING = 64
+_CLOSED = "the engine has been shut down"
+# So that an answer under way comes first where both want the same core.
+_NICENESS = 10
 
 
 class Forms:
@@ -51,9 +57,16 @@ class Forms:
             EngineClosed: Closed.
         """
         form = maker.ready(draft)
-        if form is None:
-            form = await asyncio.wrap_future(self._submit(maker, draft))
-        return form
+        if form is not None:
+            return form
+        future = self._submit(maker, draft)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise EngineClosed(_CLOSED) from None  # by ``close``, which took it from the queue
 
     def close(self) -> None:
         """End the trial process and refuse what waits. Any thread."""
@@ -67,11 +80,11 @@ class Forms:
     def _submit(self, maker: Constraints, draft: Draft) -> "Future[Form]":
         with self._lock:
             if self._is_closed:
-                raise EngineClosed("the engine has been shut down")
+                raise EngineClosed(_CLOSED)
             if self._waiting >= MOST_WAITING:
                 raise QueueFull(self._waiting)
             if self._thread is None:
-                self._thread = ThreadPoolExecutor(1, thread_name_prefix="fullstop-grammars")
+                self._thread = ThreadPoolExecutor(1, "fullstop-grammars", _give_way)
             self._waiting += 1
             future = self._thread.submit(maker.prepare, draft, self.helper)
         future.add_done_callback(self._leave)
@@ -80,3 +93,10 @@ class Forms:
     def _leave(self, _: "Future[Form]") -> None:
         with self._lock:
             self._waiting -= 1
+
+
+def _give_way() -> None:
+    """Let the system prefer the other threads to this one, where that can be asked for."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

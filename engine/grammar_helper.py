@@ -24,6 +24,7 @@ _START_PATIENCE_S = 180.0
 # Ends that somebody else may have chosen: the grammar is tried once more.
 _FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT})
 _MEBIBYTE = 1 << 20
+_NOT_STARTED = "no schema can be compiled: the process that tries them first did not start"
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,17 +168,16 @@ class GrammarHelper:
             try:
                 self._ask(given, _START_PATIENCE_S)
             except _Died as death:
-                raise HelperUnavailable(
-                    "no schema can be compiled: the process that tries them first did not "
-                    f"start ({_cause(death.code, TrialLimits())})"
-                ) from death
+                cause = _cause(death.code, TrialLimits(patience_s=_START_PATIENCE_S))
+                raise HelperUnavailable(f"{_NOT_STARTED} ({cause})") from death
             self._knows = tokenizer
 
     def _start(self) -> None:
-        # The same modules as here, wherever they come from, and nothing of the current folder.
-        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        environment = {**os.environ, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "1"}
+        if not sys.executable:
+            raise HelperUnavailable(f"{_NOT_STARTED} (this program has no Python to start)")
         words = [sys.executable, "-P", "-m", grammar_trial.__name__]
+        if sys.dont_write_bytecode:  # it may be part of a signed app
+            words.insert(1, "-B")
         with self._lock:
             if self._is_closed:
                 raise EngineClosed("the engine has been shut down")
@@ -187,14 +187,11 @@ class GrammarHelper:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
-                    env=environment,
+                    env=_environment(),
                     start_new_session=True,
                 )
             except OSError as error:
-                raise HelperUnavailable(
-                    f"no schema can be compiled: the process that tries them first did not "
-                    f"start ({error})"
-                ) from error
+                raise HelperUnavailable(f"{_NOT_STARTED} ({error})") from error
             self.starts += 1
 
     def _ask(self, question: dict[str, Any], patience_s: float) -> dict[str, Any]:
@@ -245,6 +242,15 @@ class GrammarHelper:
         """Let go of a process that did not answer; return what to raise."""
         self._forget()
         return EngineClosed("the engine has been shut down") if self._is_closed else _Died(code)
+
+
+def _environment() -> dict[str, str]:
+    """Return what the process finds: the modules of this one, wherever they come from."""
+    # What else a person sets for Python, warnings say, is not meant for it.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
+    # Arenas of its threads would count as memory that its grammars take.
+    return {**kept, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "1"}
 
 
 def _cause(code: int | None, limits: TrialLimits) -> str:

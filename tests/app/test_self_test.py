@@ -46,6 +46,7 @@ def test_every_part_of_this_installation_passes_and_nothing_is_left_behind(tmp_p
         "MLX",
         "demo model",
         *(f"stop: {kind}" for kind in stop_checks(Engine(), scratch)),
+        "JSON schema",
         "server: Messages",
         "server: Chat",
         "window",
