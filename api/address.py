@@ -14,15 +14,18 @@ class Address:
     Attributes:
         host: A name or an address, IPv6 without brackets.
         port: The TCP port, never 0.
+        is_encrypted: Whether clients must use HTTPS.
     """
 
     host: str
     port: int
+    is_encrypted: bool = False
 
     @property
     def url(self) -> str:
         """The address as clients are given it, without a trailing slash."""
-        return f"http://{bracketed(reachable_host(self.host))}:{self.port}"
+        scheme = "https" if self.is_encrypted else "http"
+        return f"{scheme}://{bracketed(reachable_host(self.host))}:{self.port}"
 
 
 def bracketed(host: str) -> str:

@@ -5,6 +5,7 @@ Pure values; knows no web framework. Any thread.
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 from api.address import is_loopback
 
@@ -43,6 +44,9 @@ class ServerConfig:
             allows every page, and a scheme of desktop apps with a star (``app://*``,
             ``tauri://*``, ``vscode-webview://*``) every one of that scheme.
         allowed_hosts: Names under which other computers reach us, beside the address itself.
+        tls_cert: PEM file of the certificate with which connections are encrypted; None leaves
+            them in clear.
+        tls_key: PEM file of its private key; None if that is in the certificate's file.
         strict: Refuse what the hosted APIs refuse: other model names, more than four stops in
             Chat, stops of white space only in Messages.
         max_body_bytes: Largest request body.
@@ -60,6 +64,8 @@ class ServerConfig:
     api_key: str | None = None
     allowed_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
     strict: bool = False
     max_body_bytes: int = 32 * 1024 * 1024
     max_connections: int = 512
@@ -83,6 +89,8 @@ class ServerConfig:
                 f"is required to listen on {self.host}, which other computers can reach; "
                 "set one, or listen on 127.0.0.1",
             )
+        if self.tls_key is not None and self.tls_cert is None:
+            raise ConfigError("tls_key", "is of no use alone; name its certificate, too")
         for origin in self.allowed_origins:
             if origin != "*" and not _is_origin(origin):
                 raise ConfigError(
@@ -95,6 +103,16 @@ class ServerConfig:
                 raise ConfigError(name, "must be greater than 0")
         if not 0 <= self.stop_grace_s < math.inf:
             raise ConfigError("stop_grace_s", "must not be negative")
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.tls_cert is not None
+
+    @property
+    def is_readable_on_the_way(self) -> bool:
+        """Whether the key, prompts and answers cross a network in clear."""
+        return not self.is_encrypted and not is_loopback(self.host)
 
 
 def _is_origin(text: str) -> bool:

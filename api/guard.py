@@ -75,7 +75,7 @@ def check_origin(
     if origin is None or is_allowed(origin, config):
         return
     host = _host_of(host_header)
-    if host and _is_certain(host, config, local_host) and _is_own(origin, host_header):
+    if host and _is_certain(host, config, local_host) and _is_own(origin, host_header, config):
         return
     shown = origin if _ORIGIN.fullmatch(origin) else "ORIGIN"
     raise ApiError(
@@ -169,5 +169,6 @@ def _is_private(host: str) -> bool:
     return host.rstrip(".").endswith(_PRIVATE)
 
 
-def _is_own(origin: str, host_header: str | None) -> bool:
-    return host_header is not None and origin.lower() == f"http://{host_header.lower()}"
+def _is_own(origin: str, host_header: str | None, config: ServerConfig) -> bool:
+    scheme = "https" if config.is_encrypted else "http"
+    return host_header is not None and origin.lower() == f"{scheme}://{host_header.lower()}"

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
+from api import tls
 from api.accepting import AcceptFailures
 from api.address import Address
 from api.application import build
@@ -74,9 +75,11 @@ class ApiServer:
         Raises:
             PortTaken: The port is in use.
             CannotListen: The host is no address of this computer, or the port is not ours to take.
+            ConfigError: The certificate or its key will not do.
         """
         if self.address is not None:
             return self.address
+        encryption = tls.context_of(self.config)
         listener = await self._listener()
         self._accept_failures = AcceptFailures(asyncio.get_running_loop())
         # Without handler_cancellation a client that leaves during prefill goes unnoticed.
@@ -88,7 +91,13 @@ class ApiServer:
         try:
             await runner.setup()
             listening = await asyncio.get_running_loop().create_server(
-                self._connections(runner), sock=listener, backlog=_BACKLOG
+                self._connections(runner),
+                sock=listener,
+                backlog=_BACKLOG,
+                ssl=encryption,
+                # A client that does not get this far has sent no headers, either.
+                ssl_handshake_timeout=self.config.header_timeout_s if encryption else None,
+                ssl_shutdown_timeout=_CLOSE_TIMEOUT_S if encryption else None,
             )
         except BaseException:
             listener.close()
@@ -96,7 +105,8 @@ class ApiServer:
             raise
         self._accept_failures.watch()
         self._runner, self._listening = runner, listening
-        self.address = Address(self.config.host, listener.getsockname()[1])
+        port = listener.getsockname()[1]
+        self.address = Address(self.config.host, port, self.config.is_encrypted)
         return self.address
 
     async def stop(self) -> None:

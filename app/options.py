@@ -131,6 +131,8 @@ class ServeOptions:
         is_strict: Refuse what the hosted services refuse.
         is_verbose: Log requests on standard error.
         allowed_hosts: Names under which other computers reach this one.
+        tls_cert: File of the certificate with which connections are encrypted; None for none.
+        tls_key: File of its key; None if that is in the certificate's file.
         limits: How much it takes on.
     """
 
@@ -142,4 +144,6 @@ class ServeOptions:
     is_strict: bool = False
     is_verbose: bool = False
     allowed_hosts: tuple[str, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
     limits: ServeLimits = field(default_factory=ServeLimits)

@@ -104,6 +104,19 @@ def add_serve(commands: Any, run: Command) -> None:
         "*.internal and *.localhost; repeatable",
     )
     serve.add_argument(
+        "--tls-cert",
+        type=Path,
+        metavar="FILE",
+        help="certificate (PEM) with which connections are encrypted, and those that signed it; "
+        "without one, whoever is on the way can read keys, prompts and answers",
+    )
+    serve.add_argument(
+        "--tls-key",
+        type=Path,
+        metavar="FILE",
+        help="the certificate's private key (PEM, no passphrase), if it is not in the same file",
+    )
+    serve.add_argument(
         "--strict",
         action="store_true",
         help="refuse what the hosted services refuse, such as more than four stops",

@@ -40,6 +40,8 @@ class ServeSettings(BaseModel):
     api_key: str | None = None
     allow_origin: list[str] = Field(default_factory=list)
     allow_host: list[str] = Field(default_factory=list)
+    tls_cert: Annotated[str, Field(min_length=1)] | None = None
+    tls_key: Annotated[str, Field(min_length=1)] | None = None
     strict: bool = False
     verbose: bool = False
     max_rows: Annotated[int, Field(ge=1, le=1024)] | None = None
@@ -89,12 +91,18 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOp
         api_key=settings.api_key or None,
         allowed_origins=tuple(settings.allow_origin),
         allowed_hosts=tuple(settings.allow_host),
+        tls_cert=_path(settings.tls_cert),
+        tls_key=_path(settings.tls_key),
         is_strict=settings.strict,
         is_verbose=settings.verbose,
         limits=ServeLimits(
             **{one.name: getattr(settings, one.name) for one in fields(ServeLimits)}
         ),
     )
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text).expanduser()
 
 
 def _file(given: Mapping[str, Any], environment: Mapping[str, str]) -> Path | None:
@@ -166,6 +174,8 @@ _EXAMPLES = {
     "api_key": 'api_key = "secret"',
     "allow_origin": 'allow_origin = ["https://example.org"]',
     "allow_host": 'allow_host = ["my-computer.local"]',
+    "tls_cert": 'tls_cert = "~/server.pem"',
+    "tls_key": 'tls_key = "~/server-key.pem"',
     "strict": "strict = true",
     "verbose": "verbose = true",
 }

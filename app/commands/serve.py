@@ -6,9 +6,11 @@ Must not import Qt. Main thread: the server and its signals share one event loop
 
 import asyncio
 import contextlib
+import sys
 from dataclasses import fields
 from typing import Any
 
+from api import tls
 from api.config import ConfigError, ServerConfig
 from api.server import ApiServer
 from app import exits, logs, ranks
@@ -24,7 +26,14 @@ _OPTIONS = {
     "allowed_origins": "--allow-origin",
     "allowed_hosts": "--allow-host",
     "api_key": "--api-key",
+    "tls_cert": "--tls-cert",
+    "tls_key": "--tls-key",
 }
+_IN_CLEAR = (
+    "fullstop: warning: whoever is on the network can read the API key, the prompts and the "
+    "answers; encrypt them with --tls-cert and --tls-key, or listen on 127.0.0.1 behind an SSH "
+    "tunnel"
+)
 
 
 def run(options: ServeOptions) -> int:
@@ -45,9 +54,12 @@ def run(options: ServeOptions) -> int:
             api_key=options.api_key,
             allowed_origins=options.allowed_origins,
             allowed_hosts=options.allowed_hosts,
+            tls_cert=options.tls_cert,
+            tls_key=options.tls_key,
             strict=options.is_strict,
             **_given(options.limits, ServerConfig),
         )
+        tls.context_of(config)  # before anything is loaded
     except ConfigError as error:
         option = _OPTIONS.get(error.setting, f"--{error.setting}")
         reason = str(error).removeprefix(f"{error.setting}: ")
@@ -90,6 +102,8 @@ async def _serve_until(
             if not (is_told_to_end.is_set() or lost.done()):
                 await loading
                 print(f"listening on {address.url}", flush=True)
+                if config.is_readable_on_the_way:
+                    print(_IN_CLEAR, file=sys.stderr, flush=True)
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except OSError as error:
             raise CommandError(f"cannot serve: {error.strerror or error}") from error

@@ -52,6 +52,8 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
         "api_key": "secret",
         "allow_origin": ["https://a.org", "https://b.org"],
         "allow_host": ["here.local"],
+        "tls_cert": "/c",
+        "tls_key": "/k",
         "strict": True,
         "verbose": True,
         **{limit.option[2:].replace("-", "_"): 7 for limit in LIMITS},
@@ -63,6 +65,8 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
             tmp_path,
             "\n".join(lines)
             .replace("= /m", "= '/m'")
+            .replace("= /c", "= '/c'")
+            .replace("= /k", "= '/k'")
             .replace("= 127.0.0.2", "= '127.0.0.2'")
             .replace("= secret", "= 'secret'"),
         )
@@ -76,6 +80,7 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
 
     assert from_file == from_environment == resolved(example)
     assert from_file.allowed_hosts == ("here.local",)
+    assert (from_file.tls_cert, from_file.tls_key) == (Path("/c"), Path("/k"))
     assert all(getattr(from_file.limits, one.name) == 7 for one in fields(ServeLimits))
 
 

@@ -121,7 +121,10 @@ class ServeProcess:
         """Return the address that the process prints once it is ready."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("listening on http://"), (line, self.errors)
+        assert line.startswith(("listening on http://", "listening on https://")), (
+            line,
+            self.errors,
+        )
         return line.removeprefix("listening on ").strip()
 
     def end(self, number: int = signal.SIGTERM) -> int:

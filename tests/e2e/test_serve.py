@@ -2,6 +2,7 @@ import http.client
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.certificates import write_certificate
 
 REPOSITORY = Path(__file__).parents[2]
 COUNT = "Count from 1 to 10, one number per line"
@@ -158,6 +161,48 @@ def test_beyond_this_computer_a_key_is_demanded_and_then_enforced(
         ask(address)
     assert ask(address, key="secret") == "1\n2\n3\n4\n5\n"
     assert server.end() == 0
+    # Once, and not for each request.
+    assert len(server.errors) == 1
+    assert "whoever is on the network can read the API key" in server.errors[0]
+    assert "--tls-cert" in server.errors[0]
+
+
+def test_with_a_certificate_it_is_reached_by_https_without_a_warning(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
+    files = write_certificate(tmp_path)
+    server = serve(
+        *("--port", "0", "--host", "0.0.0.0", "--tls-cert", str(files.cert)),
+        FULLSTOP_API_KEY="secret",
+        FULLSTOP_TLS_KEY=str(files.key),
+    )
+    address = server.wait_until_ready()
+    assert address.startswith("https://127.0.0.1:")
+    trust = ssl.create_default_context(cafile=str(files.cert))
+    request = urllib.request.Request(f"{address}/v1/models", headers={"x-api-key": "secret"})
+    with urllib.request.urlopen(request, timeout=60, context=trust) as answer:
+        assert json.load(answer)["data"][0]["id"] == "demo-model"
+    assert server.end() == 0
+    assert server.errors == []
+
+
+@pytest.mark.parametrize(
+    ("option", "words", "made"),
+    [
+        ("--tls-cert", "has expired", {"from_day": -9, "to_day": -2}),
+        ("--tls-key", "protected by a passphrase", {"passphrase": b"secret"}),
+    ],
+)
+def test_a_certificate_that_will_not_do_is_told_in_one_line_with_its_option(
+    program: Callable[..., Any], tmp_path: Path, option: str, words: str, made: dict[str, Any]
+) -> None:
+    files = write_certificate(tmp_path, **made)
+    done = program("serve", "--tls-cert", str(files.cert), "--tls-key", str(files.key))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{option}: " in done.stderr
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_client_that_hangs_up_frees_the_engine_and_the_next_is_served_at_once(

@@ -3,10 +3,11 @@ import errno
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QLabel
 
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.test_request_log import began, ended
+from ui.panels.server_settings import ServerSettings
 from ui.panels.server_window import ServerWindow
 from ui.panels.server_words import pill_of
 from ui.theme import Theme
@@ -246,5 +247,29 @@ def test_a_request_whose_pane_was_closed_stays_closed(run: RunOnLoop, theme: The
         window.close()
         await window.finish()
         window.deleteLater()
+
+    run(steps())
+
+
+def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
+    run: RunOnLoop, theme: Theme
+) -> None:
+    async def steps() -> None:
+        desk = desk_with(Control(), Keeper("file"))
+        settings = ServerSettings(theme, desk)
+        settings.show()
+
+        def warnings() -> list[str]:
+            labels = settings.findChildren(QLabel)
+            return [one.text() for one in labels if one.isVisible() and "encrypted" in one.text()]
+
+        assert warnings() == []
+        desk.preferences.change_server(is_on_network=True)
+        assert len(warnings()) == 1
+        assert "everybody on it can read the key, the prompts and the answers" in warnings()[0]
+        desk.preferences.change_server(is_on_network=False)
+        assert warnings() == []
+        settings.close()
+        settings.deleteLater()
 
     run(steps())

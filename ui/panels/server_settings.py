@@ -33,6 +33,13 @@ class ServerSettings(QWidget):
         self.reach.addButton(self.this_computer)
         self.reach.addButton(self.network)
         self._reach_hint = label("", "faint", 0.92, is_wrapped=True)
+        self._in_clear = label(
+            "Nothing is encrypted on its way: use a network you trust, since everybody on it can "
+            "read the key, the prompts and the answers.",
+            "notice",
+            0.92,
+            is_wrapped=True,
+        )
         self.port = QSpinBox()
         self.port.setAccessibleName("Port")
         self.port.setRange(1, 65535)
@@ -68,6 +75,7 @@ class ServerSettings(QWidget):
         inner.addWidget(self.this_computer)
         inner.addWidget(self.network)
         inner.addWidget(self._reach_hint)
+        inner.addWidget(self._in_clear)
         row = QHBoxLayout()
         row.addWidget(label("Port"))
         row.addStretch(1)
@@ -117,6 +125,7 @@ class ServerSettings(QWidget):
         server = self._desk.preferences.now.server
         self.network.setChecked(server.is_on_network)
         self.this_computer.setChecked(not server.is_on_network)
+        self._in_clear.setVisible(server.is_on_network)
         for field in (self.port, self.requires_key):
             field.blockSignals(True)
         self.port.setValue(server.port)
