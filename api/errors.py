@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from engine.errors import (
     EngineClosed,
     EngineError,
+    EngineStuck,
     InvalidRequest,
     NoModel,
     PromptTooLong,
@@ -155,6 +156,8 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
             return ApiError(ErrorKind.NO_MODEL, str(error) or "no model is loaded")
         case EngineClosed():
             return ApiError(ErrorKind.UNAVAILABLE, "the server is shutting down")
+        case EngineStuck():
+            return ApiError(ErrorKind.UNAVAILABLE, str(error))
         case _:
             return ApiError(ErrorKind.INTERNAL, str(error))
 

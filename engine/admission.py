@@ -1,7 +1,7 @@
 """Checks a request against the loaded model and prepares its row. Engine thread; no MLX."""
 
 from engine.answer import AnswerBuilder, AnswerLimits
-from engine.backend import Backend
+from engine.backend import Backend, Prompt
 from engine.beginnings import continues_text, open_splitter
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
@@ -15,20 +15,19 @@ MAX_TOP_LOGPROBS = 20
 _NEIGHBOURS = 4
 
 
-def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
-    """Return the row of a request, its prompt rendered, its limits known.
+def admit(backend: Backend, generation: Generation, prompt: Prompt, submitted_at: float) -> Row:
+    """Return the row of a request, its limits known.
 
     Args:
         backend: The loaded model.
         generation: The reader's handle; its ``prompt_tokens`` is set.
+        prompt: The rendered prompt.
         submitted_at: ``time.perf_counter()`` of the submission.
 
     Raises:
         InvalidRequest: The model can never answer this request; the message names the field.
     """
     request = generation.request
-    _check(backend, request)
-    prompt = backend.render(request)
     context = backend.info.context_length
     if len(prompt.tokens) >= context:
         field = "messages" if request.prompt is None else "prompt"
@@ -63,7 +62,12 @@ def admit(backend: Backend, generation: Generation, submitted_at: float) -> Row:
     return Row(generation, prompt, builder, submitted_at)
 
 
-def _check(backend: Backend, request: GenerationRequest) -> None:
+def check(backend: Backend, request: GenerationRequest) -> None:
+    """Make sure of what can be said before the prompt is rendered.
+
+    Raises:
+        InvalidRequest: The model can never answer this request; the message names the field.
+    """
     size = backend.vocabulary.size
     if request.max_tokens is not None and request.max_tokens < 1:
         raise InvalidRequest("max_tokens", f"must be at least 1, not {request.max_tokens}")

@@ -1,6 +1,7 @@
 """What the engine thread needs of a loaded model; the seam between scheduling and MLX.
 
-Types only. An implementation is made, used and dropped on the engine thread.
+Types only. An implementation is made, used and dropped on the engine thread; what may be asked on
+others says so.
 """
 
 from collections.abc import Sequence
@@ -86,7 +87,10 @@ class Backend(Protocol):
         ...
 
     def render(self, request: GenerationRequest) -> Prompt:
-        """Template and tokenise; raises ``InvalidRequest`` where the model cannot take it."""
+        """Template and tokenise; raises ``InvalidRequest`` where the model cannot take it.
+
+        On any thread, also several at once; ``tokenize`` likewise.
+        """
         ...
 
     def answer_format(

@@ -44,10 +44,25 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Generate an answer. ``at`` is ``time.perf_counter()`` of the submission."""
+    """Generate an answer.
+
+    Attributes:
+        generation: The request and its reader.
+        at: ``time.perf_counter()`` of the submission.
+        size: About how many characters its prompt has.
+    """
 
     generation: Generation
     at: float
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What became of a prompt that was rendered: a ``Prompt``, or the error."""
+
+    request: Submit
+    outcome: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +136,7 @@ class Shutdown:
 
 Command = (
     Submit
+    | Rendered
     | Cancel
     | Load
     | Unload

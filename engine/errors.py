@@ -59,3 +59,7 @@ class QueueFull(EngineError):
 
 class EngineClosed(EngineError):
     """The engine has been shut down."""
+
+
+class EngineStuck(EngineError):
+    """The model has not come back from a step; nothing can be answered until it does."""

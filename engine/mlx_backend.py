@@ -89,10 +89,12 @@ class MlxBackend:
     # -- text and tokens -------------------------------------------------------------------
 
     def render(self, request: GenerationRequest) -> Prompt:
-        """Template and tokenise."""
+        """Template and tokenise. Any thread: tokenizers are not changed by being used."""
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
-        tokens = prompts.render(self._tokenizer, request)
+        tokens = prompts.render(
+            self._tokenizer, request, self.info.context_length, self._longest_token
+        )
         beginning = find_beginning(request, tokens, self.channels, self.vocabulary)
         return Prompt(tokens, beginning)
 
@@ -105,8 +107,13 @@ class MlxBackend:
         return channels if request.prompt is None else ChannelFormat()
 
     def tokenize(self, text: str) -> list[int]:
-        """Return the ids of plain text."""
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
+        """Return the ids of plain text. Any thread."""
+        return prompts.encoded(self._tokenizer, text)
+
+    @functools.cached_property
+    def _longest_token(self) -> int | None:
+        raw = self.vocabulary.raw
+        return None if raw is None else max((len(one) for one in raw), default=None)
 
     def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
         """Return what token ids stand for in the answer to a request."""

@@ -24,11 +24,12 @@ class Row:
         prompt: The rendered prompt; dropped once it has been read.
         number: The row's number in the batch, -1 while it waits.
         builder: The answer's pipeline.
+        submitted_at: When it was asked for.
         trace: How much of each token is reported.
     """
 
-    __slots__ = ("_cached", "_first_at", "_joined_at", "_last_at", "_submitted_at", "builder",
-                 "generation", "number", "prompt", "trace")  # fmt: skip
+    __slots__ = ("_cached", "_first_at", "_joined_at", "_last_at", "builder", "generation",
+                 "number", "prompt", "submitted_at", "trace")  # fmt: skip
 
     def __init__(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
@@ -39,7 +40,7 @@ class Row:
         self.trace = generation.request.trace
         self.number = -1
         self._cached = 0
-        self._submitted_at = submitted_at
+        self.submitted_at = submitted_at
         self._joined_at: float | None = None
         self._first_at: float | None = None
         self._last_at = submitted_at
@@ -77,7 +78,7 @@ class Row:
             return self.builder.add(token_id)
         if isinstance(stats, Exception):
             raise stats
-        return traced(self.builder, token_id, now - self._submitted_at, stats)
+        return traced(self.builder, token_id, now - self.submitted_at, stats)
 
     def finish(self, stop: StopInfo, now: float, error: str | None = None) -> Finished:
         """Return the last event."""
@@ -92,11 +93,11 @@ class Row:
                 thinking_tokens=self.builder.reader.thinking_tokens,
             ),
             timing=Timing(
-                queued_s=joined - self._submitted_at,
+                queued_s=joined - self.submitted_at,
                 prefill_s=(first if first is not None else now) - joined,
-                first_token_s=None if first is None else first - self._submitted_at,
+                first_token_s=None if first is None else first - self.submitted_at,
                 decode_s=0.0 if first is None else self._last_at - first,
-                total_s=now - self._submitted_at,
+                total_s=now - self.submitted_at,
             ),
             error=error,
             unfinished_tool_call=self.builder.unfinished_call,

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.admission import admit
-from engine.backend import Backend, Step
+from engine.admission import admit, check
+from engine.backend import Backend, Prompt, Step
 from engine.errors import EngineError, QueueFull
 from engine.events import Finished, TokenStats
 from engine.generation import Generation
@@ -21,6 +21,8 @@ from engine.row import Row, wanted_stats
 from engine.stopping.record import StopKind
 
 _log = logging.getLogger(__name__)
+# What is no fault of one request; other exceptions that are no ``Exception`` are native panics.
+_ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,17 @@ class Limits:
         max_rows: Answers that are generated together.
         max_waiting: Requests that may wait behind them; more are refused.
         prompt_cache_bytes: Most bytes kept of earlier prompts.
-        prefill_chunk: Tokens of a prompt read between two decode steps.
+        prefill_chunk: Most tokens of a prompt read between two decode steps.
+        preparing_s: How long one prompt may be rendered.
+        stuck_after_s: How long one step may take before the model counts as stuck.
     """
 
     max_rows: int = 32
     max_waiting: int = 256
     prompt_cache_bytes: int = 1 << 30
     prefill_chunk: int = 512
+    preparing_s: float = 30.0
+    stuck_after_s: float = 120.0
 
 
 class Scheduler:
@@ -63,17 +69,42 @@ class Scheduler:
         """Whether nothing runs and nothing waits."""
         return not (self.rows or self.waiting)
 
-    def submit(self, backend: Backend, generation: Generation, at: float) -> None:
-        """Take a request or refuse it, and tell its reader which."""
+    def check(self, backend: Backend, generation: Generation, preparing: int) -> None:
+        """Make sure that a request can be taken, as far as that is seen before it is rendered.
+
+        Args:
+            backend: The loaded model.
+            generation: The request.
+            preparing: How many are being rendered.
+
+        Raises:
+            EngineError: Why it cannot.
+        """
+        limits = self._limits
+        ahead = len(self.rows) + len(self.waiting) + preparing
+        if ahead >= limits.max_rows + limits.max_waiting:
+            raise QueueFull(ahead - limits.max_rows)
+        check(backend, generation.request)
+
+    def submit(self, backend: Backend, generation: Generation, prompt: Prompt, at: float) -> None:
+        """Take a request that was rendered, or refuse it, and tell its reader which.
+
+        Args:
+            backend: The loaded model.
+            generation: The request.
+            prompt: Its prompt.
+            at: When it was asked for; those that wait are served by that.
+        """
         try:
-            if len(self.waiting) >= self._limits.max_waiting:
-                raise QueueFull(len(self.waiting))
-            row = admit(backend, generation, at)
-        except Exception as error:
+            row = admit(backend, generation, prompt, at)
+        except BaseException as error:
             settle(generation, refusal(error))
             return
         settle(generation, None)
-        self.waiting.append(row)
+        place = len(self.waiting)
+        while place and self.waiting[place - 1].submitted_at > at:
+            place -= 1
+        self.waiting.insert(place, row)
         self.fill(backend)
 
     def fill(self, backend: Backend) -> None:
@@ -83,7 +114,8 @@ class Scheduler:
             try:
                 wanted = row.generation
                 number, cached = backend.join(row.prompt, wanted.request, wanted.form)
-            except Exception as error:
+            except BaseException as error:
+                _raise_endings(error)
                 _note("a request could not join the batch", error)
                 self._finish(row, StopKind.ERROR, cause_of(error))
                 continue
@@ -127,16 +159,17 @@ class Scheduler:
         self.rows.clear()
         self.waiting.clear()
 
-    def decoded(self, backend: Backend) -> Step | Exception:
+    def decoded(self, backend: Backend) -> Step | BaseException:
         """Step the batch once; nothing of the answers is touched, however long it takes."""
         try:
             return backend.step()
-        except Exception as error:
+        except BaseException as error:
+            _raise_endings(error)
             return error
 
-    def take(self, backend: Backend, outcome: Step | Exception) -> None:
+    def take(self, backend: Backend, outcome: Step | BaseException) -> None:
         """Hand on what a step brought, or end the rows of one that failed."""
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, BaseException):
             self._fail_batch(backend, outcome)
         else:
             self._spread(backend, outcome)
@@ -158,7 +191,8 @@ class Scheduler:
                     stop = row.sampled(token_id, now, stats.get(number))
                 else:
                     stop = row.sampled(token_id, now)
-            except Exception as error:
+            except BaseException as error:
+                _raise_endings(error)
                 # What one answer's text does to a parser is nobody else's affair.
                 del rows[number]
                 _note("a token could not be handled", error)
@@ -190,10 +224,11 @@ class Scheduler:
     def _leave(self, backend: Backend, number: int) -> None:
         try:
             backend.leave(number)
-        except Exception as error:
+        except BaseException as error:
+            _raise_endings(error)
             self._fail_batch(backend, error)
 
-    def _fail_batch(self, backend: Backend, error: Exception) -> None:
+    def _fail_batch(self, backend: Backend, error: BaseException) -> None:
         """End the rows of a batch that failed; what waits behind them goes on."""
         _note("a step of the batch failed", error)
         for row in self.rows.values():
@@ -210,15 +245,24 @@ class Scheduler:
         yield from self.waiting
 
 
-def refusal(error: Exception) -> EngineError:
-    """Return what to tell the caller; a fault of ours must not end the thread."""
+def refusal(error: BaseException) -> EngineError:
+    """Return what to tell the caller; a fault of ours must not end the thread.
+
+    What asks the thread to end is raised again; the panics of native libraries do not.
+    """
+    _raise_endings(error)
     if isinstance(error, EngineError):
         return error
     _log.exception("a request could not be prepared", exc_info=error)
     return EngineError(f"the request could not be prepared: {cause_of(error)}")
 
 
-def _note(what: str, error: Exception) -> None:
+def _raise_endings(error: BaseException) -> None:
+    if isinstance(error, _ENDINGS):
+        raise error
+
+
+def _note(what: str, error: BaseException) -> None:
     # An error in words needs no traceback.
     cause = None if isinstance(error, EngineError) else error
     _log.error("%s: %s", what, error, exc_info=cause)

@@ -28,12 +28,13 @@ from engine.commands import (
     Unload,
 )
 from engine.constraints import Form, FormMissing
-from engine.errors import EngineClosed, EngineError
+from engine.errors import EngineClosed, EngineError, EngineStuck
 from engine.forms import Forms
 from engine.generation import Generation
 from engine.grammars import is_constrained
 from engine.loading import LoadProgress, OnLoadProgress
 from engine.models import ModelInfo
+from engine.preparing import prompt_size
 from engine.request import GenerationRequest
 from engine.scheduler import Limits
 from engine.stopping.matcher import prepared
@@ -209,7 +210,7 @@ class Engine:
         generation.form = form
         # Here, so that no list of stops costs the engine thread, and so every stream, anything.
         generation.automata = prepared(request.stops)
-        self._send(Submit(generation, time.perf_counter()))
+        self._send(Submit(generation, time.perf_counter(), prompt_size(request)))
         try:
             await generation.accepted()
         except asyncio.CancelledError:
@@ -275,8 +276,12 @@ class Engine:
         with self._lock:
             if self._is_closed:
                 raise EngineClosed("the engine has been shut down")
-            if self._thread is not None and self._thread.send(command):
-                return
+            if self._thread is not None:
+                if self._thread.send(command):
+                    return
+                if self._thread.is_stuck:
+                    # A second one would read the model into memory beside the first.
+                    raise EngineStuck(f"{self._status.message}; if it stays so, start anew")
             is_restart = self._thread is not None
             self._thread = EngineThread(
                 self._limits, self._loader, self._set_status, leave=_leave_mlx

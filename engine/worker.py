@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, assert_never
 
-from engine.backend import Backend, Loader
+from engine.backend import Backend, Loader, Prompt
 from engine.commands import (
     Cancel,
     Command,
     CountTokens,
     EngineStatus,
     Load,
+    Rendered,
     RenderPrompt,
     Reply,
     RestAfter,
@@ -30,12 +31,13 @@ from engine.commands import (
     Tokenize,
     Unload,
 )
-from engine.errors import EngineClosed, EngineError, ModelLoadFailed, NoModel
+from engine.errors import EngineClosed, EngineError, ModelLoadFailed, NoModel, QueueFull
 from engine.events import Finished, Timing, Usage
 from engine.generation import Generation
 from engine.loading import LoadCancelled, LoadProgress
 from engine.models import ModelInfo
 from engine.outbox import Outbox, settle
+from engine.preparing import Job, Preparation, Watch
 from engine.scheduler import Limits, Scheduler, cause_of, refusal
 from engine.stopping.record import StopInfo, StopKind
 from engine.tuning import share_one_arena, work_in_long_turns
@@ -44,6 +46,8 @@ _log = logging.getLogger(__name__)
 # What needs the model, and so ends its rest.
 _WAKING = (Submit, CountTokens, RenderPrompt, Tokenize)
 _GLANCE_S = 0.05
+# Characters of prompts that may be rendered, or wait for that, at the same time.
+_MOST_PREPARED = 64_000_000
 # How long commands are served between two steps, of which each may take longer.
 _SERVING_S = 0.004
 
@@ -72,6 +76,7 @@ class EngineThread:
         self._inbox: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_open = True
+        self._is_lost = False
         self._is_given_up = threading.Event()
         # Held by whoever changes answers: the thread itself but while it waits for the model or
         # for work, and whoever gives it up.
@@ -91,6 +96,12 @@ class EngineThread:
         # The model that is read again when it is next needed; its memory is free meanwhile.
         self._resting: ModelInfo | None = None
         self._idle_since_s = time.monotonic()
+        self._preparation = Preparation(limits.preparing_s)
+        self._preparing: dict[Generation, tuple[Submit, Job]] = {}
+        # Since when this thread has been at a step or a command, loading aside; None while it
+        # waits.
+        self._busy_since_s: float | None = None
+        self._watch = Watch(self._look)
         share_one_arena()
         self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
         self._thread.start()
@@ -117,13 +128,14 @@ class EngineThread:
         ``patience_s`` it may end its answers by itself.
         """
         with self._lock:
-            self._is_open = False
+            self._is_open, self._is_lost = False, True
         self._is_ending.set()
         deadline_s = time.monotonic() + patience_s
         while not self._scheduler.is_idle and time.monotonic() < deadline_s:
             time.sleep(_GLANCE_S)
         has_turn = self._turn.acquire(timeout=_GLANCE_S)
         try:
+            self._on_status(EngineStatus("failed", message=cause))
             if has_turn:
                 self._end_all(StopKind.ERROR, cause)
             else:  # stuck in the midst of an answer
@@ -131,12 +143,23 @@ class EngineThread:
                 stop = StopInfo(StopKind.ERROR)
                 self._scheduler.close_all(Finished(stop, Usage(), Timing(), error=cause), why)
                 self._refuse_the_rest(why)
-            self._on_status(EngineStatus("failed", message=cause))
             self._is_given_up.set()
         finally:
             if has_turn:
                 self._turn.release()
         self._inbox.put(Shutdown())
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it was given up and has not come back. Any thread."""
+        return self._is_lost and self._thread.is_alive()
+
+    def _look(self) -> None:
+        """End what takes too long (the watch's thread)."""
+        self._preparation.look()
+        since_s, most_s = self._busy_since_s, self._limits.stuck_after_s
+        if since_s is not None and time.monotonic() - since_s > most_s:
+            self.give_up(f"the model has not completed a step for {most_s:g} seconds", 0.0)
 
     # -- the loop --------------------------------------------------------------------------
 
@@ -145,6 +168,7 @@ class EngineThread:
         work_in_long_turns()
         try:
             while self._serve():
+                self._busy_since_s = time.monotonic()
                 backend, scheduler = self._backend, self._scheduler
                 has_work = backend is not None and bool(scheduler.rows)
                 outcome = scheduler.decoded(backend) if backend and has_work else None
@@ -159,6 +183,7 @@ class EngineThread:
                         self._change_model()
                     self._publish()
                     self._flush()
+                self._busy_since_s = None
         except BaseException as error:
             _log.exception("the engine thread died")
             cause = f"the engine stopped: {cause_of(error)}"
@@ -173,8 +198,11 @@ class EngineThread:
         """
         begin_s = time.monotonic()
         while True:
-            is_idle = self._scheduler.is_idle and self._model_change is None and not self._asked
-            if is_idle:
+            has_none = self._scheduler.is_idle and not self._asked
+            is_idle = has_none and self._model_change is None and not self._preparing
+            # Nothing can be done until a prompt has been rendered.
+            is_waiting = is_idle or (has_none and bool(self._preparing))
+            if is_waiting:
                 # What the last command ended must be told before the long wait.
                 with self._turn:
                     self._publish()
@@ -184,29 +212,34 @@ class EngineThread:
                 if not self._asked and self._inbox.empty():
                     return True  # cheaper than what ``get`` raises, once a step
             try:
-                if not self._sort(is_waiting=is_idle):
+                if not self._sort(is_waiting=is_waiting, most_s=None if is_idle else _GLANCE_S):
                     return False
             except queue.Empty:
-                with self._turn:
-                    self._rest()
+                if is_idle:
+                    with self._turn:
+                        self._rest()
                 return True
             if self._asked:
+                self._busy_since_s = time.monotonic()
                 with self._turn:
                     self._do(self._asked.popleft())
+                self._busy_since_s = None
             self._idle_since_s = time.monotonic()
             if self._scheduler.rows and self._idle_since_s - begin_s > _SERVING_S:
                 return True
 
-    def _sort(self, *, is_waiting: bool) -> bool:
+    def _sort(self, *, is_waiting: bool, most_s: float | None) -> bool:
         """Carry out the inbox's cancels and put the rest in line; False for the end.
 
         Args:
-            is_waiting: Whether to wait for a first command until the model is to rest.
+            is_waiting: Whether to wait for a first command.
+            most_s: How long; None until the model is to rest.
 
         Raises:
             queue.Empty: None came in that time.
         """
-        first = [self._inbox.get(timeout=self._rest_due_s())] if is_waiting else []
+        wait_s = self._rest_due_s() if most_s is None else most_s
+        first = [self._inbox.get(timeout=wait_s)] if is_waiting else []
         with self._turn:
             self._asked.extend(first)
             with contextlib.suppress(queue.Empty):
@@ -226,7 +259,7 @@ class EngineThread:
             self._cancel(gone)
 
     def _do(self, command: Command) -> None:
-        if self._model_change is not None and not isinstance(command, Cancel):
+        if self._model_change is not None and not isinstance(command, (Cancel, Rendered)):
             # What was asked after a change of model is meant for the new one.
             self._later.append(command)
             return
@@ -235,16 +268,16 @@ class EngineThread:
         match command:
             case Submit():
                 self._rests_when_idle = False
-                if self._backend is None:
-                    settle(command.generation, self._no_model())
-                else:
-                    self._scheduler.submit(self._backend, command.generation, command.at)
+                self._prepare(command)
+            case Rendered():
+                self._take_rendered(command)
             case Cancel():
                 self._cancel(command.generation)
             case Load() | Unload():
                 self._model_change = command
                 if command.cancels_running and self._backend is not None:
                     self._scheduler.cancel_all(self._backend)
+                    self._drop_all(EngineError("cancelled before it was taken"))
                 self._change_model()
             case CountTokens():
                 self._answer(command.reply, lambda b: len(b.render(command.request).tokens))
@@ -261,7 +294,57 @@ class EngineThread:
             case _:
                 assert_never(command)
 
+    def _prepare(self, command: Submit) -> None:
+        """Let a request be rendered, beside this thread, or refuse it."""
+        generation, backend = command.generation, self._backend
+        if backend is None:
+            settle(generation, self._no_model())
+            return
+        try:
+            self._scheduler.check(backend, generation, len(self._preparing))
+            held = sum(one.size for one, _ in self._preparing.values())
+            if held and held + command.size > _MOST_PREPARED:
+                raise QueueFull(len(self._preparing))
+        except Exception as error:
+            settle(generation, refusal(error))
+            return
+        job = self._preparation.render(
+            backend,
+            generation.request,
+            command.size,
+            lambda outcome: self._send_rendered(Rendered(command, outcome)),
+        )
+        self._preparing[generation] = (command, job)
+
+    def _send_rendered(self, rendered: Rendered) -> None:
+        """Hand a rendered prompt to this thread; another thread's."""
+        if not self.send(rendered):
+            settle(rendered.request.generation, EngineClosed("the engine has been shut down"))
+
+    def _take_rendered(self, rendered: Rendered) -> None:
+        command, outcome = rendered.request, rendered.outcome
+        found = self._preparing.pop(command.generation, None)
+        if not self._preparing:
+            self._preparation.forget()
+        if found is None or self._backend is None:
+            return  # cancelled meanwhile
+        if isinstance(outcome, Prompt):
+            self._scheduler.submit(self._backend, command.generation, outcome, command.at)
+        elif isinstance(outcome, BaseException):
+            settle(command.generation, refusal(outcome))
+
+    def _drop(self, generation: Generation, why: EngineError) -> None:
+        found = self._preparing.pop(generation, None)
+        if found is not None:
+            found[1].is_dropped = True
+            settle(generation, why)
+
+    def _drop_all(self, why: EngineError) -> None:
+        for generation in list(self._preparing):
+            self._drop(generation, why)
+
     def _cancel(self, generation: Generation) -> None:
+        self._drop(generation, EngineError("cancelled before it was taken"))
         if self._backend is not None:
             self._scheduler.cancel(self._backend, generation)
         for line in (self._asked, self._later):
@@ -272,13 +355,19 @@ class EngineThread:
                     return
 
     def _answer(self, reply: Reply, ask: Callable[[Backend], object]) -> None:
-        if self._backend is None:
+        """Answer beside this thread what touches no answer."""
+        backend = self._backend
+        if backend is None:
             reply.send(self._no_model())
-            return
-        try:
-            reply.send(ask(self._backend))
-        except Exception as error:
-            reply.send(refusal(error))
+        elif (waiting := self._preparation.asides) >= self._limits.max_waiting:
+            reply.send(QueueFull(waiting))
+        else:
+
+            def done(outcome: object) -> None:
+                is_error = isinstance(outcome, BaseException)
+                reply.send(refusal(outcome) if is_error else outcome)  # type: ignore[arg-type]
+
+            self._preparation.aside(lambda: ask(backend), done)
 
     def _no_model(self) -> NoModel:
         return NoModel(self._status.message or "no model is loaded")
@@ -294,7 +383,7 @@ class EngineThread:
                 change.reply.send(LoadCancelled())
             self._catch_up()
             change = self._model_change
-        if change is None or not self._scheduler.is_idle:
+        if change is None or not self._scheduler.is_idle or self._preparing:
             return
         self._model_change = None
         before = self._resting if self._backend is None else self._backend.info
@@ -351,6 +440,7 @@ class EngineThread:
             is_waking: Whether that one is to be read again: it stays the loaded model for
                 everybody who asks meanwhile.
         """
+        self._busy_since_s = None  # how long this takes is for whoever asked to judge
         self._resting = None
         awaking = before if is_waking else None
         loading = EngineStatus("loading", awaking, message=command.folder.name)
@@ -399,7 +489,8 @@ class EngineThread:
     def _publish(self) -> None:
         """Tell of changed counts, only when they changed."""
         status = self._status
-        running, waiting = len(self._scheduler.rows), len(self._scheduler.waiting)
+        running = len(self._scheduler.rows)
+        waiting = len(self._scheduler.waiting) + len(self._preparing)
         use = status.cache_use if self._backend is None else self._backend.cache_use
         if (running, waiting) != (status.running, status.waiting) or use is not status.cache_use:
             self._set_status(replace(status, running=running, waiting=waiting, cache_use=use))
@@ -433,6 +524,9 @@ class EngineThread:
 
     def _refuse_the_rest(self, why: EngineClosed) -> None:
         """Answer the commands that were never carried out."""
+        self._watch.end()
+        self._drop_all(why)
+        self._preparation.close(why)
         left: list[Command] = [*self._later, *self._asked]
         if self._model_change is not None:
             left.append(self._model_change)
@@ -442,6 +536,8 @@ class EngineThread:
         for command in left:
             if isinstance(command, Submit):
                 settle(command.generation, why)
+            elif isinstance(command, Rendered):
+                settle(command.request.generation, why)
             elif (
                 isinstance(command, (Load, Unload, CountTokens, RenderPrompt, Tokenize))
                 and command.reply
