@@ -137,14 +137,14 @@ def test_a_step_comes_between_two_commands_that_take_long(tmp_path: Path) -> Non
 
     def load(folder: Path, **options: Any) -> Any:
         backend = stage.load(folder, **options)
-        real = backend.tokenize
+        real = backend.join
 
-        def slow(text: str) -> list[int]:
+        def slow(*given: Any) -> Any:
             steps.append(len(stage.model.calls))
             time.sleep(0.02)
-            return real(text)
+            return real(*given)
 
-        backend.tokenize = slow  # type: ignore[method-assign]
+        backend.join = slow  # type: ignore[method-assign]
         return backend
 
     async def play() -> None:
@@ -152,8 +152,10 @@ def test_a_step_comes_between_two_commands_that_take_long(tmp_path: Path) -> Non
         await engine.load(tmp_path)
         stream = await engine.generate(request("long"))
         await first_text(stream)
-        await asyncio.gather(*(engine.tokenize("word") for _ in range(20)))
-        assert len(set(steps)) == len(steps) == 20
+        short = [engine.generate(request("short")) for _ in range(20)]
+        taken = await asyncio.gather(*short)
+        await asyncio.gather(*(one.collect() for one in taken))
+        assert len(set(steps)) == len(steps) == 21
         stream.cancel()
         await stream.collect()
         await engine.aclose()
@@ -163,16 +165,22 @@ def test_a_step_comes_between_two_commands_that_take_long(tmp_path: Path) -> Non
 
 def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
+    done: list[str] = []
 
     def load(folder: Path, **options: Any) -> Any:
         backend = stage.load(folder, **options)
-        real = backend.tokenize
+        real, leave = backend.join, backend.leave
 
-        def slow(text: str) -> list[int]:
-            time.sleep(0.02)
-            return real(text)
+        def slow(*given: Any) -> Any:
+            done.append("join")
+            time.sleep(0.05)
+            return real(*given)
 
-        backend.tokenize = slow  # type: ignore[method-assign]
+        def noted(row: int) -> None:
+            done.append("leave")
+            leave(row)
+
+        backend.join, backend.leave = slow, noted  # type: ignore[method-assign]
         return backend
 
     async def play() -> None:
@@ -181,14 +189,15 @@ def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None
         stream = await engine.generate(request("long"))
         other = await engine.generate(request("long"))
         await first_text(stream)
-        asked = [asyncio.ensure_future(engine.tokenize("word")) for _ in range(50)]
-        await asyncio.sleep(0)
+        asked = [asyncio.ensure_future(engine.generate(request("long"))) for _ in range(25)]
+        await asked[0]
         stream.cancel()
         await stream.collect()
-        assert not asked[-1].done()
-        other.cancel()
-        await other.collect()
-        await asyncio.gather(*asked)
+        taken = await asyncio.gather(*asked)
+        for one in (other, *taken):
+            one.cancel()
+            await one.collect()
         await engine.aclose()
 
     run(play())
+    assert done.index("leave") < 20
