@@ -99,6 +99,7 @@ class Constraints:
         self._compiled: OrderedDict[bytes, Any] = OrderedDict()
         self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
         self._known_tokens: ConstraintTokens | None = None
+        self._last_draft: Draft | None = None
 
     @property
     def _tokens(self) -> ConstraintTokens:
@@ -207,6 +208,9 @@ class Constraints:
         Raises:
             InvalidRequest: One of them goes beyond what is supported.
         """
+        last = self._last_draft
+        if last is not None and _is_same_form(last.request, request):
+            return Draft(request, last.digest)  # one of several choices
         bounds = Bounds()
         digest = sha256()
         digest.update(f"{request.tool_choice} {request.allows_more_keys}".encode())
@@ -216,7 +220,8 @@ class Constraints:
                 digest.update(f"\0{field}\0{schema_text(schema)}".encode())
             except ValueError as error:
                 raise InvalidRequest(field, str(error)) from error
-        return Draft(request, digest.digest())
+        draft = self._last_draft = Draft(request, digest.digest())
+        return draft
 
     def ready(self, draft: Draft) -> Form | None:
         """Return the form of a draft that was prepared lately; None where it was not. Any thread.
@@ -316,6 +321,16 @@ class _Refused(ValueError):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.reason)
         self.is_lasting = refusal.is_lasting
+
+
+def _is_same_form(one: GenerationRequest, other: GenerationRequest) -> bool:
+    """Say whether two requests share the very objects that decide their grammar."""
+    return (
+        one.constraint is other.constraint
+        and one.tools is other.tools
+        and one.tool_choice == other.tool_choice
+        and one.allows_more_keys is other.allows_more_keys
+    )
 
 
 def _schemas(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:

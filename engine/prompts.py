@@ -10,6 +10,7 @@ from typing import Any
 from engine.chat import Message, Tool
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.request import GenerationRequest
+from engine.schema_bounds import is_nested_too_deeply
 
 # Characters up to which a text is tokenised as a whole, however many tokens that gives.
 _WHOLE = 1_000_000
@@ -142,6 +143,11 @@ def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
         found = template([_as_dict(message) for message in request.messages], **options)
     except InvalidRequest:
         raise
+    except RecursionError as error:
+        deep = [tool.name for tool in request.tools if is_nested_too_deeply(tool.parameters)]
+        field = f"tools.{deep[0]}.parameters" if deep else "messages"
+        reason = "nested too deeply for the model's chat template"
+        raise InvalidRequest(field, reason) from error
     except Exception as error:  # templates raise whatever their authors chose
         why = str(error)[:_MOST_SHOWN]
         raise InvalidRequest("messages", f"the model's chat template refused: {why}") from error

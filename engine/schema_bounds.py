@@ -146,6 +146,14 @@ class _Place(NamedTuple):
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
+def is_nested_too_deeply(value: Any) -> bool:
+    """Say whether a JSON value has more levels than a schema may have."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        level = [inner for node in level for inner in _containers(node)]
+    return bool(level)
+
+
 def _inner(place: _Place) -> Iterator[_Place]:
     """Yield the parts of a part."""
     node, kind, level = place.node, place.kind, place.level + 1
@@ -199,11 +207,14 @@ def _depth(schema: Mapping[str, Any], targets: dict[int, list[Any]]) -> int:
 
 
 def _below(node: Any, targets: dict[int, list[Any]]) -> Iterator[Any]:
-    if isinstance(node, Mapping):
-        yield from (value for value in node.values() if isinstance(value, (Mapping, list)))
-        yield from targets.get(id(node), ())
-    elif isinstance(node, list):
-        yield from (value for value in node if isinstance(value, (Mapping, list)))
+    yield from _containers(node)
+    yield from targets.get(id(node), ())
+
+
+def _containers(node: Any) -> Iterator[Any]:
+    """Yield the objects and lists right below a value."""
+    inner = node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ()
+    yield from (value for value in inner if isinstance(value, (Mapping, list)))
 
 
 def _target(root: Mapping[str, Any], reference: str) -> list[Any]:

@@ -764,3 +764,70 @@ def test_a_cancelled_constrained_answer_ends_as_cancelled(engine: Engine) -> Non
         raise AssertionError("no end")
 
     assert run(play()).stop.kind is StopKind.CANCELLED
+
+
+class PanicException(BaseException):
+    """As Rust's panics reach Python: no ``Exception``."""
+
+
+class Panicking:
+    """A matcher that panics at its second mask, or at its first token."""
+
+    def __init__(self, matcher: Any, at: str) -> None:
+        self._matcher = matcher
+        self._at = at
+        self._masks = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._matcher, name)
+
+    def deep_copy(self) -> "Panicking":
+        return Panicking(self._matcher.deep_copy(), self._at)
+
+    def compute_bitmask(self) -> bytes:
+        self._masks += 1
+        if self._at == "mask" and self._masks == 2:
+            raise PanicException("index out of bounds")
+        found: bytes = self._matcher.compute_bitmask()
+        return found
+
+    def consume_token(self, token_id: int) -> bool:
+        if self._at == "token":
+            raise PanicException("index out of bounds")
+        return bool(self._matcher.consume_token(token_id))
+
+
+@pytest.mark.parametrize("at", ["mask", "token"])
+def test_a_panic_of_the_library_ends_its_answer_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    make = constraints.new_matcher
+    monkeypatch.setattr(constraints, "new_matcher", lambda *of: Panicking(make(*of), at))
+    schema = {"const": f"a panic at a {at}"}
+    answer = run(ask(engine, "Say: x", constraint=held(schema)))
+    assert answer.finished.stop.kind is StopKind.ERROR
+    assert "the library failed: index out of bounds" in (answer.finished.error or "")
+    assert run(ask(engine, "Say: x", max_tokens=2)).finished.usage.output_tokens > 0
+
+
+def test_a_panic_of_the_compiler_is_a_refusal(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def panic(*_: Any, **__: Any) -> None:
+        raise PanicException("index out of bounds")
+
+    monkeypatch.setattr("llguidance.LLMatcher", panic)
+    panic.grammar_from_lark = lambda text: text  # type: ignore[attr-defined]
+    with pytest.raises(InvalidRequest, match="the compiler failed") as refusal:
+        run(ask(engine, "Say: x", constraint=held({"const": "a panic of the compiler"})))
+    assert refusal.value.field == "constraint.json_schema"
+
+
+def test_tools_that_no_template_can_render_are_named(engine: Engine) -> None:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(900):
+        schema = {"type": "array", "items": schema}
+    tool = Tool("deep", "", {"type": "object", "properties": {"a": schema}})
+    with pytest.raises(InvalidRequest, match="nested too deeply for") as refusal:
+        run(ask(engine, "Say: x", tools=(ADD, tool)))
+    assert refusal.value.field == "tools.deep.parameters"
