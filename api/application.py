@@ -38,7 +38,7 @@ from api.guard import (
 from api.json_text import json_text
 from api.observed import outer, with_body
 from api.observing import RequestObserver
-from api.request_body import read_body
+from api.request_body import BODIES, BodyReader
 from api.routes import ROUTES, Handler, add_to, dialect_of, route_of
 from engine.errors import EngineError
 from engine.service import Engine
@@ -58,6 +58,7 @@ def build(
         middlewares = [_logged, outer(observer, config), _enveloped, _checked, with_body]
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
     app[SERVICE] = Service(engine, config)
+    app[BODIES] = BodyReader(config)
     app[OPENAPI] = Document(functools.cache(lambda: json_text(openapi.document(ROUTES))))
     app.on_response_prepare.append(_add_headers)
     add_to(app)
@@ -167,7 +168,7 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     if route is None or route.needs_key:
         check_key(headers, config.api_key)
     if route is not None and request.body_exists:
-        await read_body(request, config)
+        await request.app[BODIES].read(request)
     return await handler(request)
 
 

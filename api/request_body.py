@@ -9,6 +9,7 @@ The encodings are those of RFC 9110: https://www.rfc-editor.org/rfc/rfc9110#name
 
 import asyncio
 import zlib
+from typing import Any
 
 from aiohttp import web
 
@@ -21,40 +22,57 @@ _UNPACKED = frozenset({"", "identity"})
 _READ_HERE = frozenset({"gzip", "x-gzip", "deflate"})
 # Below this, a thread would take longer than the work.
 _LARGE_BYTES = 4096
+_PIECE_BYTES = 1 << 16
+# Each of them may take the limit of a body in memory.
+_UNPACKED_AT_ONCE = 2
 
 
-async def read_body(request: web.Request, config: ServerConfig) -> None:
-    """Wait for the whole body, which handlers then find at hand; a slow one is given up.
+class BodyReader:
+    """Reads the bodies of one server's requests."""
 
-    Raises:
-        ApiError: It is too large, too slow, or cannot be unpacked.
-    """
-    encoding = _encoding_of(request)
-    if (request.content_length or 0) > config.max_body_bytes:
-        request.protocol.close()  # what it announces need not be waited for
-        raise _too_large(config)
-    try:
-        async with asyncio.timeout(config.body_timeout_s):
-            packed = await request.read()
-    except TimeoutError:
-        request.protocol.close()
-        raise ApiError(
-            ErrorKind.TIMEOUT,
-            f"the body did not arrive within {config.body_timeout_s:g} seconds",
-        ) from None
-    except web.RequestPayloadError:
-        request.protocol.close()
-        raise ApiError(ErrorKind.INVALID_REQUEST, "the body is not valid HTTP") from None
-    if encoding is None or not packed:
-        return
-    # Another thread, since the loop must go on; zlib lets it while it unpacks.
-    unpacked = (
-        _unpacked(packed, encoding, config)
-        if len(packed) < _LARGE_BYTES
-        else await asyncio.to_thread(_unpacked, packed, encoding, config)
-    )
-    # Where aiohttp keeps what it has read: from now on this is the body for everybody who asks.
-    request._read_bytes = unpacked
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._may_unpack = asyncio.Semaphore(_UNPACKED_AT_ONCE)
+
+    async def read(self, request: web.Request) -> None:
+        """Wait for the whole body, which handlers then find at hand; a slow one is given up.
+
+        Raises:
+            ApiError: It is too large, too slow, or cannot be unpacked.
+        """
+        encoding = _encoding_of(request)
+        if (request.content_length or 0) > self._config.max_body_bytes:
+            request.protocol.close()  # what it announces need not be waited for
+            raise _too_large(self._config.max_body_bytes)
+        packed = await self._received(request)
+        if encoding is not None and packed:
+            # Where aiohttp keeps what it has read: from now on this is the body for everybody.
+            request._read_bytes = await self._unpacked(packed, encoding)
+
+    async def _received(self, request: web.Request) -> bytes:
+        timeout_s = self._config.body_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await request.read()
+        except TimeoutError:
+            request.protocol.close()
+            raise ApiError(
+                ErrorKind.TIMEOUT, f"the body did not arrive within {timeout_s:g} seconds"
+            ) from None
+        except web.RequestPayloadError:
+            request.protocol.close()
+            raise ApiError(ErrorKind.INVALID_REQUEST, "the body is not valid HTTP") from None
+
+    async def _unpacked(self, packed: bytes, encoding: str) -> bytes:
+        most_bytes = self._config.max_body_bytes
+        if len(packed) < _LARGE_BYTES:
+            return _unpacked(packed, encoding, most_bytes)
+        # Another thread, since the loop must go on; zlib lets it while it unpacks.
+        async with self._may_unpack:
+            return await asyncio.to_thread(_unpacked, packed, encoding, most_bytes)
+
+
+BODIES = web.AppKey("bodies", BodyReader)
 
 
 def _encoding_of(request: web.Request) -> str | None:
@@ -76,28 +94,39 @@ def _encoding_of(request: web.Request) -> str | None:
     )
 
 
-def _unpacked(packed: bytes, encoding: str, config: ServerConfig) -> bytes:
+def _unpacked(packed: bytes, encoding: str, most_bytes: int) -> bytes:
     """Return what a body unpacks to, which is never more than the limit. Any thread."""
     window = _GZIP if encoding != "deflate" else _ZLIB if packed[0] & 0xF == 8 else _BARE
-    unpacking = zlib.decompressobj(window)
     try:
-        found = unpacking.decompress(packed, config.max_body_bytes + 1)
+        # Twice: what is refused takes no memory, and what is not exactly its own size.
+        size = _size_unpacked(packed, zlib.decompressobj(window), encoding, most_bytes)
+        return zlib.decompress(packed, window, max(size, 1))
     except zlib.error:
         raise _damaged(encoding, "the content-encoding names it, but the bytes are not") from None
-    if len(found) > config.max_body_bytes:
-        raise _too_large(config)
-    if not unpacking.eof:
-        raise _damaged(encoding, "it ends too early")
-    if unpacking.unused_data:
-        raise _damaged(encoding, "there is more behind its end")
-    return found
+
+
+def _size_unpacked(packed: bytes, unpacking: Any, encoding: str, most_bytes: int) -> int:
+    size = 0
+    for start in range(0, len(packed), _PIECE_BYTES):
+        piece = packed[start : start + _PIECE_BYTES]
+        while not unpacking.eof:
+            count = len(unpacking.decompress(piece, _PIECE_BYTES))
+            size += count
+            if size > most_bytes:
+                raise _too_large(most_bytes)
+            piece = unpacking.unconsumed_tail
+            if not piece and count < _PIECE_BYTES:
+                break
+        if unpacking.eof:
+            if unpacking.unused_data or start + _PIECE_BYTES < len(packed):
+                raise _damaged(encoding, "there is more behind its end")
+            return size
+    raise _damaged(encoding, "it ends too early")
 
 
 def _damaged(encoding: str, why: str) -> ApiError:
     return ApiError(ErrorKind.INVALID_REQUEST, f"the body cannot be unpacked as {encoding}: {why}")
 
 
-def _too_large(config: ServerConfig) -> ApiError:
-    return ApiError(
-        ErrorKind.TOO_LARGE, f"the body exceeds the limit of {config.max_body_bytes} bytes"
-    )
+def _too_large(most_bytes: int) -> ApiError:
+    return ApiError(ErrorKind.TOO_LARGE, f"the body exceeds the limit of {most_bytes} bytes")

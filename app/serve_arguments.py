@@ -107,8 +107,8 @@ def add_serve(commands: Any, run: Command) -> None:
         "--tls-cert",
         type=Path,
         metavar="FILE",
-        help="certificate (PEM) with which connections are encrypted, and those that signed it; "
-        "without one, whoever is on the way can read keys, prompts and answers",
+        help="certificate (PEM, with its chain) that encrypts connections; "
+        "without it, anyone on the network can read keys, prompts and answers",
     )
     serve.add_argument(
         "--tls-key",

@@ -30,9 +30,9 @@ _OPTIONS = {
     "tls_key": "--tls-key",
 }
 _IN_CLEAR = (
-    "fullstop: warning: whoever is on the network can read the API key, the prompts and the "
-    "answers; encrypt them with --tls-cert and --tls-key, or listen on 127.0.0.1 behind an SSH "
-    "tunnel"
+    "fullstop: warning: traffic is not encrypted: anyone on the network can read the API key, the "
+    "prompts and the answers; use --tls-cert and --tls-key, or listen on 127.0.0.1 and connect "
+    "through an SSH tunnel"
 )
 
 

@@ -103,7 +103,8 @@ def test_a_bomb_takes_no_more_memory_than_the_limit(serve: Callable[..., Any], p
         tracemalloc.stop()
 
     assert reply.status == 413
-    assert peak < 10_000_000
+    # The body as it came, and pieces; never as much as it would be.
+    assert peak < len(bomb) + 1_500_000
 
 
 def test_others_are_answered_while_a_body_is_unpacked(

@@ -163,7 +163,7 @@ def test_beyond_this_computer_a_key_is_demanded_and_then_enforced(
     assert server.end() == 0
     # Once, and not for each request.
     assert len(server.errors) == 1
-    assert "whoever is on the network can read the API key" in server.errors[0]
+    assert "anyone on the network can read the API key" in server.errors[0]
     assert "--tls-cert" in server.errors[0]
 
 

@@ -266,7 +266,7 @@ def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
         assert warnings() == []
         desk.preferences.change_server(is_on_network=True)
         assert len(warnings()) == 1
-        assert "everybody on it can read the key, the prompts and the answers" in warnings()[0]
+        assert "anyone on it can read the API key, the prompts and the answers" in warnings()[0]
         desk.preferences.change_server(is_on_network=False)
         assert warnings() == []
         settings.close()

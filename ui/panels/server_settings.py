@@ -34,8 +34,8 @@ class ServerSettings(QWidget):
         self.reach.addButton(self.network)
         self._reach_hint = label("", "faint", 0.92, is_wrapped=True)
         self._in_clear = label(
-            "Nothing is encrypted on its way: use a network you trust, since everybody on it can "
-            "read the key, the prompts and the answers.",
+            "Traffic is not encrypted. Use a network that you trust: anyone on it can read the API "
+            "key, the prompts and the answers.",
             "notice",
             0.92,
             is_wrapped=True,
