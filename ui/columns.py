@@ -1,11 +1,12 @@
 """The side columns give way, so that the chat between them stays wide enough to read.
 
 Main thread. A column that a person opened is wanted until that person closes it. It is shown while
-there is room for it beside a readable chat; the one that was opened last comes first. Whoever opens
-a column where there is no room for it gets it at the chat's cost, until the window changes.
+there is room for it beside a readable chat; the one that was opened last comes first. Where there
+is no room for a column that a person opens, the window grows as far as the screen allows; what is
+missing then goes at the chat's cost, until the window changes.
 """
 
-from PySide6.QtCore import QEvent, QObject, QTimer
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
 
@@ -44,6 +45,7 @@ class Columns(QObject):
         self._asked_for: QWidget | None = None
         self._is_fitting = False
         self._is_due = False
+        self._width_before_growing = 0
         for one in self._order:
             one.installEventFilter(self)
         panel.topLevelChanged.connect(self.fit_soon)
@@ -69,7 +71,12 @@ class Columns(QObject):
 
     def fit_width(self) -> None:
         """Fit to another width of the window; what was asked for has no more right to room."""
-        self._asked_for = None
+        if self._is_fitting:
+            return
+        # A window manager may give a window that grew its width back; what was asked for stays.
+        if self._window.width() != self._width_before_growing:
+            self._asked_for = None
+            self._width_before_growing = 0
         self.fit()
 
     def fit_soon(self) -> None:
@@ -94,12 +101,33 @@ class Columns(QObject):
                 shown.append(one)
                 room -= needed
         self._is_fitting = True
+        if room < 0:
+            room += self._grow(-room)
         self._chat.setMinimumWidth(max(_NARROWEST_PX, readable + min(0, room)))
         self._window.setMinimumWidth(readable)
         for one in self._order:
             if one.isHidden() == (one in shown):
                 one.setVisible(one in shown)
         self._is_fitting = False
+
+    def _grow(self, missing_px: int) -> int:
+        """Widen the window on its screen; returns by how much."""
+        window, states = self._window, Qt.WindowState.WindowMaximized
+        states |= Qt.WindowState.WindowFullScreen
+        width = window.width()
+        if width == self._width_before_growing or window.windowState() & states:
+            return 0  # that was tried, or cannot be
+        screen = window.screen().availableGeometry()
+        frame = window.frameGeometry()
+        grown_px = min(missing_px, screen.width() - frame.width())
+        if grown_px <= 0:
+            return 0
+        self._width_before_growing = width
+        window.resize(width + grown_px, window.height())
+        beyond_px = frame.right() + grown_px - screen.right()
+        if beyond_px > 0:
+            window.move(max(screen.left(), frame.left() - beyond_px), frame.top())
+        return grown_px
 
     def _needed_px(self, column: QWidget) -> int:
         if column is self._panel and self._panel.isFloating():

@@ -1,9 +1,11 @@
 """What stands beside text grows with it, and the chat between the columns stays readable."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import (
     QApplication,
@@ -21,8 +23,12 @@ from tests.ui.driving import RunOnLoop, eventually
 from ui import sizes
 from ui.columns import readable_px
 from ui.main_window import MainWindow
+from ui.panels.composer import Composer
+from ui.panels.request_log import RequestLogPanel
 from ui.stylesheet import stylesheet
 from ui.theme import Theme, restyle
+from ui.viewmodels.context_meter import Count
+from ui.viewmodels.requests import RequestLog
 from ui.widgets.buttons import ChipButton, IconBadge, IconButton, ToggleSwitch
 from ui.widgets.check_box import CheckBox
 from ui.widgets.clear_button import add_clear_button, add_leading_icon
@@ -258,6 +264,59 @@ def test_a_column_asked_for_in_a_narrow_window_is_shown_all_the_same(use: Use) -
     use(steps)
 
 
+@pytest.mark.parametrize("column", ["sidebar", "panel"])
+def test_a_narrow_window_grows_for_a_column_that_is_asked_for(use: Use, column: str) -> None:
+    async def steps(window: MainWindow) -> None:
+        wide = window.screen().availableGeometry().width()
+        window.resize(500, HEIGHT)
+        await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
+        one = window.sidebar if column == "sidebar" else window.stop_panel
+        if column == "sidebar":
+            window.toggle_sidebar()
+        else:
+            window.stop_panel.toggleViewAction().trigger()
+        await eventually(one.isVisible)
+        await eventually(lambda: window.width() > 500)
+        assert window.frameGeometry().width() <= wide
+        readable = readable_px(window.chat.fontMetrics())
+        await eventually(lambda: window.chat.width() >= min(readable, wide - one.width() - 4))
+        for part in (one, window.chat.composer.action, window.chat.composer):
+            right = part.mapTo(window, part.rect().topRight()).x()
+            assert right < window.width()
+
+    use(steps)
+
+
+def test_a_column_stays_where_the_window_may_not_grow(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.resize(500, HEIGHT)
+        await eventually(lambda: window.stop_panel.isHidden())
+        window.stop_panel.toggleViewAction().trigger()
+        await eventually(lambda: window.width() > 500)
+        window.resize(500, HEIGHT)  # as a window manager that tiles does
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert window.stop_panel.isVisible()
+
+    use(steps)
+
+
+def test_the_row_below_the_text_fits_a_narrow_composer(sized: Theme, qtbot: QtBot) -> None:
+    chat, composer = QWidget(), Composer(sized)
+    qtbot.addWidget(chat)
+    composer.setParent(chat)
+    composer.show_stage(True, False, "Message")
+    composer.show_thinking(True, False)
+    sized.set_text_size(200)
+    composer.show_count(Count(3, 30, 4_000))
+    chat.show()
+    for width in (900, 500, 330):
+        composer.setGeometry(0, 0, width, 200)
+        QApplication.processEvents()
+        end = composer.action.mapTo(composer, composer.action.rect().topRight()).x()
+        assert end < width, width
+
+
 def test_a_layout_keeps_the_columns_that_had_no_room(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.resize(500, HEIGHT)
@@ -285,3 +344,17 @@ def test_readable_follows_the_font(sized: Theme, qapp: QApplication) -> None:
         sized.set_text_size(percent)
         metrics = one.fontMetrics()
         assert readable_px(metrics) - 2 * 26 >= metrics.horizontalAdvance("the letters ") / 12 * 40
+
+
+@pytest.mark.parametrize("percent", SIZES)
+def test_the_columns_of_the_request_log_have_room_for_their_names(
+    sized: Theme, qtbot: QtBot, percent: int
+) -> None:
+    panel = RequestLogPanel(sized, RequestLog())
+    qtbot.addWidget(panel)
+    panel.show()
+    sized.set_text_size(percent)
+    head = panel.view.horizontalHeader()
+    for column in range(head.count() - 1):
+        name = panel.table.headerData(column, Qt.Orientation.Horizontal)
+        assert panel.view.columnWidth(column) > head.fontMetrics().horizontalAdvance(name), name

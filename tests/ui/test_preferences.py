@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui.colors import DARK, LIGHT, strengthened
@@ -129,3 +129,18 @@ def test_high_contrast_is_switched_live(plain_theme: Theme, qtbot: QtBot) -> Non
     assert plain_theme.colors.muted == "#000000"
     plain_theme.set_high_contrast(False)
     assert plain_theme.colors == LIGHT
+
+
+def test_names_and_controls_begin_at_the_left_of_the_page(
+    theme: Theme, parent: QWidget, qtbot: QtBot
+) -> None:
+    dialog = PreferencesDialog(theme, PreferencesState(), parent)
+    qtbot.addWidget(dialog)
+    dialog.resize(900, 500)
+    dialog.show()
+    qtbot.wait(1)
+    page = dialog.tabs.currentWidget()
+    names = [one for one in page.findChildren(QLabel) if one.parent() is page]
+    assert {one.x() for one in names} == {0}
+    rows = (dialog.appearance, dialog.contrast, dialog.text_size)
+    assert len({one.x() for one in rows}) == 1

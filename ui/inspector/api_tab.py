@@ -101,7 +101,7 @@ class ApiTab(QWidget):
             self.note.setText("What the APIs send is known when the answer has ended.")
         elif shown is not self._rendered:
             self._rendered = shown
-            self.note.setText("Asking the server …")
+            self.note.setText("Asking the server…")
             self._tasks.start(self._render(shown), "render a run for the APIs")
 
     async def _render(self, shown: ShownRun) -> None:

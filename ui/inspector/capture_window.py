@@ -172,7 +172,7 @@ class CaptureWindow(QWidget):
             self._show()
             return
         if len(text) > SHOWN_CHARS:
-            self.title.setText(f"Reading {counted(len(text), 'character')} …")
+            self.title.setText(f"Reading {counted(len(text), 'character')}…")
         self._tasks.start(self._judge(text, stops, self._asked), "read a capture")
 
     async def _judge(self, text: str, stops: list[str], asked: int) -> None:

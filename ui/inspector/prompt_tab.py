@@ -55,7 +55,7 @@ class PromptTab(QWidget):
         elif shown.request is None:
             self.note.setText("The prompt of this run was not kept; runs of this session have it.")
         elif self._inspector.prompt is None:
-            self.note.setText("Reading the prompt …")
+            self.note.setText("Reading the prompt…")
             self._inspector.read_prompt()
         else:
             self._fill()

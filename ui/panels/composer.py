@@ -181,7 +181,8 @@ class Composer(QFrame):
         wants_compact = needed + count(short) > room
         if wants_compact:
             needed -= sum(chip.saved_px for chip in chips)
-        self.meter.setText(long if needed + count(long) <= room else short)
+        fitting = (words for words in (long, short) if needed + count(words) <= room)
+        self.meter.setText(next(fitting, ""))
         for chip in self._chips:
             chip.set_compact(wants_compact)
 

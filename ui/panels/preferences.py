@@ -202,9 +202,11 @@ class _Page(QWidget):
         title = label(name, is_wrapped=True)
         self._theme.follow(title, lambda: title.setFixedWidth(self._theme.px(_NAMES_PX)))
         title.setContentsMargins(0, 6 if is_tall else 0, 0, 0)
-        side = Qt.AlignmentFlag.AlignTop if is_tall else Qt.AlignmentFlag.AlignVCenter
-        self._grid.addWidget(title, row, 0, side)
-        self._grid.addWidget(control, row, 1)
+        # Without a side, a widget of a fixed width stands in the middle of its cell.
+        left, middle = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignVCenter
+        top = Qt.AlignmentFlag.AlignTop
+        self._grid.addWidget(title, row, 0, left | (top if is_tall else middle))
+        self._grid.addWidget(control, row, 1, Qt.AlignmentFlag(0) if is_tall else left | middle)
 
     def add_hint(self, words: str) -> None:
         """Add an explanation."""

@@ -276,7 +276,7 @@ class _RequestView(QTableView):
     def _fit(self) -> None:
         self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 10)
         for column, width in _WIDTHS.items():
-            self.setColumnWidth(column, self._theme.gap(width))
+            self.setColumnWidth(column, self._theme.px(width))
 
     def _look(self) -> None:
         bar = self.verticalScrollBar()

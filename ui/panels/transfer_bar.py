@@ -44,7 +44,7 @@ class TransferBar(QStatusBar):
             return
         if not self.isVisible() and not self._delay.isActive():
             self._delay.start()
-        place = f": {now.done:,} of {now.total:,}" if now.total > 1 else " …"
+        place = f": {now.done:,} of {now.total:,}" if now.total > 1 else "…"
         self.words.setText(f"{now.words}{place}")
         self.progress.setRange(0, now.total if now.total > 1 else 0)
         self.progress.setValue(now.done)

@@ -399,7 +399,7 @@ def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
         tab = matcher_tab.MatcherTab(theme)
         tab.show()
         tab.show_run(shown_run)
-        assert tab.note.text() == "Looking through 601 tokens …"
+        assert tab.note.text() == "Looking through 601 tokens…"
         await tab.finish()
         assert threads
         assert threading.get_ident() not in threads

@@ -210,7 +210,7 @@ class Inspector(QObject):
             self.show(replace(shown, trace=None))
 
     async def _open(self, path: Path) -> None:
-        self.work_begun.emit(f"Opening {path.name} …")
+        self.work_begun.emit(f"Opening {path.name}…")
         try:
             text = await read_text(path, _MOST_BYTES)
             shown = await asyncio.to_thread(_shown_file, text, path.name)

@@ -54,7 +54,7 @@ class Probing(QObject):
         if not target.url.strip():
             self._end("failed", "Type the address of a server, such as http://127.0.0.1:8642.")
             return
-        self.stage, self.message = "running", "Looking for what answers there …"
+        self.stage, self.message = "running", "Looking for what answers there…"
         self.done = self.total = 0
         self.rows, self.outcome = [], None
         self.changed.emit()
