@@ -1,5 +1,7 @@
 """What a piece of a growing text costs: only what is new is parsed, coloured and painted."""
 
+import subprocess
+import sys
 from collections.abc import Iterable
 
 import pytest
@@ -142,3 +144,33 @@ def test_a_word_more_paints_none_of_the_text_above(theme: Theme, qapp: QApplicat
     qapp.processEvents()
     assert painted
     assert min(painted) > view.height() - 200
+
+
+_FIRST_SIGN = """
+import sys, threading
+from PySide6.QtWidgets import QApplication
+from ui.panels.style import markdown_style
+from ui.theme import Theme
+from ui.widgets.markdown_view import MarkdownView
+app = QApplication([])
+view = MarkdownView(markdown_style(Theme(app, "light"), app.font()))
+
+def imports_begun_by(piece):
+    view.append_markdown(piece)
+    begun = [one for one in threading.enumerate() if one.name == "fullstop-warm-up"]
+    for one in begun:
+        one.join(60)
+    return len(begun)
+
+assert imports_begun_by("Words alone, ") == 0
+assert "ziamath" not in sys.modules and "pygments" not in sys.modules
+assert imports_begun_by("a formula: $x") == 1
+assert "ziamath" in sys.modules and "pygments" not in sys.modules
+assert imports_begun_by("^2$ and code:\\n\\n```") == 1
+assert "pygments.lexers.python" in sys.modules
+assert imports_begun_by("python\\nprint('$')") == 0
+"""
+
+
+def test_what_formulas_and_code_need_is_imported_at_their_first_sign() -> None:
+    subprocess.run([sys.executable, "-c", _FIRST_SIGN], check=True, timeout=120)

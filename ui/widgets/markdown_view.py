@@ -28,6 +28,7 @@ from ui.widgets.places import anchor_position, link_targets
 from ui.widgets.sideways import BAR_PX, Sideways
 from ui.widgets.table_writer import constraints, shared_room
 from ui.widgets.text_copying import mime_of, text_between
+from ui.widgets.warming_up import warm_up
 
 # Rendering the tail may take this share of the time, so that a huge open block stays smooth.
 _PAUSE_PER_COST = 3.0
@@ -111,6 +112,7 @@ class MarkdownView(FlowText):
         """Show more text. Rendering is put off where the last one was slow."""
         if not text:
             return
+        warm_up(text)
         self._text.append(text)
         self._is_whole = False
         wait_s = self._rendered_at_s + self._cost_s * _PAUSE_PER_COST - time.monotonic()

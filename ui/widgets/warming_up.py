@@ -1,0 +1,33 @@
+"""Imports what formulas and code need as soon as a growing text shows a sign of them.
+
+Called in the main thread; the imports run in a thread of their own, which ends with them, while
+the formula or the code is still being written. They take memory, too: text without such signs
+imports nothing.
+"""
+
+import logging
+import threading
+from functools import cache
+from importlib import import_module
+
+_log = logging.getLogger(__name__)
+
+
+def warm_up(text: str) -> None:
+    """Begin the imports that a piece of text announces; each once in the life of the program."""
+    if "`" in text:
+        _begin("pygments.lexers.python")
+    if "$" in text or "\\" in text:
+        _begin("ziamath")
+
+
+@cache
+def _begin(module: str) -> None:
+    threading.Thread(target=_import, args=(module,), name="fullstop-warm-up").start()
+
+
+def _import(module: str) -> None:
+    try:
+        import_module(module)
+    except Exception as error:  # whoever needs it imports it again, and says what is wrong
+        _log.debug("%s cannot be imported: %s", module, error)
