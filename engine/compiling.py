@@ -18,10 +18,18 @@ def new_tokenizer(text: str, size: int, eos: list[int]) -> Any:
         text: The Hugging Face tokenizer, as JSON.
         size: The number of ids.
         eos: The ids that end an answer.
+
+    Raises:
+        ValueError: The library cannot use it.
     """
     from llguidance import LLTokenizer
 
-    return LLTokenizer(text, n_vocab=size, eos_token=eos)
+    try:
+        return LLTokenizer(text, n_vocab=size, eos_token=eos)
+    except BaseException as error:
+        if isinstance(error, Exception) or not is_panic(error):
+            raise
+        raise ValueError(f"the library failed: {error}") from error
 
 
 def new_matcher(tokenizer: Any, grammar: str) -> Any:

@@ -2,8 +2,7 @@
 
 Knows no MLX and no batch. Grammars are compiled on another thread than the engine's, and only
 after another process has survived them; the engine thread receives the result, a ``Form``. The
-library (llguidance) is imported, and the model's vocabulary handed to it, by the first request
-that needs it.
+library (llguidance) receives the model's vocabulary when the model is loaded.
 """
 
 import threading
@@ -43,7 +42,7 @@ class Draft:
     """A request whose schemas keep within the bounds.
 
     Attributes:
-        request: The request.
+        request: The request, without its conversation.
         digest: Of all that decides its grammar, for one model.
     """
 
@@ -89,23 +88,25 @@ class Constraints:
     def __init__(
         self, tokenizer: Any, vocabulary: Vocabulary, channels: ChannelFormat, call_style: str
     ) -> None:
-        # Now, while the tokenizer is nobody else's: it is not made for several threads.
-        self._text = _tokenizer_text(tokenizer, vocabulary)
         self._vocabulary = vocabulary
         self._channels = channels
         self._style = call_style
-        self._adapter: Any = None
         self._lock = threading.Lock()
         self._compiled: OrderedDict[bytes, Any] = OrderedDict()
         self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
-        self._known_tokens: ConstraintTokens | None = None
+        self._tokens = ConstraintTokens(vocabulary, channels)
+        self._text: TokenizerText | None = None
+        self._adapter: Any = None
+        self._problem: Exception | None = None
+        # Now, while nothing runs: for a large vocabulary the library keeps all threads from
+        # running for up to a second, and the tokenizer is not made for several threads.
+        try:
+            self._text = text = _tokenizer_text(tokenizer, vocabulary)
+            self._adapter = new_tokenizer(text.text, text.size, list(text.eos))
+            self._tokens.learn_specials(self._adapter.is_special_token)
+        except Exception as error:
+            self._problem = error
         self._last_draft: Draft | None = None
-
-    @property
-    def _tokens(self) -> ConstraintTokens:
-        if self._known_tokens is None:
-            self._known_tokens = ConstraintTokens(self._vocabulary, self._channels)
-        return self._known_tokens
 
     def check(
         self,
@@ -210,7 +211,7 @@ class Constraints:
         """
         last = self._last_draft
         if last is not None and _is_same_form(last.request, request):
-            return Draft(request, last.digest)  # one of several choices
+            return last  # another choice of the same answer
         bounds = Bounds()
         digest = sha256()
         digest.update(f"{request.tool_choice} {request.allows_more_keys}".encode())
@@ -220,7 +221,9 @@ class Constraints:
                 digest.update(f"\0{field}\0{schema_text(schema)}".encode())
             except ValueError as error:
                 raise InvalidRequest(field, str(error)) from error
-        draft = self._last_draft = Draft(request, digest.digest())
+        # Without the conversation, which may be long and decides nothing here.
+        draft = Draft(replace(request, messages=(), prompt=None), digest.digest())
+        self._last_draft = draft
         return draft
 
     def ready(self, draft: Draft) -> Form | None:
@@ -255,7 +258,7 @@ class Constraints:
         if (form := self.ready(draft)) is not None:
             return form
         request = draft.request
-        self._connect(request)
+        self._check_tokenizer(request)
         try:
             grammar = answer_grammar(request, self._channels, self._style)
             matcher = self._compile(grammar, helper)
@@ -293,26 +296,16 @@ class Constraints:
         """
         if len(grammar) > MOST_CHARACTERS:
             raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
-        assert isinstance(self._text, TokenizerText)
+        assert self._text is not None, "the tokenizer was checked"
         refusal = helper.refusal(self._text, grammar)
         if refusal is not None:
             raise _Refused(refusal)
         return new_matcher(self._adapter, grammar)
 
-    def _connect(self, request: GenerationRequest) -> None:
-        """Hand the vocabulary to the library, once."""
-        if self._adapter is not None:
-            return
-        text = self._text
-        try:
-            if isinstance(text, Exception):
-                raise text
-            adapter = new_tokenizer(text.text, text.size, list(text.eos))
-        except Exception as error:
-            reason = f"this model's tokenizer cannot be held to a form: {error}"
-            raise InvalidRequest(_field(request), reason) from error
-        self._tokens.learn_specials(adapter.is_special_token)
-        self._adapter = adapter
+    def _check_tokenizer(self, request: GenerationRequest) -> None:
+        if self._problem is not None:
+            reason = f"this model's tokenizer cannot be held to a form: {self._problem}"
+            raise InvalidRequest(_field(request), reason)
 
 
 class _Refused(ValueError):
@@ -343,15 +336,12 @@ def _schemas(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any
             yield f"tools.{tool.name}.parameters", arguments_schema(tool)
 
 
-def _tokenizer_text(tokenizer: Any, vocabulary: Vocabulary) -> TokenizerText | Exception:
-    """Return a tokenizer as text, or why that is not possible."""
-    try:
-        fast = copy(tokenizer.backend_tokenizer)
-        fast.no_padding()
-        fast.no_truncation()
-        return TokenizerText(fast.to_str(), vocabulary.size, tuple(sorted(vocabulary.eos)))
-    except Exception as error:  # slow tokenizers have nothing of the kind
-        return error
+def _tokenizer_text(tokenizer: Any, vocabulary: Vocabulary) -> TokenizerText:
+    """Return a tokenizer as text; raises whatever tokenizers do that are not of the fast kind."""
+    fast = copy(tokenizer.backend_tokenizer)
+    fast.no_padding()
+    fast.no_truncation()
+    return TokenizerText(fast.to_str(), vocabulary.size, tuple(sorted(vocabulary.eos)))
 
 
 def _field(request: GenerationRequest) -> str:
