@@ -62,6 +62,7 @@ class Columns(QObject):
             if event.type() == QEvent.Type.ShowToParent:
                 self._wanted.add(watched)
                 self._asked_for = watched if self._window.isVisible() else None
+                self._width_before_growing = 0
                 self._order.sort(key=lambda one: one is not watched)
                 self.fit_soon()
             elif event.type() == QEvent.Type.HideToParent:

@@ -56,7 +56,7 @@ class MainMenus:
         menu.addSeparator()
         action = _add_everywhere(menu, "&Preferences…", window.show_preferences, "Ctrl+,")
         action.setMenuRole(QAction.MenuRole.PreferencesRole)
-        _add(menu, "&Close Window", window.close, _KEYS.Close)
+        _add(menu, "&Close Window", window.close, "Ctrl+W")
         action = _add_everywhere(menu, "&Quit", window.quit, "Ctrl+Q")
         action.setMenuRole(QAction.MenuRole.QuitRole)
 

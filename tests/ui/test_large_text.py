@@ -287,6 +287,20 @@ def test_a_narrow_window_grows_for_a_column_that_is_asked_for(use: Use, column: 
     use(steps)
 
 
+def test_a_window_grows_each_time_that_a_column_is_asked_for(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        for _ in range(2):
+            window.resize(500, HEIGHT)
+            await eventually(lambda: window.width() == 500)
+            await eventually(window.sidebar.isHidden)
+            window.toggle_sidebar()
+            await eventually(lambda: window.sidebar.isVisible() and window.width() > 500)
+            window.toggle_sidebar()
+            await eventually(window.sidebar.isHidden)
+
+    use(steps)
+
+
 def test_a_column_stays_where_the_window_may_not_grow(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.resize(500, HEIGHT)

@@ -29,7 +29,7 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use
     return use_window
 
 
-def press(window: QWidget, keys: str | QKeySequence.StandardKey) -> None:
+def press(window: QWidget, keys: str) -> None:
     QTest.keySequence(window, QKeySequence(keys))
 
 
@@ -44,9 +44,12 @@ def test_every_other_window_is_closed_by_the_keys_that_close_a_window(use: Use) 
             show()
             (other,) = (one for one in others(window) if one.isVisible())
             await in_front(other)
-            press(other, QKeySequence.StandardKey.Close)
+            press(other, "Ctrl+W")
             await eventually(other.isHidden)
             assert window.isVisible()
+        await in_front(window)
+        press(window, "Ctrl+W")
+        await eventually(window.isHidden)
 
     use(steps)
 
