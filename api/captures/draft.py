@@ -49,6 +49,9 @@ class Draft:
         self._dialect = dialect
         self._ending: Ending | None = None
         self._texts: dict[int, list[str]] = {}
+        # Some dialects compare the whole text with every event.
+        self._text = ""
+        self._unjoined: list[str] = []
         self._thoughts: dict[int, list[str]] = {}
         self._calls: dict[str, list[str]] = {}
         self._findings: list[Finding] = []
@@ -56,7 +59,10 @@ class Draft:
     @property
     def text(self) -> str:
         """The answer so far."""
-        return "".join(part for parts in self._texts.values() for part in parts)
+        if self._unjoined:
+            self._text += "".join(self._unjoined)
+            self._unjoined.clear()
+        return self._text
 
     def add_text(self, index: int, text: object) -> None:
         """Append to the answer what event ``index`` says."""
@@ -70,6 +76,7 @@ class Draft:
                     text,
                 )
             self._texts.setdefault(index, []).append(text)
+            self._unjoined.append(text)
 
     def add_thinking(self, index: int, text: object) -> None:
         """Append to the thinking what event ``index`` says."""

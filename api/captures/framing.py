@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain, islice
 from typing import Any
 
 from api.captures.json_text import parsed
@@ -15,6 +16,8 @@ from api.captures.requests import asked_stops
 
 _STATUS = re.compile(r"^HTTP/[\d.]+ (\d{3})")
 _HEADER = re.compile(r"^([A-Za-z0-9-]+): ?(.*)$")
+# An answer of a million tokens has fewer; each event is an object that costs a kilobyte.
+MOST_FRAMES = 200_000
 _BODY = re.compile(r"^(?:data:|event:|id:|retry:|:|[{\[])")
 # curl -v marks what it says itself, what it sends and what it receives.
 _CURL_REMARK = re.compile(r"^(?:\* |> ?|[{}] \[)")
@@ -61,6 +64,7 @@ class Framed:
         status: The HTTP status.
         headers: The HTTP headers, names in lower case.
         stops: The stops of the request, where its curl line was captured too.
+        is_cut: Whether there are more frames than are read.
     """
 
     form: BodyForm
@@ -68,6 +72,7 @@ class Framed:
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     stops: tuple[str, ...] = ()
+    is_cut: bool = False
 
 
 def framed(text: str) -> Framed:
@@ -85,13 +90,16 @@ def framed(text: str) -> Framed:
         form, frames = _streamed(lines)
     else:
         form, frames = _of_value(whole, body)
-    return Framed(form, tuple(frames), status, headers, stops)
+    is_cut = len(frames) > MOST_FRAMES
+    return Framed(form, tuple(frames[:MOST_FRAMES]), status, headers, stops, is_cut)
 
 
 def _of_value(whole: Any, body: str) -> tuple[BodyForm, list[Frame]]:
     if isinstance(whole, list) and whole and all(isinstance(item, dict) for item in whole):
         # Chunks that somebody collected into an array.
-        return BodyForm.NDJSON, [Frame(None, json.dumps(item), item) for item in whole]
+        return BodyForm.NDJSON, [
+            Frame(None, json.dumps(item), item) for item in whole[: MOST_FRAMES + 1]
+        ]
     return BodyForm.JSON, [Frame(None, body, whole)]
 
 
@@ -126,7 +134,8 @@ def _without_head(lines: list[str]) -> tuple[int | None, dict[str, str], list[st
 def _streamed(lines: Sequence[str]) -> tuple[BodyForm, list[Frame]]:
     if any(line.startswith("data:") for line in lines):
         return BodyForm.SSE, _sse_frames(lines)
-    frames = [_frame(None, line) for line in lines if line.strip()]
+    spoken = (line for line in lines if line.strip())
+    frames = [_frame(None, line) for line in islice(spoken, MOST_FRAMES + 1)]
     is_stream = sum(frame.is_json for frame in frames) > 0
     if is_stream:
         return BodyForm.NDJSON, frames
@@ -137,7 +146,9 @@ def _sse_frames(lines: Sequence[str]) -> list[Frame]:
     frames: list[Frame] = []
     name: str | None = None
     data: list[str] = []
-    for line in (*lines, ""):
+    for line in chain(lines, [""]):
+        if len(frames) > MOST_FRAMES:
+            break
         if not line.strip():
             if data:
                 frames.extend(_frames_of(name, data))

@@ -8,7 +8,7 @@ from typing import Any
 
 from api.captures import chat, generate, messages, ollama, responses
 from api.captures.draft import Draft, mapping
-from api.captures.framing import BodyForm, Frame, Framed, framed
+from api.captures.framing import MOST_FRAMES, BodyForm, Frame, Framed, framed
 from api.captures.values import Capture, Finding, Severity, WireDialect, excerpt
 
 _ReadWhole = Callable[[Draft, dict[str, Any]], None]
@@ -42,6 +42,8 @@ def parse(text: str, dialect: WireDialect | None = None) -> Capture:
     if parts.form is BodyForm.NONE:
         draft.find("empty", Severity.ERROR, "There is no answer: the body is empty.")
         return draft.finished()
+    if parts.is_cut:
+        draft.find("too_long", Severity.WARNING, f"Only the first {MOST_FRAMES:,} events are read.")
     _note_broken_frames(draft, parts)
     if is_streamed:
         stream(draft, parts.frames)

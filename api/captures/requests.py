@@ -9,6 +9,8 @@ from typing import Any
 
 from api.captures.json_text import parsed
 
+# Words are read letter by letter; a request is far shorter than an answer may be.
+_COMMAND_CHARS = 1_000_000
 _DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
 
 
@@ -36,7 +38,7 @@ def stops_of_body(body: Any) -> tuple[str, ...]:
 
 
 def _stops_of_command(text: str) -> tuple[str, ...]:
-    reader = shlex.shlex(text.lstrip("$ %>"), posix=True, punctuation_chars=False)
+    reader = shlex.shlex(text[:_COMMAND_CHARS].lstrip("$ %>"), posix=True, punctuation_chars=False)
     reader.whitespace_split = True
     reader.commenters = ""
     words: list[str] = []

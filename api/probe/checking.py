@@ -78,14 +78,18 @@ class Seen:
         return CheckResult(code, title, outcome, sentence, self.faults)
 
 
+# Reports are for reading: what a server says without end is cut.
+_SHOWN_CHARS = 20_000
+
+
 def fault(client: Client, run: Exchange, verdict: Verdict) -> Fault:
     """Return a verdict as a fault, with what shows it."""
     return Fault(
         verdict.code,
         verdict.sentence,
         run.mode,
-        verdict.expected,
-        verdict.got,
+        verdict.expected[:_SHOWN_CHARS],
+        verdict.got[:_SHOWN_CHARS],
         client.curl(run.body),
     )
 

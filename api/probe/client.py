@@ -17,9 +17,16 @@ from api.captures.parsing import parse
 from api.probe.curl import curl_line
 from api.probe.dialects import Ask, Driver, headers
 from api.probe.exchange import Exchange
+from api.probe.session import read_body
 
-_MAX_BODY_BYTES = 8 * 1024 * 1024
+# All answers of a probe are kept until its report is made.
+_MOST_BYTES_IN_ALL = 64 * 1024 * 1024
+# A stream that says nothing for so long is left as one that says something.
+_MOST_BEFORE_TEXT = 64 * 1024
+# What a connection to a broken server raises; ValueError where a header is not what it must be.
+_BROKEN = (aiohttp.ClientError, OSError, ValueError)
 _LONGEST_SHORT = 1
+_SHORT_CHARS = 64 * 1024
 
 
 class LimitReached(Exception):
@@ -34,11 +41,17 @@ class Budget:
         max_requests: Requests that may be sent in all.
         ends_at_s: When it has to end, on the monotonic clock.
         requests: Requests sent.
+        received_bytes: How much the answers were.
     """
 
     max_requests: int
     ends_at_s: float
     requests: int = 0
+    received_bytes: int = 0
+
+    def note(self, byte_count: int) -> None:
+        """Note how much came."""
+        self.received_bytes += byte_count
 
     def spend(self) -> None:
         """Take one request from the budget.
@@ -48,6 +61,8 @@ class Budget:
         """
         if self.requests >= self.max_requests:
             raise LimitReached(f"{self.max_requests} requests were sent, as many as it may")
+        if self.received_bytes >= _MOST_BYTES_IN_ALL:
+            raise LimitReached(f"the answers had more than {_MOST_BYTES_IN_ALL >> 20} MiB in all")
         if time.monotonic() >= self.ends_at_s:
             raise LimitReached("the time for the whole probe is used up")
         self.requests += 1
@@ -108,21 +123,24 @@ class Client:
                 async with self._post(body) as response:
                     status = response.status
                     found = {name.lower(): value for name, value in response.headers.items()}
-                    async for part in response.content.iter_any():
-                        received += part
-                        if len(received) > _MAX_BODY_BYTES:
-                            problem = f"the answer is longer than {_MAX_BODY_BYTES} bytes"
-                            break
+                    problem = await read_body(response, received)
         except TimeoutError:
             problem = f"no whole answer within {timeout_s or self._timeout_s:g} s"
-        except (aiohttp.ClientError, OSError) as error:
+        except _BROKEN as error:
             problem = _problem_of(error)
+        self._budget.note(len(received))
         text = received.decode("utf-8", "replace")
+        # Reading a short answer takes less than a thread does; a long one must not stall a window.
+        capture = (
+            parse(text, self.driver.dialect)
+            if len(text) <= _SHORT_CHARS
+            else await asyncio.to_thread(parse, text, self.driver.dialect)
+        )
         exchange = Exchange(
             body=body,
             status=status,
             text=text,
-            capture=parse(text, self.driver.dialect),
+            capture=capture,
             problem=problem,
             total_s=time.monotonic() - began_s,
             is_streamed=is_streamed,
@@ -147,13 +165,14 @@ class Client:
             async with asyncio.timeout(self._timeout_s if ask.is_streamed else wait_s):
                 async with self._post(body) as response:
                     async for part in response.content.iter_any():
-                        seen += part
-                        if ask.is_streamed and self._says_something(seen):
+                        seen += part[:_MOST_BEFORE_TEXT]
+                        is_late = len(seen) > _MOST_BEFORE_TEXT
+                        if is_late or (ask.is_streamed and self._says_something(seen)):
                             response.close()
                             return True
         except TimeoutError:
             return True
-        except (aiohttp.ClientError, OSError):
+        except _BROKEN:
             return False
         return False
 
@@ -168,7 +187,8 @@ class Client:
 
     def _post(self, body: Any) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self._session.post(self.url, data=raw, headers=self._headers)
+        # A redirect is not followed: the key, and the prompts, are for this server alone.
+        return self._session.post(self.url, data=raw, headers=self._headers, allow_redirects=False)
 
 
 def _problem_of(error: Exception) -> str:

@@ -9,16 +9,21 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from api.captures.draft import items
+from api.captures.harmless import on_one_line
+from api.captures.json_text import parsed
 from api.captures.values import WireDialect
 from api.probe.client import Budget, Client
 from api.probe.dialects import DRIVERS, Driver
 from api.probe.exchange import Exchange
+from api.probe.session import read_body
 from api.probe.values import ProbeFailed, ProbeOptions
 
 _ABSENT = (404, 405, 501)
 _LISTS = ("/v1/models", "/api/tags")
 _ANY_MODEL = "default"
 _LIST_TIMEOUT_S = 10.0
+_NAME_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,8 @@ async def found_server(
     if not answering:
         raise ProbeFailed(_nothing(place.base, refusals))
     client, run = answering[0]
-    client.model = client.model if options.model else run.capture.model or client.model
+    if not options.model and run.capture.model is not None and _is_name(run.capture.model):
+        client.model = run.capture.model
     others = tuple(other.driver.dialect for other, _ in answering[1:])
     return Found(client, others, run.headers.get("server", ""))
 
@@ -133,11 +139,14 @@ async def _listed_model(session: aiohttp.ClientSession, base: str, options: Prob
                 base + path,
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=min(_LIST_TIMEOUT_S, options.timeout_s)),
+                allow_redirects=False,  # the key is for this server alone
             ) as response:
-                if response.status == 200:
-                    name = _first_name(await response.json(content_type=None))
-                    if name:
-                        return name
+                received = bytearray()
+                if response.status != 200 or await read_body(response, received):
+                    continue
+            name = _first_name(parsed(received.decode("utf-8", "replace")))
+            if name:
+                return name
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
             continue
     return _ANY_MODEL
@@ -146,18 +155,23 @@ async def _listed_model(session: aiohttp.ClientSession, base: str, options: Prob
 def _first_name(listed: Any) -> str | None:
     if not isinstance(listed, dict):
         return None
-    for item in (listed.get("data") or []) + (listed.get("models") or []):
+    for item in items(listed.get("data")) + items(listed.get("models")):
         name = (item.get("id") or item.get("name")) if isinstance(item, dict) else None
-        if isinstance(name, str) and name:
-            return name
+        if _is_name(name):
+            return str(name)
     return None
+
+
+def _is_name(name: object) -> bool:
+    """Return whether this may be a model's name; it is sent with every request."""
+    return isinstance(name, str) and 0 < len(name) <= _NAME_CHARS and name.isprintable()
 
 
 def _why(run: Exchange) -> str:
     if run.problem:
-        return run.problem
-    said = run.capture.error or run.text[:200] or "an empty answer"
-    return f"status {run.status}, {said}"
+        return run.problem if run.status < 300 else f"status {run.status}, {run.problem}"
+    said = run.capture.error or run.text or "an empty answer"
+    return f"status {run.status}, {on_one_line(said, 200)}"
 
 
 def _nothing(base: str, refusals: list[str]) -> str:

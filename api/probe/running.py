@@ -7,8 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import aiohttp
-
+from api.captures.harmless import on_one_line
 from api.probe.answer_checks import ANSWER_CHECKS
 from api.probe.baseline import Baselines
 from api.probe.checking import Check, Seen, ServerGone, Setting, unjudged
@@ -21,6 +20,7 @@ from api.probe.hang_up_checks import HANG_UP_CHECKS
 from api.probe.list_checks import LIST_CHECKS
 from api.probe.measuring import baselines
 from api.probe.planning import plan
+from api.probe.session import open_session
 from api.probe.stop_checks import stop_checks
 from api.probe.values import (
     CheckResult,
@@ -48,11 +48,7 @@ async def probe(options: ProbeOptions, on_progress: OnProgress | None = None) ->
     """
     began_s = time.monotonic()
     budget = Budget(options.max_requests, began_s + options.time_limit_s)
-    # No connection is kept: after a hang-up a server may close it under the next request.
-    connector = aiohttp.TCPConnector(force_close=True)
-    async with aiohttp.ClientSession(
-        connector=connector, timeout=aiohttp.ClientTimeout(total=None)
-    ) as session:
+    async with open_session() as session:
         try:
             found = await found_server(session, options, budget)
             run = _Run(options, found.client, on_progress)
@@ -156,4 +152,4 @@ def _too_little(measured: Baselines) -> str:
 
 
 def _said(run: Exchange) -> str:
-    return run.problem or f"status {run.status}, {run.text[:200]}"
+    return run.problem or f"status {run.status}, {on_one_line(run.text, 200)}"

@@ -14,7 +14,7 @@ from api.captures.report import as_data, as_text, has_faults
 from app import exits
 from app.exits import CommandError
 
-_MAX_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

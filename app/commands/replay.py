@@ -19,6 +19,9 @@ from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.verdict import headline, sentence
 
+# A run of as many tokens as are kept takes some three megabytes.
+_MAX_BYTES = 32 * 1024 * 1024
+
 
 def run(options: ReplayOptions) -> int:
     """Replay the file, print text and reason, and return the exit code.
@@ -42,7 +45,11 @@ def run(options: ReplayOptions) -> int:
 
 def _read(file: Path) -> Recording:
     try:
-        return from_json(file.read_text(encoding="utf-8"))
+        with file.open("rb") as opened:
+            content = opened.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise CommandError(f"{file} is larger than {_MAX_BYTES >> 20} MiB", exits.USAGE)
+        return from_json(content.decode("utf-8"))
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

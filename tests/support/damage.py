@@ -1,5 +1,6 @@
 """Damages texts and bytes as disks, editors and strangers do; the same seed does the same harm."""
 
+import copy
 import json
 import random
 from collections.abc import Callable
@@ -113,7 +114,7 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 
 
 def _replace(rng: random.Random, holder: Any, key: Any) -> None:
-    holder[key] = rng.choice(ODD_VALUES)
+    holder[key] = copy.deepcopy(rng.choice(ODD_VALUES))
 
 
 def _drop(rng: random.Random, holder: Any, key: Any) -> None:
@@ -124,7 +125,7 @@ def _drop(rng: random.Random, holder: Any, key: Any) -> None:
 
 
 def _wrap(rng: random.Random, holder: Any, key: Any) -> None:
-    _change_if_there(holder, key, lambda value: [value])
+    _change_if_there(holder, key, lambda value: [copy.deepcopy(value)])
 
 
 def _repeat(rng: random.Random, holder: Any, key: Any) -> None:

@@ -34,7 +34,7 @@ from ui.viewmodels.workspace import Workspace
 
 GROWTH_MS = 100
 # A run of as many tokens as are kept takes some three megabytes.
-_MOST_BYTES = 256_000_000
+_MOST_BYTES = 32 << 20
 # Showing growth takes at most one part in so many of the main thread's time.
 _REST_SHARE = 25
 Pieces = tuple[tuple[int, str], ...]
