@@ -8,9 +8,10 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import core_schema
 
-from api.errors import ApiError, FieldPath, invalid
+from api.errors import ApiError, ErrorKind, FieldPath, invalid, shown
 
 _MISSING = {"missing"}
 _TAGS = {"union_tag_invalid", "union_tag_not_found"}
@@ -18,12 +19,51 @@ _TAGS = {"union_tag_invalid", "union_tag_not_found"}
 _MOST_BITS = 64
 _TOO_LARGE = "the number is too large"
 _HUGE = object()
+_NO_SCHEMAS = {"metadata", "default", "expected", "function"}
+_LISTS = {"list", "tuple", "set", "frozenset"}
+_MOST_KEYS = 10_000
+# Objects of Python are many times as large as their JSON, and reading them stops every stream.
+_MOST_VALUES = 1_000_000
+
+
+def _end_early(schema: Any) -> None:
+    """Let the lists of a schema end at their first wrong item, and bound its tables."""
+    if isinstance(schema, dict):
+        kind = schema.get("type")  # or, among the fields of a model, one of that name
+        if isinstance(kind, str) and kind in _LISTS:
+            schema["fail_fast"] = True
+        is_bounded = schema.get("function", {}).get("function") is _few
+        for key, part in schema.items():
+            if key in _NO_SCHEMAS:
+                continue
+            _end_early(part)
+            if isinstance(part, dict) and part.get("type") == "dict" and not is_bounded:
+                # Of these every value is looked at, whatever was wrong before.
+                schema[key] = core_schema.no_info_before_validator_function(_few, part)
+    elif isinstance(schema, (list, tuple)):
+        for part in schema:
+            _end_early(part)
+
+
+def _few(value: object) -> object:
+    if isinstance(value, dict) and len(value) > _MOST_KEYS:
+        raise ValueError(f"at most {_MOST_KEYS} keys are possible")
+    return value
 
 
 class WireModel(BaseModel):
     """What every wire model has in common: unknown fields are ignored, types are not guessed."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Let lists end at their first wrong item: nobody is told of the others."""
+        schema = handler(source)
+        _end_early(schema)
+        return schema
 
 
 _Model = TypeVar("_Model", bound=WireModel)
@@ -36,6 +76,11 @@ def parsed(raw: bytes, model: type[_Model]) -> _Model:
         ApiError: It is no JSON (the message gives line and column), no object, or a field is
             missing or wrong (the error names the first one).
     """
+    if raw.count(b",") >= _MOST_VALUES:
+        raise ApiError(
+            ErrorKind.TOO_LARGE,
+            f"the body holds more than {_MOST_VALUES:,} values; send fewer, and prompts as text",
+        )
     value = _json(raw)
     if not isinstance(value, dict):
         raise invalid((), f"the body must be a JSON object, not {_kind_of(value)}")
@@ -155,7 +200,8 @@ def _field_error(error: ValidationError, body: dict[str, Any]) -> ApiError:
         if kind == "union_tag_not_found":
             return invalid((*path, key), "Field required", code="missing_required_parameter")
         expected = context.get("expected_tags", "")
-        message = f"{context.get('tag')!r} is not supported here; expected one of {expected}"
+        tag = shown(str(context.get("tag")))
+        message = f"{tag!r} is not supported here; expected one of {expected}"
         return invalid((*path, key), message, code="invalid_value")
     code = "invalid_type" if kind.endswith("_type") else "invalid_value"
     return invalid(path, first["msg"], code=code)

@@ -26,6 +26,11 @@ from engine.stopping.record import StopKind
 FieldPath = tuple[str | int, ...]
 
 
+# Of an error's message, and of what it repeats of a request.
+_MOST_WORDS = 1000
+_MOST_REPEATED = 200
+
+
 class ErrorKind(StrEnum):
     """The ways in which a request can fail."""
 
@@ -65,10 +70,11 @@ class ApiError(Exception):
         details: Mapping[str, object] | None = None,
         retry_after_s: float | None = None,
     ) -> None:
+        message = shown(message, _MOST_WORDS)
         super().__init__(message)
         self.kind = kind
         self.message = message
-        self.field = field
+        self.field = tuple(shown(one, 100) if isinstance(one, str) else one for one in field)
         self.code = code
         self.details = details
         self.retry_after_s = retry_after_s
@@ -124,6 +130,11 @@ class Dialect:
     field_names: Mapping[str, str]
 
 
+def shown(text: str, most: int = _MOST_REPEATED) -> str:
+    """Return what an error may repeat of a request: its beginning."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def invalid(
     field: FieldPath,
     message: str,
@@ -137,6 +148,7 @@ def invalid(
 
 def unsupported(field: FieldPath, what: str) -> ApiError:
     """Return the error of a feature that would change the answer if it were ignored."""
+    what = shown(what)
     return invalid(field, f"{what} is not supported by this server", code="unsupported_parameter")
 
 

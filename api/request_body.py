@@ -9,6 +9,7 @@ The encodings are those of RFC 9110: https://www.rfc-editor.org/rfc/rfc9110#name
 
 import asyncio
 import zlib
+from collections import Counter
 from typing import Any
 
 from aiohttp import web
@@ -22,9 +23,47 @@ _UNPACKED = frozenset({"", "identity"})
 _READ_HERE = frozenset({"gzip", "x-gzip", "deflate"})
 # Below this, a thread would take longer than the work.
 _LARGE_BYTES = 4096
+_FREE_BYTES = 64 * 1024
+# How many of the largest bodies may be read at the same time.
+_AT_ONCE = 4
 _PIECE_BYTES = 1 << 16
 # Each of them may take the limit of a body in memory.
 _UNPACKED_AT_ONCE = 2
+
+
+class BodyRoom:
+    """The bytes of all bodies that are being read, bounded in total and for each client.
+
+    Args:
+        most: Most bytes in total; one client may have half of them.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._total = 0
+        self._of: Counter[str] = Counter()
+
+    def take(self, client: str, size: int) -> None:
+        """Note that more is held.
+
+        Raises:
+            ApiError: There is no room for it now.
+        """
+        if self._total + size > self._most or self._of[client] + size > self._most // 2:
+            raise ApiError(
+                ErrorKind.RATE_LIMITED,
+                "too many large requests are being sent at once; try again",
+                retry_after_s=1.0,
+            )
+        self._total += size
+        self._of[client] += size
+
+    def leave(self, client: str, size: int) -> None:
+        """Note that it is held no more."""
+        self._total -= size
+        self._of[client] -= size
+        if not self._of[client]:
+            del self._of[client]
 
 
 class BodyReader:
@@ -32,6 +71,7 @@ class BodyReader:
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
+        self._room = BodyRoom(_AT_ONCE * config.max_body_bytes)
         self._may_unpack = asyncio.Semaphore(_UNPACKED_AT_ONCE)
 
     async def read(self, request: web.Request) -> None:
@@ -53,7 +93,7 @@ class BodyReader:
         timeout_s = self._config.body_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
-                return await request.read()
+                return await self._sent(request)
         except TimeoutError:
             request.protocol.close()
             raise ApiError(
@@ -62,6 +102,30 @@ class BodyReader:
         except web.RequestPayloadError:
             request.protocol.close()
             raise ApiError(ErrorKind.INVALID_REQUEST, "the body is not valid HTTP") from None
+
+    async def _sent(self, request: web.Request) -> bytes:
+        """Return the body as it is sent, for as long as there is room for it.
+
+        Its beginning takes no room, so that ordinary requests always have some.
+        """
+        most_bytes, client = self._config.max_body_bytes, request.remote or ""
+        body, held = bytearray(), 0
+        try:
+            while part := await request.content.readany():
+                body += part
+                if len(body) > most_bytes:
+                    raise _too_large(most_bytes)
+                counted = len(body) - _FREE_BYTES - held
+                if counted > 0:
+                    self._room.take(client, counted)
+                    held += counted
+        except ApiError:
+            request.protocol.close()
+            raise
+        finally:
+            self._room.leave(client, held)
+        request._read_bytes = sent = bytes(body)
+        return sent
 
     async def _unpacked(self, packed: bytes, encoding: str) -> bytes:
         most_bytes = self._config.max_body_bytes

@@ -110,8 +110,10 @@ def _wanted_tools(request: GenerationRequest) -> Sequence[Tool]:
         return request.tools
     wanted = [tool for tool in request.tools if tool.name == name]
     if not wanted:
-        known = ", ".join(tool.name for tool in request.tools)
-        raise InvalidRequest("tool_choice", f"there is no tool {name!r}; the tools are: {known}")
+        known = ", ".join(tool.name for tool in request.tools)[:200]
+        raise InvalidRequest(
+            "tool_choice", f"there is no tool {name[:200]!r}; the tools are: {known}"
+        )
     return wanted
 
 

@@ -6,7 +6,7 @@ Pure functions, no web framework. Any thread.
 from collections.abc import Sequence
 
 from api.anthropic.wire import CountTokensParams, MessageCreateParams, ToolParam
-from api.errors import FieldPath, invalid
+from api.errors import FieldPath, invalid, shown
 from api.extension import is_report_wanted
 from api.tools import check_left_out
 from engine.chat import Tool
@@ -60,7 +60,7 @@ def tool_choice_of(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoi
     if wanted.name is None:
         raise invalid(("tool_choice", "name"), "Field required", code="missing_required_parameter")
     if wanted.name not in names:
-        raise invalid(("tool_choice", "name"), f"{wanted.name} is not among the tools")
+        raise invalid(("tool_choice", "name"), f"{shown(wanted.name)} is not among the tools")
     return ToolChoice("required", wanted.name)
 
 

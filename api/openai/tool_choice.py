@@ -5,7 +5,7 @@ Pure functions, no web framework. Any thread.
 
 from collections.abc import Sequence
 
-from api.errors import FieldPath, invalid, unsupported
+from api.errors import FieldPath, invalid, shown, unsupported
 from engine.chat import Tool
 from engine.request import ToolChoice
 
@@ -76,7 +76,7 @@ def _find(name: str, tools: Sequence[Tool]) -> Tool:
     for tool in tools:
         if tool.name == name:
             return tool
-    raise invalid((_FIELD,), f"{name} is not among the tools")
+    raise invalid((_FIELD,), f"{shown(name)} is not among the tools")
 
 
 def _kind(choice: object) -> object:
