@@ -15,12 +15,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from api.captures.harmless import on_one_line
 from app.private import made_private
 from engine.causes import os_cause
 from engine.whole_file import write_whole
 
 FILE_NAME = "settings.json"
 VERSION = 1
+
+# Names in a file that was damaged can be anything.
+_SHOWN_CHARS = 300
 
 FieldPath = tuple[str, ...]
 
@@ -30,7 +34,7 @@ _log = logging.getLogger(__name__)
 class _Section(BaseModel):
     """What all parts have in common: unknown fields are found, values are checked when set."""
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
 
 
 class ServerSettings(_Section):
@@ -157,7 +161,8 @@ class SettingsFile:
                 self._foreign[place] = _taken(values, place)
         if not self._foreign:
             return Loaded(settings)
-        names = ", ".join(sorted(".".join(place) for place in self._foreign))
+        listed = ", ".join(sorted(".".join(place) for place in self._foreign))
+        names = on_one_line(listed, _SHOWN_CHARS)
         _log.warning("settings that are not understood: %s", names)
         if self._version > VERSION:
             return Loaded(settings)  # a later version knows what they mean

@@ -5,6 +5,7 @@ Fits ``ui.viewmodels.preferences.PreferencesStore``. Any thread: changes are kep
 
 import base64
 import binascii
+import os
 import threading
 from dataclasses import asdict
 from pathlib import Path
@@ -63,8 +64,9 @@ class StoredPreferences:
     @property
     def last_model(self) -> Path | None:
         """The folder of the model that was used last; None where it is not known or has gone."""
-        path = Path(self._settings.last_model)
-        return path if self._settings.last_model and path.is_dir() else None
+        path = self._settings.last_model
+        # Unlike a Path's, this question has an answer for what can be no path at all.
+        return Path(path) if path and os.path.isdir(path) else None
 
     def keep_last_model(self, path: Path | None) -> None:
         """Keep the folder of the model that is used; None for the one that comes with us.

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.stored_preferences import StoredPreferences
 from engine.fields import DamagedFile, Fields
 from tests.support.file_attacks import ATTACKS, Attack
 from ui.viewmodels import stop_exchange
@@ -68,3 +69,16 @@ def test_zeros_among_the_settings_are_kept() -> None:
 def test_a_stop_list_with_half_a_character_is_refused_by_its_entry() -> None:
     with pytest.raises(ValueError, match="Entry 2 of the list contains half of a character"):
         stop_exchange.from_json('["END", "\\ud800"]')
+
+
+@pytest.mark.parametrize("impossible", ["x" * 20_000, "a\x00b"])
+def test_a_last_model_that_can_be_no_path_is_none(impossible: str, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps({"last_model": impossible}))
+    assert StoredPreferences(tmp_path).last_model is None
+
+
+def test_names_of_unknown_settings_are_shown_shortly_and_steer_nothing(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps({"\x1b[2J" + "9" * 5_000: 1}))
+    notice = StoredPreferences(tmp_path).notice
+    assert "\x1b" not in notice
+    assert len(notice) < 600
