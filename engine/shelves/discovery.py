@@ -73,7 +73,8 @@ def _add(found: dict[Path, FoundModel], models: Iterable[FoundModel]) -> None:
 def _inside(
     folder: Path, origin: Origin, depth: int = _DEPTH, *, is_named: bool = False
 ) -> Iterator[FoundModel]:
-    if (folder / "config.json").is_file():
+    # Unlike a Path's, these questions have an answer for what settings name and can be no path.
+    if os.path.isfile(folder / "config.json"):
         model = look_into(folder, origin)
         # What else has a config.json and no weights is another program's folder.
         if is_named or not model.is_partial:
@@ -105,7 +106,7 @@ def _snapshot(repository: Path) -> Path | None:
         commit = (repository / "refs" / "main").read_text().strip()
     except (OSError, UnicodeDecodeError):
         commit = ""
-    if commit and (repository / "snapshots" / commit).is_dir():
+    if commit and os.path.isdir(repository / "snapshots" / commit):
         return repository / "snapshots" / commit
     snapshots = _children(repository / "snapshots")
     return max(snapshots, key=lambda path: path.stat().st_mtime, default=None)
@@ -123,5 +124,5 @@ def _children(folder: Path) -> list[Path]:
         return sorted(
             path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
         )
-    except OSError:
+    except (OSError, ValueError):
         return []

@@ -63,6 +63,16 @@ def test_a_folder_that_has_gone_holds_nothing(tmp_path: Path) -> None:
     assert discover(Shelves(folders=(tmp_path / "gone",), hub_cache=tmp_path / "none")) == []
 
 
+@pytest.mark.parametrize("impossible", ["x" * 20_000, "a\x00b"])
+def test_a_name_that_can_be_no_path_hides_no_other_model(tmp_path: Path, impossible: str) -> None:
+    cached(tmp_path / "hub", "maker/model")
+    reference = tmp_path / "hub" / "models--maker--model" / "refs" / "main"
+    reference.parent.mkdir()
+    reference.write_text(impossible)
+    shelves = Shelves(folders=(tmp_path / impossible,), hub_cache=tmp_path / "hub")
+    assert only(shelves).name == "maker/model"
+
+
 def test_a_cached_repository_is_found_under_its_name_at_what_main_is(tmp_path: Path) -> None:
     cached(tmp_path, "makers/some-model", "b" * 40)
     folder = cached(tmp_path, "makers/some-model")
