@@ -84,7 +84,8 @@ def parsed(raw: bytes, model: type[_Model]) -> _Model:
     value = _json(raw)
     if not isinstance(value, dict):
         raise invalid((), f"the body must be a JSON object, not {_kind_of(value)}")
-    _check_integers(value, ())
+    known = {field.alias or name for name, field in model.model_fields.items()}
+    _check_integers({name: one for name, one in value.items() if name in known}, ())
     try:
         return model.model_validate(value)
     except ValidationError as error:
