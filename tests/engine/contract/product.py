@@ -95,9 +95,10 @@ def row_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> Row:
     """Return the row that admission makes of a case's request."""
     backend = case.model.backend
     request = request_of(case, trace)
-    prompt = _prompt_length(case.kind, case.family, case.prompt, case.is_raw, case.is_prefill)
-    backend.info = replace(backend.info, context_length=prompt + case.room)
-    return admit(backend, Generation(request, _loop(), lambda _: None), 0.0)
+    length = _prompt_length(case.kind, case.family, case.prompt, case.is_raw, case.is_prefill)
+    backend.info = replace(backend.info, context_length=length + case.room)
+    generation = Generation(request, _loop(), lambda _: None)
+    return admit(backend, generation, backend.render(request), 0.0)
 
 
 def run(case: Case) -> Run:
