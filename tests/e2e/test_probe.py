@@ -170,7 +170,6 @@ def mlx_lm_server(demo_model_path: Path, tmp_path_factory: pytest.TempPathFactor
         process.wait(timeout=60)
 
 
-@pytest.mark.slow
 def test_the_known_faults_of_mlx_lm_server_are_found(program: Program, mlx_lm_server: str) -> None:
     options = ("--dialect", "chat", "--model", "default_model", "--json", "--time-limit", "55")
     done = program("probe", mlx_lm_server, *options)

@@ -4,10 +4,7 @@ import os
 import subprocess
 import sys
 
-import pytest
 
-
-@pytest.mark.slow
 def test_a_short_soak_finds_every_answer_right_and_nothing_left_over() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.endurance.soak", "--minutes", "0.1", "--clients", "6"],
