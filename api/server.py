@@ -118,13 +118,13 @@ class ApiServer:
         self._runner = self._listening = self.address = None
         if runner is None or listening is None:
             return
+        self._accept_failures.end()
         await _accept_no_more(listening)
         service = runner.app[SERVICE]
         await service.idle(self.config.stop_grace_s)
         for generation in list(service.running):
             generation.cancel()
         await runner.cleanup()
-        self._accept_failures.end()
 
     def _connections(self, runner: web.AppRunner) -> Callable[[], Connection]:
         """Return what makes the protocol of each new connection."""
