@@ -60,7 +60,7 @@ class WireModel(BaseModel):
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """Let lists end at their first wrong item: nobody is told of the others."""
+        """Stop checking a list at its first wrong item; the error names that one alone."""
         schema = handler(source)
         _end_early(schema)
         return schema

@@ -29,7 +29,7 @@ async def read_body(
     """Read the body of an answer.
 
     Args:
-        response: The answer, of which the head has come.
+        response: The answer; its headers have arrived.
         received: Gets the bytes as they come, so that they are there if time runs out.
         most_bytes: Where reading ends.
 

@@ -1,4 +1,4 @@
-"""Opens the database; one that can not be used is set aside under another name, never overwritten.
+"""Opens the database; one that cannot be used is set aside under another name, never overwritten.
 
 Knows no conversations. Store thread.
 """
@@ -22,7 +22,7 @@ _UNREADABLE = (UnicodeDecodeError, TypeError, ValueError, OverflowError)
 
 
 class UnusableDatabase(Exception):
-    """The file is there but can not be used; says why, for a person.
+    """The file is there but cannot be used; says why, for a person.
 
     Attributes:
         is_damage: Whether it is ours and damaged, so that some of it may be readable.

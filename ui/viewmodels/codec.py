@@ -80,7 +80,7 @@ def _scope(item: Fields) -> StopScope:
 
 
 def stops_from(fields: Fields, name: str = "stops") -> list[StopEntry]:
-    """Return a stop list; raises ``DamagedFile`` where a sequence can not be used."""
+    """Return a stop list; raises ``DamagedFile`` where a sequence cannot be used."""
     stops = [
         StopEntry(
             item.take("sequence", str),
