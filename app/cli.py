@@ -10,14 +10,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from api.captures.harmless import harmless
-from app import arguments, exits, paths
-from app.diagnostic_arguments import PROBE_KEY_VARIABLE
-from app.exits import CommandError
-from app.options import AnswerOptions, AskOptions, ChatOptions, ReplayOptions
+from api.conformance.captures.harmless import harmless
+from app.command_line import arguments
+from app.command_line.diagnostic_arguments import PROBE_KEY_VARIABLE
+from app.folders import paths
+from app.process import exits
+from app.process.exits import CommandError
+from app.settings.options import AnswerOptions, AskOptions, ChatOptions, ReplayOptions
 from engine.errors import InvalidRequest
 from engine.stopping.rules import checked_strings
-from ui.visible import unescaped
+from ui.words.visible import unescaped
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,7 +82,7 @@ def _window(given: argparse.Namespace) -> int:
 def _self_test(words: list[str]) -> int:
     if len(words) > 1:
         raise CommandError("--self-test stands alone: fullstop --self-test", exits.USAGE)
-    from app import self_test
+    from app.self_test import checks as self_test
 
     return self_test.run()
 
@@ -101,7 +103,7 @@ def _ask(given: argparse.Namespace) -> int:
 
 def _serve(given: argparse.Namespace) -> int:
     _refuse_options_before("serve", given)
-    from app import serve_settings
+    from app.settings import serve_settings
 
     options = serve_settings.resolve(vars(given), os.environ)
     from app.commands import serve
@@ -134,8 +136,8 @@ def _inspect(given: argparse.Namespace) -> int:
 
 def _probe(given: argparse.Namespace) -> int:
     _refuse_options_before("probe", given)
-    from api.captures.values import WireDialect
-    from api.probe.values import ProbeOptions
+    from api.conformance.captures.values import WireDialect
+    from api.conformance.probe.values import ProbeOptions
     from app.commands import probe
 
     options = ProbeOptions(

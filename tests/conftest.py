@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.garbage import collect_if_due
-from engine.service import Engine
+from app.desktop.garbage_collection import collect_if_due
+from engine.scheduling.service import Engine
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,14 +32,14 @@ else:
         "ui",
         "app/inspecting",
         "app/store/test_killing.py",
-        "app/test_displays.py",
-        "app/test_local_server.py",
-        "app/test_opened_files.py",
-        "app/test_server_window.py",
-        "app/test_single_instance.py",
-        "app/test_stored_preferences.py",
-        "app/test_surroundings.py",
-        "app/test_window.py",
+        "app/desktop/test_displays.py",
+        "app/desktop/test_local_server.py",
+        "app/desktop/test_finder_files.py",
+        "app/desktop/test_server_window.py",
+        "app/desktop/test_single_instance.py",
+        "app/settings/test_stored_preferences.py",
+        "app/desktop/test_surroundings.py",
+        "app/desktop/test_window.py",
         "e2e/test_window.py",
         "endurance",
     ]

@@ -18,10 +18,10 @@ from PySide6.QtWidgets import QApplication, QButtonGroup, QScrollArea, QVBoxLayo
 from tests.support.rich_text import RICH
 from tests.support.said import finished_run
 from tests.take_screenshots import take_all
-from ui.panels.answer_view import AnswerView
-from ui.panels.question_view import QuestionView
-from ui.theme import Theme
-from ui.viewmodels.messages import ChatMessage
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.question_view import QuestionView
+from ui.kit.look.theme import Theme
+from ui.records.messages import ChatMessage
 
 WIDTHS = {"wide": 760, "narrow": 400}
 PIECE_CHARS = 9

@@ -16,13 +16,13 @@ import qasync
 from PySide6.QtGui import QFont, QFontDatabase
 from PySide6.QtWidgets import QApplication, QWidget
 
-from api.config import ServerConfig
-from api.thread import ServerThread
-from app.inspecting.tools import ApiTools
-from engine.request import TraceLevel
-from engine.service import Engine
-from ui.main_window import MainWindow
-from ui.theme import Theme
+from api.server.thread import ServerThread
+from api.transport.config import ServerConfig
+from app.inspecting.api_tools import ApiTools
+from engine.scheduling.service import Engine
+from engine.values.request import TraceLevel
+from ui.kit.look.theme import Theme
+from ui.window.main_window import MainWindow
 
 ROOT = Path(__file__).parents[1]
 SIZE = 1280, 900

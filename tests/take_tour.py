@@ -18,20 +18,20 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.window import server_window
-from engine.request import TraceLevel
-from engine.service import Engine
+from app.desktop.window import server_window
+from engine.scheduling.service import Engine
 from engine.stopping.rules import StopScope
+from engine.values.request import TraceLevel
 from tests.support.hub import Hub, hub
 from tests.support.said import finished_run
 from tests.take_screenshots import ROOT, SIZE, save, take_all, until
-from ui.panels.preferences import PreferencesDialog
-from ui.panels.shortcuts import ShortcutsDialog
-from ui.theme import Theme
-from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
-from ui.viewmodels.messages import ChatMessage
-from ui.viewmodels.preferences import TEXT_PERCENTS, PreferencesState
-from ui.viewmodels.storing import MemoryConversationStore
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import TEXT_PERCENTS, PreferencesState
+from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.messages import ChatMessage
+from ui.records.storing import MemoryConversationStore
+from ui.window.shortcuts import ShortcutsDialog
 
 DEMO = ROOT / "assets" / "demo-model"
 COUNT = "Count from 1 to 10, one number per line"

@@ -1,6 +1,6 @@
-"""What a person sees: view-models, panels, widgets and the main window. Knows no HTTP and no MLX.
+"""What a person sees. Knows no HTTP and no MLX.
 
-Layers, upper ones may use lower ones: ``main_window`` · ``panels`` · ``viewmodels`` beside
-``widgets`` · the pure modules ``theme``, ``stylesheet``, ``icons``, ``wording``, ``visible``.
+Each subject is one room with its state beside its panels; ``kit`` holds widgets that know no
+subject, ``records`` and ``words`` need no Qt. The contracts in pyproject.toml order the rooms.
 Everything runs on the main thread, in the one loop that Qt and asyncio share.
 """

@@ -12,21 +12,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app import exits
-from app.answering import AnswerSink, Discard, answer
-from app.composition import load, open_engine
-from app.exits import CommandError
-from app.interrupts import Interrupts
-from app.options import AskOptions
-from app.terminal import Printer
-from engine.chat import Message
+from app.composition.engines import load, open_engine
+from app.process import exits
+from app.process.exits import CommandError
+from app.process.interrupts import Interrupts
+from app.settings.options import AskOptions
+from app.terminal.printer import Printer
+from app.terminal.streamed_answer import AnswerSink, Discard, answer
 from engine.errors import EngineError, InvalidRequest
-from engine.generation import Answer
-from engine.replay import Recording
-from engine.saved_run import to_json
+from engine.files.whole_file import write_whole
+from engine.recording.replay import Recording
+from engine.recording.saved_run import to_json
+from engine.scheduling.generation import Answer
 from engine.stopping.record import StopKind
-from engine.verdict import figures, sentence
-from engine.whole_file import write_whole
+from engine.values.chat import Message
+from engine.values.verdict import figures, sentence
 
 _EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAILURE}
 

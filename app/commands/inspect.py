@@ -7,12 +7,12 @@ import os
 import sys
 from dataclasses import dataclass
 
-from api.captures.diagnosis import diagnose
-from api.captures.harmless import harmless, harmless_json
-from api.captures.parsing import parse
-from api.captures.report import as_data, as_text, has_faults
-from app import exits
-from app.exits import CommandError
+from api.conformance.captures.diagnosis import diagnose
+from api.conformance.captures.harmless import harmless, harmless_json
+from api.conformance.captures.parsing import parse
+from api.conformance.captures.report import as_data, as_text, has_faults
+from app.process import exits
+from app.process.exits import CommandError
 
 _MAX_BYTES = 32 * 1024 * 1024
 

@@ -9,16 +9,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from api.captures.harmless import harmless_json
-from api.probe.as_data import as_data
-from api.probe.as_html import as_html
-from api.probe.as_text import as_text
-from api.probe.running import probe
-from api.probe.values import ProbeFailed, ProbeOptions, Progress, Report
-from app import exits
-from app.exits import CommandError
-from app.terminal import Printer
-from engine.whole_file import write_whole
+from api.conformance.captures.harmless import harmless_json
+from api.conformance.probe.reports.as_data import as_data
+from api.conformance.probe.reports.as_html import as_html
+from api.conformance.probe.reports.as_text import as_text
+from api.conformance.probe.running import probe
+from api.conformance.probe.values import ProbeFailed, ProbeOptions, Progress, Report
+from app.process import exits
+from app.process.exits import CommandError
+from app.terminal.printer import Printer
+from engine.files.whole_file import write_whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,18 @@ Needs no model: the recorded tokens go through the pipeline that a real run uses
 import dataclasses
 from pathlib import Path
 
-from api.captures.harmless import harmless_json
-from app import exits
-from app.exits import CommandError
-from app.options import ReplayOptions
-from app.terminal import Printer
+from api.conformance.captures.harmless import harmless_json
+from app.process import exits
+from app.process.exits import CommandError
+from app.settings.options import ReplayOptions
+from app.terminal.printer import Printer
 from engine.errors import EngineError
-from engine.events import Finished, Timing, Usage
-from engine.replay import Recording, Replayed, replay
-from engine.saved_run import from_json
+from engine.recording.replay import Recording, Replayed, replay
+from engine.recording.saved_run import from_json
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.verdict import headline, sentence
+from engine.values.events import Finished, Timing, Usage
+from engine.values.verdict import headline, sentence
 
 # A run of as many tokens as are kept takes some three megabytes.
 _MAX_BYTES = 32 * 1024 * 1024

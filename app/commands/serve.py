@@ -1,7 +1,8 @@
 """``fullstop serve``: the API without a window, until a signal ends it.
 
 Must not import Qt. Main thread: the server and its signals share one event loop. Started by
-``mlx.launch`` on several machines, it is one server with a divided model (see ``app.ranks``).
+``mlx.launch`` on several machines, it is one server with a sharded model (see
+``app.composition.ranks``).
 """
 
 import asyncio
@@ -10,17 +11,19 @@ import sys
 from dataclasses import fields
 from typing import Any
 
-from api import tls
-from api.config import ConfigError, ServerConfig
-from api.server import ApiServer
-from app import exits, logs, ranks
-from app.composition import load
-from app.exits import CommandError
-from app.open_files import raise_limit
-from app.options import ServeLimits, ServeOptions
-from app.signals import EndingSignals
+from api.server.access import tls
+from api.server.server import ApiServer
+from api.transport.config import ConfigError, ServerConfig
+from app.composition import ranks
+from app.composition.engines import load
+from app.folders import logs
+from app.process import exits
+from app.process.ending_signals import EndingSignals
+from app.process.exits import CommandError
+from app.process.open_file_limit import raise_limit
+from app.settings.options import ServeLimits, ServeOptions
 from engine.distributed.world import Meeting
-from engine.scheduler import Limits
+from engine.scheduling.scheduler import Limits
 
 _OPTIONS = {
     "allowed_origins": "--allow-origin",

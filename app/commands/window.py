@@ -5,10 +5,10 @@ Imports Qt only where there is a display. Main thread.
 
 import sys
 
-from app import exits
-from app.displays import display_problem, qt_problem
-from app.exits import CommandError
-from app.options import ChatOptions
+from app.desktop.displays import display_problem, qt_problem
+from app.process import exits
+from app.process.exits import CommandError
+from app.settings.options import ChatOptions
 
 
 def run(options: ChatOptions) -> int:
@@ -19,7 +19,7 @@ def run(options: ChatOptions) -> int:
     """
     problem = display_problem() or qt_problem()
     if problem is None:
-        from app.window import run as show_window
+        from app.desktop.window import run as show_window
 
         return show_window(options)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -29,6 +29,6 @@ def run(options: ChatOptions) -> int:
             exits.USAGE,
         )
     print(f"No window: {problem}. Chatting in the terminal instead.", file=sys.stderr)
-    from app.terminal_chat import run as chat
+    from app.terminal.chat import run as chat
 
     return chat(options)

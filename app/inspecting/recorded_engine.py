@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from engine.commands import EngineStatus
-from engine.events import Event, Finished, PromptProgress
-from engine.generation import Generation
-from engine.models import ModelInfo
-from engine.request import GenerationRequest
-from engine.service import Engine
-from engine.vocabulary import Vocabulary
+from engine.library.models import ModelInfo
+from engine.output.vocabulary import Vocabulary
+from engine.scheduling.commands import EngineStatus
+from engine.scheduling.generation import Generation
+from engine.scheduling.service import Engine
+from engine.values.events import Event, Finished, PromptProgress
+from engine.values.request import GenerationRequest
 
 
 class RecordedEngine(Engine):

@@ -6,10 +6,10 @@ The way back is the server's own: a test posts each body and compares what the e
 import json
 from typing import Any
 
-from api.captures.values import WireDialect
-from engine.chat import Message, ToolCall
-from engine.request import GenerationRequest, OutputConstraint, ToolChoice
+from api.conformance.captures.values import WireDialect
 from engine.stopping.rules import StopScope
+from engine.values.chat import Message, ToolCall
+from engine.values.request import GenerationRequest, OutputConstraint, ToolChoice
 
 Body = dict[str, Any]
 _ANSWER_ROOM = 4096

@@ -6,8 +6,8 @@ Pure; any thread.
 import json
 from typing import Any
 
-from api.captures.values import WireDialect
-from api.probe.curl import curl_line
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.asking.curl import curl_line
 
 KEY_VARIABLE = "API_KEY"
 _OPENAI_OWN = {

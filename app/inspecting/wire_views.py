@@ -8,22 +8,22 @@ import http.client
 import json
 from collections.abc import Sequence
 
-from api.captures.values import WireDialect
-from api.config import ServerConfig
-from api.probe.dialects import DRIVERS
-from api.thread import ServerThread
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.dialects import DRIVERS
+from api.server.thread import ServerThread
+from api.transport.config import ServerConfig
 from app.inspecting.recorded_engine import RecordedEngine
 from app.inspecting.request_bodies import body_of
 from app.inspecting.snippets import curl_of, python_of
-from engine.chat import Message
 from engine.errors import EngineError
-from engine.events import Event, TextDelta, ThinkingDelta, TokenTrace, ToolCallDelta
-from engine.replay import replay
-from engine.request import GenerationRequest
-from engine.service import Engine
+from engine.recording.replay import replay
+from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
-from ui.viewmodels.inspector.shown_run import ShownRun
-from ui.viewmodels.inspector.tools import WireView
+from engine.values.chat import Message
+from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace, ToolCallDelta
+from engine.values.request import GenerationRequest
+from ui.inspector.run.shown_run import ShownRun
+from ui.inspector.run.tools import WireView
 
 NAMES = {
     WireDialect.MESSAGES: "Anthropic Messages",

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from app.private import made_private, touch_private
+from app.folders.privacy import made_private, touch_private
 from app.store import schema
-from ui.viewmodels.storing import StoreProblem
+from ui.records.storing import StoreProblem
 
 _log = logging.getLogger(__name__)
 # SQLite keeps the newest writes and its shared memory in files beside the database.

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.fields import DamagedFile, Fields, parsed_json
-from ui.viewmodels import codec
-from ui.viewmodels.conversations import Conversation, preview_of
-from ui.viewmodels.messages import ChatMessage
-from ui.viewmodels.presets import Preset, presets_from_json, presets_json
-from ui.viewmodels.runs import Run, RunState
+from engine.files.fields import DamagedFile, Fields, parsed_json
+from ui.records import codec
+from ui.records.conversations import Conversation, preview_of
+from ui.records.messages import ChatMessage
+from ui.records.presets import Preset, presets_from_json, presets_json
+from ui.records.runs import Run, RunState
 
 MESSAGE_COLUMNS = "id, parent_id, role, text, run, created_at, shown_rank"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from app.store.opening import COMPANIONS, replacing_bad_bytes
-from ui.viewmodels.codec import moment, shown_rank
+from ui.records.codec import moment, shown_rank
 
 _CONVERSATIONS = (
     "conversations",

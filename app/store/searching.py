@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from ui.viewmodels.finding import Hit, snippet_of, words_of
+from ui.records.finding import Hit, snippet_of, words_of
 
 _INDEXED_CHARS = 3
 # Beyond this many matches the newest are ranked: nobody reads more, and ranking all is slow.

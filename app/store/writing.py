@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.store import rows
-from ui.viewmodels.conversations import Conversation
-from ui.viewmodels.messages import ChatMessage
-from ui.viewmodels.presets import Preset
+from ui.records.conversations import Conversation
+from ui.records.messages import ChatMessage
+from ui.records.presets import Preset
 
 _SUMMARIES = """
 SELECT c.id, c.title, c.settings, c.stops, c.draft, c.is_pinned, c.created_at, c.updated_at,

@@ -9,7 +9,7 @@ from typing import Any
 from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, Insert, Leave, Step
 from engine.errors import EngineError
-from engine.mlx_batch import RunningBatch
+from engine.inference.mlx_batch import RunningBatch
 
 # How much is kept of prompts is decided on rank 0, which says how many entries are left.
 _BOUNDLESS = 1 << 62

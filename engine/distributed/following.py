@@ -30,7 +30,7 @@ from engine.distributed.messages import (
 )
 from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import EngineError, ModelLoadFailed
-from engine.models import check_folder
+from engine.library.models import check_folder
 
 _CONNECT_S = 5.0
 
@@ -51,7 +51,7 @@ def follow(meeting: Meeting, on_lost: Callable[[str], object]) -> None:
         BadLaunch: Rank 0 cannot be reached.
         FollowerFailed: An order could not be carried out; rank 0 has been told.
     """
-    from engine.distributed import dividing
+    from engine.distributed import sharding as dividing
 
     world, group = meeting.world, meeting.group
     invitation = json.loads(dividing.shared(group, b""))
@@ -134,8 +134,9 @@ def _obey(orders: _Orders, link: Link, group: Any) -> None:
 
 def _load(order: Load, link: Link, group: Any) -> Any:
     """Load this process's part and say how that went; None if it did not."""
-    from engine import mlx_backend
-    from engine.distributed import batches, dividing
+    from engine.distributed import batches
+    from engine.distributed import sharding as dividing
+    from engine.inference import mlx_backend
 
     folder = Path(order.folder).expanduser()
     try:

@@ -1,26 +1,26 @@
 """Rank 0's way to load a model: the others load their parts of it at the same time.
 
-A loader for ``engine.service.Engine``. It belongs to the engine thread, but for ``end``.
+A loader for ``engine.scheduling.service.Engine``. It belongs to the engine thread, but for ``end``.
 """
 
 import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.backend import Backend
 from engine.distributed.copies import mark_of, portable
 from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, Load
 from engine.distributed.world import Meeting
 from engine.errors import ModelLoadFailed
-from engine.loading import LoadProgress, OnLoadProgress
-from engine.models import check_folder
+from engine.inference.backend import Backend
+from engine.library.loading import LoadProgress, OnLoadProgress
+from engine.library.models import check_folder
 
 _log = logging.getLogger(__name__)
 
 
 class Leader:
-    """Loads models on all processes of a world. See ``engine.backend.Loader``.
+    """Loads models on all processes of a world. See ``engine.inference.backend.Loader``.
 
     Args:
         meeting: This process, rank 0, and its peers.
@@ -45,8 +45,11 @@ class Leader:
     ) -> Backend:
         """Load a model, or raise ``ModelLoadFailed``; ``RankLost`` if a process is lost."""
         on_progress(LoadProgress("libraries"))
-        from engine import mlx_backend  # as for one process, only this thread waits for it
-        from engine.distributed import batches, dividing
+        from engine.distributed import batches
+        from engine.distributed import sharding as dividing
+        from engine.inference import (
+            mlx_backend,  # as for one process, only this thread waits for it
+        )
 
         followers = self._followers or self._gathered()
         folder = folder.resolve()
@@ -78,7 +81,7 @@ class Leader:
 
     def _gathered(self) -> Followers:
         """Return the followers, all of them connected."""
-        from engine.distributed import dividing
+        from engine.distributed import sharding as dividing
 
         followers = Followers(self._world, dividing.versions(), self._on_lost)
         self._followers = followers

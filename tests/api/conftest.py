@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from api.address import Address
-from api.config import ServerConfig
-from api.events import SseEvent
-from api.thread import ServerThread
-from engine.chat import ToolCall
-from engine.events import (
+from api.server.thread import ServerThread
+from api.transport.address import Address
+from api.transport.config import ServerConfig
+from api.transport.events import SseEvent
+from engine.scheduling.scheduler import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.values.chat import ToolCall
+from engine.values.events import (
     Event,
     Finished,
     PromptProgress,
@@ -26,9 +29,6 @@ from engine.events import (
     ToolCallDelta,
     Usage,
 )
-from engine.scheduler import Limits
-from engine.service import Engine
-from engine.stopping.record import Channel, StopInfo, StopKind
 from tests.support.scripted import Stage
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -7,7 +7,7 @@ import pytest
 from app import __version__
 from app.cli import main
 from app.commands import ask, serve, window
-from app.options import AskOptions, ChatOptions, ServeOptions
+from app.settings.options import AskOptions, ChatOptions, ServeOptions
 
 REPOSITORY = Path(__file__).parents[2]
 

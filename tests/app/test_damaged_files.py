@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from app.stored_preferences import StoredPreferences
-from engine.fields import DamagedFile, Fields
+from app.settings.stored_preferences import StoredPreferences
+from engine.files.fields import DamagedFile, Fields
 from tests.support.file_attacks import ATTACKS, Attack
-from ui.viewmodels import stop_exchange
-from ui.viewmodels.archive import (
+from ui.records.archive import (
     conversation_markdown,
     conversations_from_json,
     conversations_json,
 )
-from ui.viewmodels.conversations import Conversation, ConversationSettings
-from ui.viewmodels.messages import ChatMessage
-from ui.viewmodels.presets import Preset, presets_from_json, presets_json
-from ui.viewmodels.runs import Run
+from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.messages import ChatMessage
+from ui.records.presets import Preset, presets_from_json, presets_json
+from ui.records.runs import Run
+from ui.stops import stop_list_text as stop_exchange
 
 _CASES = 150
 

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.chat import Message
-from engine.events import Finished
-from engine.request import GenerationRequest, OutputConstraint, Sampling, TraceLevel
-from engine.service import Engine
+from engine.scheduling.service import Engine
 from engine.stopping.matcher import StopMatcher
 from engine.stopping.rules import StopRules
+from engine.values.chat import Message
+from engine.values.events import Finished
+from engine.values.request import GenerationRequest, OutputConstraint, Sampling, TraceLevel
 
 MODEL = Path(__file__).parents[2] / "assets" / "demo-model"
 NEVER = ("\n\nUser:", "</block>", "### Instruction", "<|never|>")

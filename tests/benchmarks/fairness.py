@@ -12,12 +12,12 @@ import itertools
 import time
 from pathlib import Path
 
-from engine.chat import Message
-from engine.events import TextDelta
-from engine.generation import Generation
-from engine.request import GenerationRequest, Sampling
-from engine.service import Engine
+from engine.scheduling.generation import Generation
+from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
+from engine.values.chat import Message
+from engine.values.events import TextDelta
+from engine.values.request import GenerationRequest, Sampling
 from tests.benchmarks.engine import pin, report
 
 MODEL = Path(__file__).parents[2] / "assets" / "demo-model"

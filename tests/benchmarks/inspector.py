@@ -21,17 +21,17 @@ import qasync
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
-from engine.replay import RecordedToken, Recording, replay
-from engine.request import TraceLevel
-from engine.service import Engine
-from engine.setting import RunSetting
+from engine.output.setting import RunSetting
+from engine.recording.replay import RecordedToken, Recording, replay
+from engine.scheduling.service import Engine
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
+from engine.values.request import TraceLevel
 from tests.benchmarks.engine import report
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
-from ui.main_window import MainWindow
-from ui.theme import Theme
+from ui.kit.look.theme import Theme
+from ui.window.main_window import MainWindow
 
 BEAT_MS = 5
 WORDS = [

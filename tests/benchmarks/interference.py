@@ -13,14 +13,14 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from engine.chat import Message
 from engine.errors import InvalidRequest
-from engine.events import TextDelta, TokenTrace
-from engine.generation import Generation
-from engine.request import GenerationRequest, Sampling
-from engine.service import Engine
+from engine.scheduling.generation import Generation
+from engine.scheduling.service import Engine
 from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules, checked_strings
+from engine.values.chat import Message
+from engine.values.events import TextDelta, TokenTrace
+from engine.values.request import GenerationRequest, Sampling
 
 MODEL = Path(__file__).parents[2] / "assets" / "demo-model"
 _TOKENS = 400

@@ -48,9 +48,9 @@ def pin_one(core: int) -> None:
 
 async def engine_readings(engine: Any, prompts: list[str], tokens: int) -> list[Reading]:
     """Ask the engine all prompts at once."""
-    from engine.chat import Message
-    from engine.events import TextDelta
-    from engine.request import GenerationRequest, Sampling
+    from engine.values.chat import Message
+    from engine.values.events import TextDelta
+    from engine.values.request import GenerationRequest, Sampling
 
     async def one(prompt: str) -> Reading:
         begin = time.perf_counter()
@@ -74,7 +74,7 @@ async def engine_readings(engine: Any, prompts: list[str], tokens: int) -> list[
 
 def engine_side() -> None:
     """Answer lines of JSON on standard input: prompts and a token limit."""
-    from engine.service import Engine
+    from engine.scheduling.service import Engine
 
     engine = Engine()
     loop = asyncio.new_event_loop()

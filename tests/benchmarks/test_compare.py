@@ -9,11 +9,11 @@ import aiohttp
 import psutil
 import pytest
 
-from api.captures.values import WireDialect
-from api.config import ServerConfig
-from api.probe.values import CheckResult, Outcome, Report
-from api.thread import ServerThread
-from engine.service import Engine
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.values import CheckResult, Outcome, Report
+from api.server.thread import ServerThread
+from api.transport.config import ServerConfig
+from engine.scheduling.service import Engine
 from tests.benchmarks.compare import Plan, compare, counter, taking_part
 from tests.benchmarks.comparing.asking import Asker, NoAnswer, piece_of
 from tests.benchmarks.comparing.configuration import (

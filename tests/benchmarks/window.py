@@ -32,21 +32,21 @@ from mlx import nn
 from mlx_lm.models.cache import KVCache
 from PySide6.QtWidgets import QApplication
 
-from api.config import ServerConfig
-from api.thread import ServerThread
-from app.garbage import collected_on
-from app.store.store import SqliteConversationStore, open_store
-from engine.service import Engine
+from api.server.thread import ServerThread
+from api.transport.config import ServerConfig
+from app.desktop.garbage_collection import collected_on
+from app.store.conversation_store import SqliteConversationStore, open_store
+from engine.scheduling.service import Engine
 from tests.benchmarks.engine import report
 from tests.benchmarks.inspector import Beats
 from tests.benchmarks.startup import show_window
 from tests.support.said import finished_run
 from tests.support.scripted import GO, Stage
 from tests.ui.driving import eventually
-from ui.main_window import MainWindow
-from ui.theme import Theme
-from ui.viewmodels.conversations import Conversation, ConversationSettings
-from ui.viewmodels.messages import ChatMessage
+from ui.kit.look.theme import Theme
+from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.messages import ChatMessage
+from ui.window.main_window import MainWindow
 
 STREAMS = 16
 STEP_S = 0.008

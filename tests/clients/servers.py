@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from api.config import ServerConfig
-from api.thread import ServerThread
-from engine.service import Engine
+from api.server.thread import ServerThread
+from api.transport.config import ServerConfig
+from engine.scheduling.service import Engine
 from tests.support.scripted import Stage
 
 REPOSITORY = Path(__file__).parents[2]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from api.captures.values import WireDialect
-from engine.service import Engine
+from api.conformance.captures.values import WireDialect
+from engine.scheduling.service import Engine
 from tests.e2e.conftest import COUNT, ROWS, ServeProcess, without_display
 from tests.support.asking import ask, run
 from tests.support.layered_model import write_layered_model

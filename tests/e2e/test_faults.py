@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.chat import Message
-from engine.request import GenerationRequest
-from engine.service import Engine
+from engine.scheduling.service import Engine
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest
 from tests.e2e.conftest import COUNT, PROGRAM, REPOSITORY, ServeProcess, without_display
 from tests.support.asking import run
 
@@ -111,8 +111,8 @@ def test_the_limit_of_open_files_is_raised_and_stays_so_when_a_model_is_loaded()
     code = """if True:
         import asyncio, resource
         from pathlib import Path
-        from app.open_files import raise_limit
-        from engine.service import Engine
+        from app.process.open_file_limit import raise_limit
+        from engine.scheduling.service import Engine
 
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         raise_limit()

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from api.captures.values import WireDialect
-from app.diagnostic_arguments import DIALECTS
+from api.conformance.captures.values import WireDialect
+from app.command_line.diagnostic_arguments import DIALECTS
 
 REPOSITORY = Path(__file__).parents[2]
 Program = Callable[..., subprocess.CompletedProcess[str]]

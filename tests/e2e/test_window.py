@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import qasync
 
-import app.window
-from app import paths
-from app.local_server import LocalServer
-from app.options import AnswerOptions, ChatOptions
-from app.signals import EndingSignals
-from ui.main_window import MainWindow
+import app.desktop.window
+from app.desktop.local_server import LocalServer
+from app.folders import paths
+from app.process.ending_signals import EndingSignals
+from app.settings.options import AnswerOptions, ChatOptions
+from ui.window.main_window import MainWindow
 
 REPOSITORY = Path(__file__).parents[2]
 COUNT = "Count from 1 to 10, one number per line"
@@ -48,7 +48,7 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
     """Runs the whole program with a window: steps begin when the model is ready, then it closes."""
     for name, value in own_folders(tmp_path).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(app.window, "LocalServer", functools.partial(LocalServer, port=0))
+    monkeypatch.setattr(app.desktop.window, "LocalServer", functools.partial(LocalServer, port=0))
 
     def windows() -> list[MainWindow]:
         return [each for each in qapp.topLevelWidgets() if isinstance(each, MainWindow)]
@@ -59,7 +59,7 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
         async def main() -> None:
             # A test that failed before may have left its window behind.
             earlier = set(windows())
-            session = asyncio.create_task(app.window.session(qapp, options, signals))
+            session = asyncio.create_task(app.desktop.window.session(qapp, options, signals))
             await until(lambda: set(windows()) - earlier)
             [window] = set(windows()) - earlier
             try:

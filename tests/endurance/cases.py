@@ -5,9 +5,9 @@ Pure; knows the demo model and the probe's drivers, no server.
 
 from dataclasses import dataclass
 
-from api.captures.values import Ending, WireDialect
-from api.probe.dialects import Ask
-from api.probe.exchange import Exchange
+from api.conformance.captures.values import Ending, WireDialect
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.dialects import Ask
 
 STOPPED = frozenset({Ending.STOP, Ending.NATURAL_OR_STOP})
 ENDED = frozenset({Ending.NATURAL, Ending.NATURAL_OR_STOP})

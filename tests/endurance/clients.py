@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import aiohttp
 
-from api.captures.values import WireDialect
-from api.probe.client import Budget, Client
-from api.probe.dialects import DRIVERS, Ask
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.asking.client import Budget, Client
+from api.conformance.probe.dialects import DRIVERS, Ask
 from tests.endurance.cases import CASES, RAW, ask_of, fault
 
 BAD_BODIES: tuple[object, ...] = (

@@ -11,17 +11,17 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app import paths
-from app.composition import open_engine
-from app.garbage import collected_on
-from app.stored_preferences import StoredPreferences
-from app.window import kept_conversations, server_window
+from app.composition.engines import open_engine
+from app.desktop.garbage_collection import collected_on
+from app.desktop.window import kept_conversations, server_window
+from app.folders import paths
+from app.settings.stored_preferences import StoredPreferences
 from engine.stopping.record import StopKind
 from tests.endurance.cases import CASES, Case
 from tests.ui.driving import eventually
-from ui.theme import Theme
-from ui.viewmodels.conversations import ConversationSettings, StopEntry
-from ui.viewmodels.preferences import PreferencesState
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import PreferencesState
+from ui.records.conversations import ConversationSettings, StopEntry
 
 KEPT_KB_PER_CHAT = 8
 

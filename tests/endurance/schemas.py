@@ -15,10 +15,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from engine.chat import Message
 from engine.errors import InvalidRequest
-from engine.request import GenerationRequest, OutputConstraint, Sampling
-from engine.service import Engine
+from engine.scheduling.service import Engine
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest, OutputConstraint, Sampling
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "assets" / "demo-model"

@@ -23,7 +23,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import qasync
 from PySide6.QtWidgets import QApplication
 
-from app.paths import conversations_file, demo_model
+from app.folders.paths import conversations_file, demo_model
 from tests.endurance.clients import Clients, RenderPrompt, raw_prompts
 from tests.endurance.house import KEPT_KB_PER_CHAT, House
 from tests.endurance.leaks import Reading, grown, read

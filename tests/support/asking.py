@@ -5,12 +5,12 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.chat import Message
-from engine.events import Event
-from engine.generation import Answer
-from engine.request import GenerationRequest, Sampling
-from engine.service import Engine
+from engine.scheduling.generation import Answer
+from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
+from engine.values.chat import Message
+from engine.values.events import Event
+from engine.values.request import GenerationRequest, Sampling
 from tests.support.scripted import Stage
 
 T = TypeVar("T")

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from app.store.store import open_store
+from app.store.conversation_store import open_store
 from tests.support.damage import flipped
 from tests.support.said import conversation, finished_run
-from ui.panels.conversation_delegate import when_words
-from ui.viewmodels.archive import conversation_markdown
-from ui.viewmodels.conversation_list import ConversationList
-from ui.viewmodels.conversations import Conversation, ConversationSettings
-from ui.viewmodels.messages import ChatMessage
-from ui.viewmodels.presets import Preset
-from ui.viewmodels.storing import MemoryConversationStore
+from ui.chat.history.conversation_delegate import when_words
+from ui.chat.history.conversation_list import ConversationList
+from ui.records.archive import conversation_markdown
+from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.messages import ChatMessage
+from ui.records.presets import Preset
+from ui.records.storing import MemoryConversationStore
 
 _TALKS = 12
 _PAGE = 4096

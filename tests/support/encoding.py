@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
-from api.events import SseEvent
-from engine.events import Event
+from api.transport.events import SseEvent
+from engine.values.events import Event
 
 Out = TypeVar("Out", covariant=True)
 

@@ -13,36 +13,36 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.commands import inspect, replay
-from app.exits import CommandError
-from app.inspecting.captures import read_capture
-from app.options import ReplayOptions
-from app.settings import FILE_NAME
+from app.inspecting.capture_views import read_capture
+from app.process.exits import CommandError
+from app.settings.options import ReplayOptions
+from app.settings.settings_file import FILE_NAME
+from app.settings.stored_preferences import StoredPreferences
 from app.store import rows
-from app.stored_preferences import StoredPreferences
-from engine.channels import ChannelFormat
-from engine.chat import ToolCall
-from engine.fields import DamagedFile
-from engine.replay import RecordedToken, Recording
-from engine.saved_run import DamagedRun, from_json, question_of, to_json
-from engine.setting import RunSetting
+from engine.files.fields import DamagedFile
+from engine.output.channels import ChannelFormat
+from engine.output.setting import RunSetting
+from engine.recording.replay import RecordedToken, Recording
+from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
+from engine.values.chat import ToolCall
 from tests.support.damage import damaged
 from tests.support.said import conversation, finished_run
-from ui.viewmodels import stop_exchange
-from ui.viewmodels.archive import (
+from ui.chat.history.conversation_list import ConversationList
+from ui.inspector.run.shown_run import shown_recording
+from ui.kit.background.files import FileRefused, read_text
+from ui.records.archive import (
     conversation_markdown,
     conversations_from_json,
     conversations_json,
 )
-from ui.viewmodels.conversation_list import ConversationList
-from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
-from ui.viewmodels.files import FileRefused, read_text
-from ui.viewmodels.inspector.shown_run import shown_recording
-from ui.viewmodels.messages import ChatMessage
-from ui.viewmodels.presets import Preset, presets_from_json, presets_json
-from ui.viewmodels.storing import MemoryConversationStore
-from ui.wording import answer_line
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.messages import ChatMessage
+from ui.records.presets import Preset, presets_from_json, presets_json
+from ui.records.storing import MemoryConversationStore
+from ui.stops import stop_list_text as stop_exchange
+from ui.words.verdicts import answer_line
 
 GOLDEN = Path(__file__).parent.parent / "api" / "golden"
 _MOST_BYTES = 1 << 28

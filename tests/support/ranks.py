@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from api.captures.parsing import parse
-from api.captures.values import Capture, WireDialect
+from api.conformance.captures.parsing import parse
+from api.conformance.captures.values import Capture, WireDialect
 
 LAUNCHER = "from mlx._distributed_utils.launch import main; main()"
 

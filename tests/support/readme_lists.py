@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from api.routes import ROUTES
-from app.serve_arguments import add_serve
-from app.settings import Settings
+from api.server.routes import ROUTES
+from app.command_line.serve_arguments import add_serve
+from app.settings.settings_file import Settings
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -87,12 +87,12 @@ def shortcuts() -> str:
     from PySide6.QtGui import QKeySequence
     from PySide6.QtWidgets import QApplication
 
-    from app.window import server_window
-    from engine.service import Engine
-    from ui.panels.shortcuts import plain, shortcuts_of
-    from ui.theme import Theme
-    from ui.viewmodels.preferences import Preferences, PreferencesState
-    from ui.viewmodels.storing import MemoryConversationStore
+    from app.desktop.window import server_window
+    from engine.scheduling.service import Engine
+    from ui.kit.look.theme import Theme
+    from ui.preferences.preferences import Preferences, PreferencesState
+    from ui.records.storing import MemoryConversationStore
+    from ui.window.shortcuts import plain, shortcuts_of
 
     application = QApplication.instance() or QApplication([])
     assert isinstance(application, QApplication)

@@ -1,11 +1,11 @@
 """Conversations as tests need them."""
 
-from engine.chat import ToolCall
-from engine.events import Finished, Timing, Usage
 from engine.stopping.record import Channel, StopInfo, StopKind
-from ui.viewmodels.conversations import Conversation, ConversationSettings, StopEntry
-from ui.viewmodels.messages import ChatMessage
-from ui.viewmodels.runs import Run, RunState
+from engine.values.chat import ToolCall
+from engine.values.events import Finished, Timing, Usage
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.messages import ChatMessage
+from ui.records.runs import Run, RunState
 
 FINISHED = Finished(
     StopInfo(

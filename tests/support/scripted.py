@@ -17,10 +17,10 @@ from mlx_lm.models.cache import KVCache
 from mlx_lm.tokenizer_utils import load as load_wrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from engine.loading import OnLoadProgress, unobserved
-from engine.mlx_backend import MlxBackend
-from engine.models import EosToken, ModelInfo
-from engine.vocabulary import read_vocabulary
+from engine.inference.mlx_backend import MlxBackend
+from engine.library.loading import OnLoadProgress, unobserved
+from engine.library.models import EosToken, ModelInfo
+from engine.output.vocabulary import read_vocabulary
 
 START, END, GO = "<|start|>", "<|end|>", "<|go|>"
 TEMPLATE = (

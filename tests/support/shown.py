@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ui.main_window import MainWindow
+from ui.window.main_window import MainWindow
 
 Use = Callable[[Callable[[MainWindow], Coroutine[Any, Any, None]]], None]
 

@@ -14,11 +14,11 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import qasync
 from PySide6.QtCore import QCoreApplication
 
-from app.store.store import open_store
-from engine.events import PromptProgress, TextDelta
+from app.store.conversation_store import open_store
+from engine.values.events import PromptProgress, TextDelta
 from tests.ui.driving import ScriptedEngine, eventually
-from ui.viewmodels.chat import ChatSession
-from ui.viewmodels.conversations import Conversation
+from ui.chat.session.chat import ChatSession
+from ui.records.conversations import Conversation
 
 PIECES_PER_S = 200
 

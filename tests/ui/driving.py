@@ -5,11 +5,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
-from engine.commands import EngineStatus
-from engine.events import Event
-from engine.generation import Generation
-from engine.models import EosToken, ModelInfo
-from engine.request import GenerationRequest
+from engine.library.models import EosToken, ModelInfo
+from engine.scheduling.commands import EngineStatus
+from engine.scheduling.generation import Generation
+from engine.values.events import Event
+from engine.values.request import GenerationRequest
 
 RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 

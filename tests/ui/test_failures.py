@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.causes import os_cause
 from engine.errors import (
     EngineClosed,
     EngineError,
@@ -18,10 +17,11 @@ from engine.errors import (
     PromptTooLong,
     QueueFull,
 )
-from engine.events import Finished, Timing, Usage
+from engine.files.causes import os_cause
 from engine.stopping.record import StopInfo, StopKind
-from ui.viewmodels.failures import failure_words
-from ui.wording import UNEXPECTED, verdict
+from engine.values.events import Finished, Timing, Usage
+from ui.words.failures import failure_words
+from ui.words.verdicts import UNEXPECTED, verdict
 
 UI = Path(__file__).parents[2] / "ui"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ui.panels.model_words import size
+from ui.models.model_words import size
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "ui").rglob("*.py"))
@@ -62,7 +62,7 @@ def test_numbers_agree_with_their_nouns(path: Path) -> None:
                 words = str(after.value) if isinstance(after, ast.Constant) else ""
                 if is_number and UNHELPED.match(words):
                     found.append(f"line {node.lineno}: …{words}")
-    assert found == [], "use engine.verdict.counted"
+    assert found == [], "use engine.values.verdict.counted"
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ import pytest
 from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QGuiApplication
 
-from api.captures.framing import framed
-from app.inspecting.captures import read_capture
-from app.inspecting.tools import ApiTools
-from engine.service import Engine
+from api.conformance.captures.framing import framed
+from app.inspecting.api_tools import ApiTools
+from app.inspecting.capture_views import read_capture
+from engine.scheduling.service import Engine
 from tests.ui.driving import eventually
-from ui.inspector.capture_source import SHOWN_CHARS
-from ui.inspector.capture_window import CaptureWindow
-from ui.theme import Theme
-from ui.viewmodels.inspector.tools import CaptureView
+from ui.inspector.run.tools import CaptureView
+from ui.inspector.servers.capture_source import SHOWN_CHARS
+from ui.inspector.servers.capture_window import CaptureWindow
+from ui.kit.look.theme import Theme
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 COUNT = 3_000

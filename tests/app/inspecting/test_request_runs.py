@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from app.window import server_window
-from engine.request import TraceLevel
-from engine.service import Engine
+from app.desktop.window import server_window
+from engine.scheduling.service import Engine
+from engine.values.request import TraceLevel
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
-from ui.inspector.window import InspectorWindow
-from ui.main_window import MainWindow
-from ui.theme import Theme
-from ui.viewmodels.preferences import PreferencesState
-from ui.viewmodels.storing import MemoryConversationStore
+from ui.inspector.inspector_window import InspectorWindow
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import PreferencesState
+from ui.records.storing import MemoryConversationStore
+from ui.window.main_window import MainWindow
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 

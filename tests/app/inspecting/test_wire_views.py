@@ -11,37 +11,37 @@ from typing import Any
 
 import pytest
 
-from api.anthropic.convert import request_from_wire as from_messages
-from api.anthropic.wire import MessageCreateParams
-from api.body import parsed
-from api.captures.diagnosis import diagnose
-from api.captures.parsing import parse
-from api.captures.values import Severity, WireDialect
-from api.config import ServerConfig
-from api.ollama.convert import chat_from_wire as from_ollama
-from api.ollama.wire import ChatParams
-from api.openai.chat.convert import requests_from_wire as from_chat
-from api.openai.chat.wire import ChatCompletionParams
-from api.openai.responses.convert import request_from_wire as from_responses
-from api.openai.responses.wire import ResponseParams
-from api.thread import ServerThread
+from api.conformance.captures.diagnosis import diagnose
+from api.conformance.captures.parsing import parse
+from api.conformance.captures.values import Severity, WireDialect
+from api.dialects.anthropic.convert import request_from_wire as from_messages
+from api.dialects.anthropic.wire import MessageCreateParams
+from api.dialects.chat.convert import requests_from_wire as from_chat
+from api.dialects.chat.wire import ChatCompletionParams
+from api.dialects.ollama.convert import chat_from_wire as from_ollama
+from api.dialects.ollama.wire import ChatParams
+from api.dialects.responses.convert import request_from_wire as from_responses
+from api.dialects.responses.wire import ResponseParams
+from api.dialects.shared.body import parsed
+from api.server.thread import ServerThread
+from api.transport.config import ServerConfig
 from app.inspecting.request_bodies import body_of
 from app.inspecting.wire_views import NAMES, wire_views
-from engine.chat import Message, Tool, ToolCall
-from engine.request import (
+from engine.scheduling.service import Engine
+from engine.stopping.rules import StopRules, StopScope
+from engine.values.chat import Message, Tool, ToolCall
+from engine.values.request import (
     GenerationRequest,
     OutputConstraint,
     Sampling,
     ToolChoice,
     TraceLevel,
 )
-from engine.service import Engine
-from engine.stopping.rules import StopRules, StopScope
 from tests.support.asking import run
-from ui.viewmodels.inspector.shown_run import ShownRun
-from ui.viewmodels.inspector.tools import WireView
-from ui.viewmodels.inspector.traces import Traces
-from ui.viewmodels.runs import Run
+from ui.chat.session.traces import Traces
+from ui.inspector.run.shown_run import ShownRun
+from ui.inspector.run.tools import WireView
+from ui.records.runs import Run
 
 COUNT = "Count from 1 to 10, one number per line"
 WEATHER = Tool("get_weather", "Get the weather", {"type": "object", "properties": {}})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.store.store import SqliteConversationStore, open_store
+from app.store.conversation_store import SqliteConversationStore, open_store
 
 Use = Callable[[Callable[[SqliteConversationStore], Coroutine[Any, Any, Any]]], Any]
 

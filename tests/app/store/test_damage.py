@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.store.store import SqliteConversationStore, open_store
+from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.app.store.conftest import Use
 from tests.support import database_attacks
 from tests.support.said import conversation
-from ui.viewmodels.conversations import Conversation
-from ui.viewmodels.presets import Preset
-from ui.viewmodels.storing import Recovered
+from ui.records.conversations import Conversation
+from ui.records.presets import Preset
+from ui.records.storing import Recovered
 
 _CASES = 60
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from app.store import store as store_module
-from app.store.store import SqliteConversationStore
+from app.store import conversation_store as store_module
+from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import Use
 from tests.support.said import conversation, finished_run
-from ui.viewmodels.conversations import Conversation, ConversationSettings
-from ui.viewmodels.messages import ChatMessage
-from ui.viewmodels.presets import Preset
-from ui.viewmodels.runs import Run, RunState
-from ui.viewmodels.storing import StoreProblem
+from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.messages import ChatMessage
+from ui.records.presets import Preset
+from ui.records.runs import Run, RunState
+from ui.records.storing import StoreProblem
 
 FULL, READ_ONLY, LOCKED = "full", "read-only", "locked"
 

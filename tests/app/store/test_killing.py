@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from app.store.store import SqliteConversationStore
+from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import Use
-from ui.viewmodels.chat import KEEP_MS
-from ui.viewmodels.messages import ChatMessage
-from ui.viewmodels.runs import RunState
+from ui.chat.session.chat import KEEP_MS
+from ui.records.messages import ChatMessage
+from ui.records.runs import RunState
 
 ROOT = Path(__file__).parents[3]
 

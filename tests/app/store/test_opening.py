@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from app.store import opening, schema
-from app.store.store import SqliteConversationStore, StoreUnavailable
+from app.store.conversation_store import SqliteConversationStore, StoreUnavailable
 from tests.app.store.conftest import Use
 from tests.support.said import conversation
-from ui.viewmodels.storing import StoreProblem
+from ui.records.storing import StoreProblem
 
 
 async def write_many(store: SqliteConversationStore) -> None:

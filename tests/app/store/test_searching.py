@@ -1,12 +1,12 @@
 import pytest
 
-from app.store.store import SqliteConversationStore
+from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import Use
 from tests.support.said import conversation, finished_run
-from ui.viewmodels.conversations import Conversation
-from ui.viewmodels.finding import MOST_HITS
-from ui.viewmodels.messages import ChatMessage, copied_below
-from ui.viewmodels.runs import Run, RunState
+from ui.records.conversations import Conversation
+from ui.records.finding import MOST_HITS
+from ui.records.messages import ChatMessage, copied_below
+from ui.records.runs import Run, RunState
 
 
 async def keep(store: SqliteConversationStore, *texts: str, title: str = "T") -> Conversation:

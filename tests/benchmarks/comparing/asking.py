@@ -13,8 +13,8 @@ from typing import Any
 
 import aiohttp
 
-from api.captures.values import WireDialect
-from api.probe.dialects import DRIVERS, Ask, headers
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.dialects import DRIVERS, Ask, headers
 from tests.benchmarks.reading import Reading
 
 Turn = tuple[str, str]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from api.captures.values import WireDialect
+from api.conformance.captures.values import WireDialect
 
 DIALECTS = (WireDialect.CHAT, WireDialect.MESSAGES)
 PLACEHOLDERS = ("model", "port", "python")

@@ -8,9 +8,9 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from api.captures.values import WireDialect
-from api.probe.running import probe
-from api.probe.values import Outcome, ProbeFailed, ProbeOptions, Report
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.running import probe
+from api.conformance.probe.values import Outcome, ProbeFailed, ProbeOptions, Report
 from tests.benchmarks.comparing.asking import Asker
 from tests.benchmarks.comparing.servers import Running
 

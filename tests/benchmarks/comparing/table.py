@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from api.probe.values import Outcome
+from api.conformance.probe.values import Outcome
 from tests.benchmarks.comparing.configuration import ServerCommand
 from tests.benchmarks.comparing.measures import MEASURES, Correctness, Measure, Values
 

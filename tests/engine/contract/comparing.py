@@ -2,8 +2,8 @@
 
 from dataclasses import fields
 
-from engine.events import Finished
 from engine.stopping.record import Channel
+from engine.values.events import Finished
 from tests.engine.contract.case import Case
 from tests.engine.contract.outcomes import Outcome
 from tests.engine.contract.product import Run, run

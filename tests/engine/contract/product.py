@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from engine.admission import admit
-from engine.chat import Message
-from engine.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
-from engine.generation import Generation
-from engine.request import GenerationRequest, Sampling, TraceLevel
-from engine.row import Row
+from engine.scheduling.admission import admit
+from engine.scheduling.generation import Generation
+from engine.scheduling.row import Row
 from engine.stopping.record import StopKind
+from engine.values.chat import Message
+from engine.values.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
+from engine.values.request import GenerationRequest, Sampling, TraceLevel
 from tests.engine.contract.case import Case
 from tests.engine.contract.vocabularies import EOS, texts_of_tags
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from engine.chat import Message
-from engine.generation import Generation
-from engine.request import GenerationRequest, TraceLevel
-from engine.service import Engine
+from engine.scheduling.generation import Generation
+from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest, TraceLevel
 from tests.engine.contract.case import Case
 from tests.engine.contract.cases import random_case
 from tests.engine.contract.comparing import differences

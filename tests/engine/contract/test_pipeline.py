@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from engine.recorder import Recorder
-from engine.replay import replay
-from engine.request import TraceLevel
-from engine.saved_run import from_json, to_json
+from engine.recording.recorder import Recorder
+from engine.recording.replay import replay
+from engine.recording.saved_run import from_json, to_json
+from engine.values.request import TraceLevel
 from tests.engine.contract.case import Case
 from tests.engine.contract.cases import random_case
 from tests.engine.contract.comparing import differences, outcome_of

@@ -18,12 +18,12 @@ from typing import Any
 from mlx_lm.tokenizer_utils import load as load_wrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from engine.backend import Loader
-from engine.detokenizer import Detokenizer
-from engine.loading import OnLoadProgress
-from engine.mlx_backend import MlxBackend
-from engine.models import EosToken, ModelInfo
-from engine.vocabulary import read_vocabulary
+from engine.inference.backend import Loader
+from engine.inference.mlx_backend import MlxBackend
+from engine.library.loading import OnLoadProgress
+from engine.library.models import EosToken, ModelInfo
+from engine.output.detokenizer import Detokenizer
+from engine.output.vocabulary import read_vocabulary
 from tests.engine.contract.families import FAMILIES, HARMONY_MARKERS, Family
 from tests.engine.contract.pieces import BROKEN, PIECES
 from tests.support.scripted import ScriptedModel

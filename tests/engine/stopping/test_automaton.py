@@ -106,7 +106,7 @@ def test_no_list_is_made_on_the_engine_thread_nor_twice_for_one_request(
     monkeypatch.setattr(Automaton, "__init__", noted)
 
     async def play() -> None:
-        from engine.service import Engine
+        from engine.scheduling.service import Engine
 
         engine = Engine(loader=stage.load)
         await engine.load(Path("scripted"))

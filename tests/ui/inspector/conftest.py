@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.request import TraceLevel
-from engine.service import Engine
+from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
+from engine.values.request import TraceLevel
 from tests.support.asking import request, run
 from tests.support.scripted import Stage
-from ui.viewmodels.inspector.shown_run import ShownRun
-from ui.viewmodels.inspector.traces import Traces
-from ui.viewmodels.runs import Run
+from ui.chat.session.traces import Traces
+from ui.inspector.run.shown_run import ShownRun
+from ui.records.runs import Run
 
 Record = Callable[..., ShownRun]
 

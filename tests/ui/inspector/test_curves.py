@@ -8,15 +8,15 @@ from PySide6.QtGui import QColor, QImage, QMouseEvent
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.request import TraceLevel
+from engine.values.request import TraceLevel
 from tests.ui.inspector.conftest import Record
-from ui.inspector.ending_tab import EndingTab, OddsCurve
-from ui.inspector.timing_tab import PhaseBars, TimingTab
-from ui.theme import Theme
-from ui.viewmodels.inspector.ending_odds import EndingOdds
-from ui.viewmodels.inspector.phases import Phase
-from ui.viewmodels.inspector.shown_run import ShownRun
-from ui.viewmodels.runs import Run
+from ui.inspector.ending.ending_odds import EndingOdds
+from ui.inspector.ending.ending_tab import EndingTab, OddsCurve
+from ui.inspector.run.shown_run import ShownRun
+from ui.inspector.timing.phases import Phase
+from ui.inspector.timing.timing_tab import PhaseBars, TimingTab
+from ui.kit.look.theme import Theme
+from ui.records.runs import Run
 
 ODDS = EndingOdds((0.0, 0.5, 0.0, 0.25, 1.0), 10, (11, 13), "Words.", has_end=True)
 

@@ -1,0 +1,109 @@
+"""Reads answers of Chat Completions and of Completions. Pure; any thread."""
+
+from typing import Any
+
+from api.conformance.captures.draft import Draft, items, mapping, usage
+from api.conformance.captures.framing import Frame
+from api.conformance.captures.values import CapturedUsage, Ending, Severity
+
+_ENDINGS = {
+    "stop": Ending.NATURAL_OR_STOP,
+    "eos": Ending.NATURAL,
+    "length": Ending.LIMIT,
+    "tool_calls": Ending.TOOL,
+    "function_call": Ending.TOOL,
+    "content_filter": Ending.OTHER,
+}
+# Names under which open servers say which stop has matched.
+_MATCHED = ("matched_stop", "stop_reason", "stopping_word")
+
+
+def read_whole(draft: Draft, body: dict[str, Any]) -> None:
+    """Read an answer that was not streamed."""
+    draft.model = body.get("model")
+    choice = _first_choice(draft, body, 0)
+    message = mapping(choice.get("message"))
+    _add(draft, 0, message)
+    draft.add_text(0, choice.get("text"))
+    _end(draft, 0, choice)
+    if isinstance(body.get("usage"), dict):
+        draft.usage = _usage(body["usage"])
+    else:
+        draft.lacks_usage("The answer has no usage.")
+
+
+def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
+    """Read the chunks of a stream, checking their order on the way."""
+    is_done = False
+    names_usage = False
+    for index, frame in enumerate(frames):
+        if frame.is_done_mark:
+            is_done = True
+            continue
+        value = mapping(frame.value)
+        if "error" in value:
+            draft.set_error(value["error"])
+            continue
+        if is_done and value:
+            draft.misplaced(index, "A chunk comes after [DONE].")
+        draft.model = draft.model or value.get("model")
+        names_usage |= "usage" in value
+        if isinstance(value.get("usage"), dict):
+            draft.usage = _usage(value["usage"])
+        choice = _first_choice(draft, value, index)
+        # Some servers put the last text and the reason into one chunk: text comes first.
+        _add(draft, index, mapping(choice.get("delta")))
+        draft.add_text(index, choice.get("text"))
+        _end(draft, index, choice)
+    if draft.error is not None:
+        return
+    if not is_done:
+        draft.lacks_end("The stream ends without data: [DONE].")
+    if draft.usage is None and names_usage:
+        draft.lacks_usage("The stream promises usage and never gives it.")
+    elif draft.usage is None:
+        draft.lacks_usage(
+            "The stream has no usage (it is there if stream_options asks for it).", Severity.NOTE
+        )
+
+
+def _first_choice(draft: Draft, value: dict[str, Any], index: int) -> dict[str, Any]:
+    choices = [mapping(choice) for choice in items(value.get("choices"))]
+    if any(choice.get("index", 0) != 0 for choice in choices):
+        draft.find(
+            "other_choices",
+            Severity.NOTE,
+            "The answer has several choices; only the first one is read.",
+            index,
+        )
+    return next((choice for choice in choices if choice.get("index", 0) == 0), {})
+
+
+def _add(draft: Draft, index: int, part: dict[str, Any]) -> None:
+    content = part.get("content")
+    if isinstance(content, list):
+        content = "".join(str(mapping(piece).get("text", "")) for piece in content)
+    draft.add_text(index, content)
+    draft.add_thinking(index, part.get("reasoning_content") or part.get("reasoning"))
+    for number, call in enumerate(map(mapping, items(part.get("tool_calls")))):
+        function = mapping(call.get("function"))
+        draft.add_call(call.get("index", number), function.get("name"), function.get("arguments"))
+
+
+def _end(draft: Draft, index: int, choice: dict[str, Any]) -> None:
+    reason = choice.get("finish_reason")
+    if not isinstance(reason, str):
+        return
+    for name in _MATCHED:
+        if name in choice:
+            draft.set_matched(choice[name])
+            break
+    ending = _ENDINGS.get(reason, Ending.OTHER)
+    if ending is Ending.NATURAL_OR_STOP and draft.matched is not None:
+        ending = Ending.STOP
+    draft.set_reason(index, reason, ending)
+
+
+def _usage(value: Any) -> CapturedUsage:
+    path = ("prompt_tokens_details", "cached_tokens")
+    return usage(value, "prompt_tokens", "completion_tokens", path)

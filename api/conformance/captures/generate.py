@@ -1,0 +1,71 @@
+"""Reads answers of SGLang's ``/generate``, whose frames hold the text so far. Pure; any thread."""
+
+from typing import Any
+
+from api.conformance.captures.draft import Draft, items, mapping, usage
+from api.conformance.captures.framing import Frame
+from api.conformance.captures.values import Ending, Severity
+
+
+def read_whole(draft: Draft, body: dict[str, Any]) -> None:
+    """Read an answer that was not streamed."""
+    draft.add_text(0, body.get("text"))
+    _end(draft, 0, body)
+
+
+def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
+    """Read frames of cumulative text."""
+    is_done = False
+    for index, frame in enumerate(frames):
+        if frame.is_done_mark:
+            is_done = True
+            continue
+        value = mapping(frame.value)
+        if "error" in value:
+            draft.set_error(value["error"])
+            continue
+        if is_done and value:
+            draft.misplaced(index, "A frame comes after [DONE].")
+        text = value.get("text")
+        if isinstance(text, str):
+            if text.startswith(draft.text):
+                draft.add_text(index, text[len(draft.text) :])
+            else:
+                draft.find(
+                    "text_retracted",
+                    Severity.ERROR,
+                    "A frame takes back text that an earlier one has shown.",
+                    index,
+                )
+        _end(draft, index, value)
+    if draft.error is None and not is_done:
+        draft.lacks_end("The stream ends without data: [DONE].")
+
+
+def _end(draft: Draft, index: int, value: dict[str, Any]) -> None:
+    meta = mapping(value.get("meta_info"))
+    ids = [one for one in items(value.get("output_ids")) if isinstance(one, int)]
+    draft.output_ids = tuple(ids) or draft.output_ids
+    if "completion_tokens" in meta:
+        draft.usage = usage(meta, "prompt_tokens", "completion_tokens", ("cached_tokens",))
+    reason = meta.get("finish_reason")
+    if reason is None:
+        return
+    if isinstance(reason, str):
+        reason = {"type": reason}
+    kind = mapping(reason).get("type")
+    matched = mapping(reason).get("matched", meta.get("matched_stop"))
+    draft.set_matched(matched)
+    match kind:
+        case "stop":
+            # An id that matched may be the end-of-sequence token: both are natural ends.
+            ending = Ending.STOP if isinstance(matched, str) else Ending.NATURAL_OR_STOP
+        case "length":
+            ending = Ending.LIMIT
+        case "abort":
+            ending = Ending.ERROR
+        case _:
+            ending = Ending.OTHER
+    draft.set_reason(index, str(kind), ending)
+    if draft.usage is None:
+        draft.lacks_usage("meta_info counts no completion_tokens.")

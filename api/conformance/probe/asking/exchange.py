@@ -1,0 +1,46 @@
+"""One request of a probe and what came of it. Pure values; knows no web framework. Any thread."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from api.conformance.captures.values import Capture
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and what came of it.
+
+    Attributes:
+        body: The request's body.
+        status: The HTTP status; 0 where there was none.
+        text: The answer's body.
+        capture: The body, read.
+        problem: Why there is no whole answer: a time-out or a broken connection; else empty.
+        total_s: How long it took.
+        is_streamed: Whether a stream was asked for.
+        headers: The answer's headers, names in lower case.
+    """
+
+    body: Any
+    status: int
+    text: str
+    capture: Capture
+    problem: str = ""
+    total_s: float = 0.0
+    is_streamed: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> str:
+        """How the answer was asked for, as reports say it."""
+        return "streamed" if self.is_streamed else "whole"
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether this is a whole answer of the model."""
+        return self.status == 200 and not self.problem and self.capture.error is None
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the server says that the request is at fault."""
+        return 400 <= self.status < 500 and not self.problem

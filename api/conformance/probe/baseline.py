@@ -1,0 +1,64 @@
+"""What a server answers without stops, as far as it repeats itself. Pure values; any thread."""
+
+from dataclasses import dataclass
+
+from api.conformance.captures.values import Ending
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.dialects import Ask
+from api.conformance.probe.values import Fault
+
+_LEAST_CHARACTERS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The answer to one prompt without stops.
+
+    Attributes:
+        ask: The request.
+        text: The answer.
+        stable: The part of the text that all runs share.
+        thinking: The thinking before it, where there was any.
+        bounds: Offsets at which the server's pieces end; () where it streams no pieces.
+        tokens: Tokens of the answer; None where the server does not say.
+        ending: How it ended.
+        is_repeatable: Whether all runs were the same.
+        total_s: How long the whole answer took.
+        output_ids: The ids of its tokens, where the dialect has them.
+    """
+
+    ask: Ask
+    text: str
+    stable: str
+    thinking: str = ""
+    bounds: tuple[int, ...] = ()
+    tokens: int | None = None
+    ending: Ending | None = None
+    is_repeatable: bool = True
+    total_s: float = 0.0
+    output_ids: tuple[int, ...] = ()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether there is enough text to choose stops from."""
+        return len(self.stable.strip()) >= _LEAST_CHARACTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """The answers without stops.
+
+    Attributes:
+        usable: Those from which stops can be chosen, in the order of the prompts.
+        runs: All exchanges.
+        faults: What is wrong between whole and streamed answers.
+    """
+
+    usable: tuple[Baseline, ...]
+    runs: tuple[Exchange, ...]
+    faults: tuple[Fault, ...]
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether every prompt got the same answer each time."""
+        return all(one.is_repeatable for one in self.usable)

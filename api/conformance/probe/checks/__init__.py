@@ -1,0 +1,1 @@
+"""What a probe checks of a server."""

@@ -1,0 +1,153 @@
+"""Checks beside the stops: the token limit, and thinking.
+
+Runs on the loop of whoever probes.
+"""
+
+import re
+from dataclasses import replace
+
+from api.conformance.captures.values import Ending
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.baseline import Baseline
+from api.conformance.probe.checks.checking import Check, Seen, Setting, fault, skipped, unjudged
+from api.conformance.probe.judging import Verdict, no_answer
+from api.conformance.probe.values import Fault
+
+_LIMIT = 5
+_THINKING_TOKENS = 512
+_TAGS = ("<think>", "</think>", "<thinking>", "<|channel|>")
+
+
+async def _limit(setting: Setting) -> Seen:
+    """A limit ends the answer after so many tokens, and is named as the reason."""
+    given = setting.main
+    if given.tokens is not None and given.tokens <= _LIMIT:
+        return unjudged("The answers are too short for a limit.")
+    faults: list[Fault] = []
+    for is_streamed in (False, True):
+        ask = replace(given.ask, max_tokens=_LIMIT, is_streamed=is_streamed)
+        run = await setting.client.ask(ask)
+        broken = no_answer(run)
+        verdicts = [broken] if broken is not None else _limited(given, run)
+        faults.extend(fault(setting.client, run, verdict) for verdict in verdicts)
+    return Seen(f"{_LIMIT} tokens", tuple(faults))
+
+
+def _limited(given: Baseline, run: Exchange) -> list[Verdict]:
+    found = []
+    capture = run.capture
+    usage = capture.usage
+    tokens = usage.output_tokens if usage is not None else None
+    # What is left of a character whose bytes are cut apart is not judged.
+    got = capture.text.rstrip("\ufffd")
+    if (tokens is not None and tokens > _LIMIT) or len(got) >= len(given.stable):
+        found.append(
+            Verdict(
+                "limit_ignored",
+                "More tokens come than the limit allows.",
+                f"at most {_LIMIT} tokens",
+                f"{tokens} tokens" if tokens is not None else got,
+            )
+        )
+        return found
+    if given.is_repeatable and not given.text.startswith(got):
+        found.append(
+            Verdict("text_differs", "Under a limit the text is another one.", given.text, got)
+        )
+    if capture.ending is None:
+        found.append(Verdict("reason_missing", "The answer gives no reason for its end."))
+    elif capture.ending is not Ending.LIMIT:
+        found.append(
+            Verdict(
+                "wrong_reason",
+                "The limit ended the answer, and the reason says otherwise.",
+                "the limit",
+                str(capture.reason),
+            )
+        )
+    if isinstance(capture.matched, str):
+        found.append(
+            Verdict("wrong_sequence", "A stop is named that did not fire.", "none", capture.matched)
+        )
+    return found
+
+
+async def _thinking_off(setting: Setting) -> Seen:
+    """With thinking switched off there is none, and no tag of it in the text."""
+    driver, given = setting.client.driver, setting.main
+    if not driver.can_think:
+        return skipped("The dialect cannot switch thinking off.")
+    run = await setting.client.ask(replace(given.ask, is_thinking=False))
+    if run.is_refusal:
+        return skipped(f"The switch is refused with {run.status}.")
+    broken = no_answer(run)
+    tag = next((tag for tag in _TAGS if tag in run.capture.text), None)
+    if broken is None and (run.capture.thinking.strip() or tag):
+        broken = Verdict(
+            "thinking_shown",
+            "Thinking is switched off, and yet there is some.",
+            "none",
+            run.capture.thinking or run.capture.text,
+        )
+    return Seen(
+        "no thinking came", (fault(setting.client, run, broken),) if broken is not None else ()
+    )
+
+
+async def _stop_in_thinking(setting: Setting) -> Seen:
+    """A stop that occurs in the thinking alone must not take the answer away."""
+    driver = setting.client.driver
+    if not driver.can_think:
+        return skipped("The dialect tells thinking and answer not apart.")
+    ask = replace(setting.main.ask, is_thinking=True, max_tokens=_THINKING_TOKENS)
+    plain = await setting.client.ask(ask)
+    if not plain.is_answer:
+        return skipped("Thinking cannot be switched on.")
+    answer, thinking = plain.capture.text, plain.capture.thinking
+    if not thinking.strip():
+        return skipped("The model does not think.")
+    stops = _only_thought(thinking, answer) if answer.strip() else []
+    if not stops:
+        return skipped("No word of the thinking can be told from the answer.")
+    faults: list[Fault] = []
+    for stop in stops:
+        run = await setting.client.ask(replace(ask, stops=(stop,)))
+        broken = _changed(stop, answer, run)
+        if broken is not None and broken.code == "text_differs" and not setting.main.is_repeatable:
+            return unjudged("The server answers differently each time.")
+        faults.extend([fault(setting.client, run, broken)] if broken is not None else [])
+    return Seen(", ".join(map(repr, stops)), tuple(faults))
+
+
+def _only_thought(thinking: str, answer: str) -> list[str]:
+    """Return a word and a character that occur in the thinking and not in the answer."""
+    words = (word for word in re.findall(r"\w{3,}", thinking) if word not in answer)
+    characters = (char for char in thinking if char.isalnum() and char not in answer)
+    chosen = (next(words, None), next(characters, None))
+    return [stop for stop in chosen if stop is not None]
+
+
+def _changed(stop: str, answer: str, run: Exchange) -> Verdict | None:
+    broken = no_answer(run)
+    if broken is not None or run.capture.text == answer:
+        return broken
+    if not run.capture.text.strip():
+        return Verdict(
+            "thinking_empties_answer",
+            f"The stop {stop!r} occurs in the thinking only, and yet there is no answer.",
+            answer,
+            run.capture.text,
+        )
+    return Verdict(
+        "text_differs",
+        f"The stop {stop!r} occurs in the thinking only, and yet the answer changes.",
+        answer,
+        run.capture.text,
+    )
+
+
+ANSWER_CHECKS = (
+    Check("limit", "A limit of tokens", _limit),
+    Check("thinking.off", "Thinking switched off", _thinking_off),
+    Check("thinking.stop", "A stop that occurs in thinking only", _stop_in_thinking),
+)

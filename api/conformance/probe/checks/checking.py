@@ -1,0 +1,118 @@
+"""What checks have in common: what they know of the server, and how they say what they saw.
+
+Runs on the loop of whoever probes.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from api.conformance.probe.asking.client import Client
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.baseline import Baseline
+from api.conformance.probe.judging import Verdict
+from api.conformance.probe.values import CheckResult, Fault, Outcome, ProbeOptions
+
+
+class ServerGone(Exception):
+    """The server no longer answers what it answered before."""
+
+
+@dataclass(slots=True)
+class Setting:
+    """What is known of the server while it is being checked.
+
+    Attributes:
+        client: Asks it.
+        options: What the probe was asked to do.
+        baselines: Its answers without stops.
+        short_s: How long it needs for one token.
+    """
+
+    client: Client
+    options: ProbeOptions
+    baselines: Sequence[Baseline]
+    short_s: float
+
+    @property
+    def main(self) -> Baseline:
+        """The first baseline."""
+        return self.baselines[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: a row of the report and how it is filled.
+
+    Attributes:
+        code: A stable word for programs.
+        title: What is checked.
+        run: Asks and judges; raises ``ServerGone`` when nothing answers any longer.
+    """
+
+    code: str
+    title: str
+    run: Callable[[Setting], Awaitable["Seen"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a check saw.
+
+    Attributes:
+        sentence: What was seen, for a person.
+        faults: What was wrong.
+        outcome: None lets the faults decide.
+    """
+
+    sentence: str = ""
+    faults: tuple[Fault, ...] = ()
+    outcome: Outcome | None = field(default=None)
+
+    def result(self, code: str, title: str) -> CheckResult:
+        """Return the row of the report."""
+        outcome = self.outcome or (Outcome.FAILED if self.faults else Outcome.PASSED)
+        sentence = self.sentence
+        if self.faults:
+            sentences = dict.fromkeys(fault.sentence for fault in self.faults)
+            sentence = " ".join(sentences)
+        return CheckResult(code, title, outcome, sentence, self.faults)
+
+
+# Reports are for reading: what a server says without end is cut.
+_SHOWN_CHARS = 20_000
+
+
+def fault(client: Client, run: Exchange, verdict: Verdict) -> Fault:
+    """Return a verdict as a fault, with what shows it."""
+    return Fault(
+        verdict.code,
+        verdict.sentence,
+        run.mode,
+        verdict.expected[:_SHOWN_CHARS],
+        verdict.got[:_SHOWN_CHARS],
+        client.curl(run.body),
+    )
+
+
+def skipped(sentence: str) -> Seen:
+    """Return that a check does not apply."""
+    return Seen(sentence, outcome=Outcome.SKIPPED)
+
+
+def unjudged(sentence: str) -> Seen:
+    """Return that a check could not be decided."""
+    return Seen(sentence, outcome=Outcome.UNJUDGED)
+
+
+async def make_sure_it_lives(setting: Setting, cause: Exchange) -> Fault | None:
+    """Return a fault if the server no longer answers after what it was just sent."""
+    timeout_s = min(setting.options.timeout_s, 4 * setting.short_s + 10)
+    after = await setting.client.ask_shortly(timeout_s)
+    if after.is_answer:
+        return None
+    why = after.problem or f"status {after.status}"
+    return fault(
+        setting.client,
+        cause,
+        Verdict("server_died", f"After this request the server answers no other: {why}."),
+    )

@@ -1,0 +1,105 @@
+"""Checks that what cannot be right is refused in the dialect's own words, and harms nobody.
+
+Runs on the loop of whoever probes; these checks come last, for some servers do not survive them.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from api.conformance.probe.asking.client import Client
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.checks.checking import (
+    Check,
+    Seen,
+    ServerGone,
+    Setting,
+    fault,
+    make_sure_it_lives,
+)
+from api.conformance.probe.dialects import Ask, Body
+from api.conformance.probe.judging import Verdict
+
+_PROPER = (400, 413, 422)
+_ASK = Ask("Hi", max_tokens=8)
+
+_Spoil = Callable[[Client, Body], Any]
+
+
+def _refused(spoil: _Spoil) -> Callable[[Setting], Awaitable[Seen]]:
+    async def run(setting: Setting) -> Seen:
+        client = setting.client
+        run = await client.send(spoil(client, client.driver.body(_ASK, client.model)))
+        verdicts = _judge(client, run)
+        faults = [fault(client, run, verdict) for verdict in verdicts]
+        died = await make_sure_it_lives(setting, run)
+        if died is not None:
+            raise ServerGone(Seen("", (*faults, died)))
+        return Seen(f"refused with {run.status}", tuple(faults))
+
+    return run
+
+
+def _judge(client: Client, run: Exchange) -> list[Verdict]:
+    if run.problem:
+        return [Verdict("no_answer", f"There was no answer: {run.problem}.")]
+    if run.status >= 500:
+        return [
+            Verdict(
+                "server_error",
+                f"What the client did wrong gets {run.status}, as if the server had failed.",
+                "400",
+                f"{run.status} {run.text[:200]}",
+            )
+        ]
+    if run.status < 400:
+        return [
+            Verdict(
+                "wrong_type_accepted",
+                "What cannot be right is accepted.",
+                "400",
+                f"{run.status} {run.text[:200]}",
+            )
+        ]
+    found = []
+    if run.status not in _PROPER:
+        found.append(
+            Verdict(
+                "wrong_status", f"The refusal's status is {run.status}.", "400", str(run.status)
+            )
+        )
+    if not client.driver.is_envelope(_json(run.text)):
+        found.append(
+            Verdict(
+                "error_envelope",
+                "The error has not the form that this dialect prescribes.",
+                "the dialect's error object",
+                run.text[:200],
+            )
+        )
+    return found
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _bad_json(client: Client, body: Body) -> bytes:
+    return json.dumps(body).encode()[:-1] + b", oops"
+
+
+_SPOILED: tuple[tuple[str, str, _Spoil], ...] = (
+    ("json", "A body that is no JSON", _bad_json),
+    ("prompt", "A number for the prompt", lambda c, b: c.driver.with_prompt(b, 5)),
+    ("limit", "A word for the limit", lambda c, b: c.driver.with_limit(b, "ten")),
+    ("stop_object", "An object for the stops", lambda c, b: c.driver.with_stop(b, {"a": "b"})),
+    ("stop_number", "A number for the stops", lambda c, b: c.driver.with_stop(b, 5)),
+    ("stop_item", "A number among the stops", lambda c, b: c.driver.with_stop(b, ["END", 1])),
+)
+
+ERROR_CHECKS = tuple(
+    Check(f"errors.{code}", title, _refused(spoil)) for code, title, spoil in _SPOILED
+)

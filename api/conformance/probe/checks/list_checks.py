@@ -1,0 +1,162 @@
+"""Checks of the list of stops itself: none, empty, blank, a bare string, token ids.
+
+Runs on the loop of whoever probes.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.baseline import Baseline
+from api.conformance.probe.checks.checking import (
+    Check,
+    Seen,
+    Setting,
+    fault,
+    make_sure_it_lives,
+    skipped,
+    unjudged,
+)
+from api.conformance.probe.checks.stop_checks import judged
+from api.conformance.probe.judging import Verdict, judge, no_answer
+from api.conformance.probe.planning import StopCase
+from api.conformance.probe.values import Fault
+
+# The lowest ids of every common vocabulary are bytes, digits and line ends: an answer that counts
+# lines cannot do without them.
+_LOW_IDS = tuple(range(256))
+
+
+async def _no_stops(setting: Setting) -> Seen:
+    """An empty list and null mean no stops."""
+    given = setting.main
+    if not given.is_repeatable:
+        return unjudged("The server answers differently each time.")
+    faults: list[Fault] = []
+    values: tuple[list[str] | None, ...] = ([], None)
+    for value in values:
+        run = await setting.client.send(_with_stop(setting, given, value))
+        if run.is_refusal and value is None:
+            continue
+        broken = no_answer(run)
+        if broken is None and run.capture.text != given.text:
+            broken = Verdict(
+                "text_differs",
+                f"{value!r} as stops changes the text.",
+                given.text,
+                run.capture.text,
+            )
+        if broken is not None:
+            faults.append(fault(setting.client, run, broken))
+    return Seen("[] and null mean no stops", tuple(faults))
+
+
+async def _bare_string(setting: Setting) -> Seen:
+    """One stop may stand without a list, where the dialect says so."""
+    if not setting.client.driver.takes_string:
+        return skipped("The dialect takes a list only.")
+    case = next((case for one in setting.baselines if (case := _simple_case(one))), None)
+    if case is None:
+        return unjudged("There is no answer that could be compared.")
+    run = await setting.client.send(_with_stop(setting, case.baseline, case.stops[0]))
+    verdicts = judge(case, run, names_stop=setting.client.driver.names_stop)
+    faults = [fault(setting.client, run, verdict) for verdict in verdicts]
+    return Seen(repr(case.stops[0]), tuple(faults))
+
+
+async def _empty_stop(setting: Setting) -> Seen:
+    """An empty stop is refused or ignored; it must not end the answer at once, nor the server."""
+    given = setting.main
+    run = await setting.client.send(_with_stop(setting, given, [""]))
+    if run.is_refusal:
+        died = await make_sure_it_lives(setting, run)
+        return Seen(f"refused with {run.status}", (died,) if died else ())
+    broken = no_answer(run)
+    if broken is None and len(run.capture.text) < len(given.stable):
+        broken = Verdict(
+            "empty_stop_fires",
+            "An empty stop is taken for one that matches.",
+            given.text,
+            run.capture.text,
+        )
+    faults = [fault(setting.client, run, broken)] if broken is not None else []
+    if broken is not None:
+        died = await make_sure_it_lives(setting, run)
+        faults.extend([died] if died else [])
+    return Seen("ignored", tuple(faults))
+
+
+async def _blank_stop(setting: Setting) -> Seen:
+    """A stop of white space is refused, or it is a stop like any other."""
+    for given in setting.baselines:
+        for blank in ("\n", " "):
+            at = given.stable.find(blank)
+            if at > 0:
+                case = StopCase("blank", "Blank", given, (blank,), given.text[:at], blank)
+                return await _blank(setting, case)
+    return skipped("The answers hold no white space.")
+
+
+async def _blank(setting: Setting, case: StopCase) -> Seen:
+    run = await setting.client.ask(replace(case.baseline.ask, stops=case.stops))
+    if run.is_refusal:
+        return Seen(f"refused with {run.status}")
+    faults, doubt = await judged(setting, case, is_streamed=False)
+    if doubt:
+        return unjudged(doubt)
+    return Seen(repr(case.stops[0]), tuple(faults))
+
+
+async def _token_ids(setting: Setting) -> Seen:
+    """Stop token ids end the answer; where ids are not known, many of the commonest are given."""
+    driver, given = setting.client.driver, setting.main
+    if driver.ids_path is None:
+        return skipped("The dialect has no token ids.")
+    if not given.is_repeatable:
+        return unjudged("The server answers differently each time.")
+    middle = len(given.output_ids) // 3
+    ids = (given.output_ids[middle],) if middle else _LOW_IDS
+    run = await setting.client.ask(replace(given.ask, token_ids=ids))
+    if run.is_refusal:
+        return skipped(f"Token ids are refused with {run.status}.")
+    broken = no_answer(run) or _by_ids(given, run)
+    faults = (fault(setting.client, run, broken),) if broken is not None else ()
+    shown = str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
+    return Seen(f"ids {shown} ended the answer", faults)
+
+
+def _by_ids(given: Baseline, run: Exchange) -> Verdict | None:
+    got = run.capture.text
+    if got == given.text:
+        return Verdict(
+            "ids_ignored", "stop_token_ids are ignored: the answer is the same.", "less", got
+        )
+    if not given.text.startswith(got):
+        return Verdict(
+            "text_differs", "With stop token ids the text is another one.", given.text, got
+        )
+    return None
+
+
+def _with_stop(setting: Setting, given: Baseline, value: Any) -> Any:
+    client = setting.client
+    return client.driver.with_stop(client.driver.body(given.ask, client.model), value)
+
+
+def _simple_case(given: Baseline) -> StopCase | None:
+    """Return a case of one character, where the answer repeats itself and has one."""
+    if not given.is_repeatable:
+        return None
+    for at, char in enumerate(given.stable):
+        if at and char.isalnum() and given.stable.find(char) == at:
+            return StopCase("string", "a string", given, (char,), given.text[:at], char)
+    return None
+
+
+LIST_CHECKS = (
+    Check("stops.none", "No stops: an empty list, null", _no_stops),
+    Check("stops.string", "A bare string for one stop", _bare_string),
+    Check("stops.empty", "An empty stop", _empty_stop),
+    Check("stops.blank", "A stop of white space", _blank_stop),
+    Check("stops.token_ids", "Stop token ids", _token_ids),
+)

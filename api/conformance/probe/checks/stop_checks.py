@@ -1,0 +1,82 @@
+"""Checks that the chosen stops do what they must, whole and streamed.
+
+Runs on the loop of whoever probes.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.checks.checking import Check, Seen, Setting, fault, skipped, unjudged
+from api.conformance.probe.judging import Verdict, invariants, judge
+from api.conformance.probe.planning import StopCase, missing
+from api.conformance.probe.values import Fault
+
+_REPEATS = 2
+_TITLE = "Stop: {}"
+
+
+def stop_checks(cases: Sequence[StopCase]) -> list[Check]:
+    """Return a check for each case, and one that says why for each kind without a case."""
+    checks = [
+        Check(f"stop.{case.code}", _TITLE.format(case.title), _runner(case)) for case in cases
+    ]
+    for code, title in missing(cases):
+        checks.append(Check(f"stop.{code}", _TITLE.format(title), _nothing_to_choose))
+    return checks
+
+
+async def _nothing_to_choose(setting: Setting) -> Seen:
+    return skipped("The answers offer no such stop.")
+
+
+def _runner(case: StopCase) -> Callable[[Setting], Awaitable[Seen]]:
+    async def run(setting: Setting) -> Seen:
+        faults: list[Fault] = []
+        doubts: list[str] = []
+        for is_streamed in (False, True):
+            found, doubt = await judged(setting, case, is_streamed=is_streamed)
+            faults.extend(found)
+            doubts.extend([doubt] if doubt else [])
+        shown = ", ".join(map(repr, case.stops))
+        if not faults and doubts:
+            return unjudged(f"{shown}: {doubts[0]}")
+        return Seen(shown, tuple(faults))
+
+    return run
+
+
+async def judged(setting: Setting, case: StopCase, *, is_streamed: bool) -> tuple[list[Fault], str]:
+    """Ask once, and again where there is something to doubt; return faults, and a doubt if any.
+
+    Raises:
+        LimitReached: The probe may ask no more.
+    """
+    client = setting.client
+    ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
+    run = await client.ask(ask)
+    verdicts = _verdicts(setting, case, run)
+    if not verdicts or run.problem:
+        return _faults(setting, run, verdicts), ""
+    if case.baseline.is_repeatable:
+        again = await client.ask(ask)
+        verdicts = _verdicts(setting, case, again)
+        if not verdicts:
+            return [], "it failed once and passed the second time."
+        return _faults(setting, again, verdicts), ""
+    for _ in range(_REPEATS):
+        certain = invariants(case, run)
+        if certain:
+            return _faults(setting, run, certain), ""
+        run = await client.ask(ask)
+        if not _verdicts(setting, case, run):
+            return [], ""
+    return [], "the server answers differently each time, so the text cannot be compared."
+
+
+def _verdicts(setting: Setting, case: StopCase, run: Exchange) -> list[Verdict]:
+    return judge(case, run, names_stop=setting.client.driver.names_stop)
+
+
+def _faults(setting: Setting, run: Exchange, verdicts: Sequence[Verdict]) -> list[Fault]:
+    return [fault(setting.client, run, verdict) for verdict in verdicts]

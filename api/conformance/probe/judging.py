@@ -1,0 +1,210 @@
+"""Says what is wrong with an answer, given what the same question got without stops.
+
+Pure: values in, faults out; asks nothing. Any thread.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from api.conformance.captures.matching import first_occurrence
+from api.conformance.captures.values import Ending
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.planning import StopCase
+
+# How much of an answer must lie behind a stop before its cost says whether it was generated.
+_LEAST_CUT = 0.35
+_LEAST_TOKENS = 8
+_LEAST_S = 1.0
+_STOPPED = (Ending.STOP, Ending.NATURAL_OR_STOP)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A fault without its surroundings.
+
+    Attributes:
+        code: A stable word for programs.
+        sentence: What is wrong.
+        expected: What should have come.
+        got: What came.
+    """
+
+    code: str
+    sentence: str
+    expected: str = ""
+    got: str = ""
+
+
+def judge(case: StopCase, run: Exchange, *, names_stop: bool) -> list[Verdict]:
+    """Return what is wrong with an answer; [] where it is as it must be.
+
+    Args:
+        case: The stops and what they must do.
+        run: The answer.
+        names_stop: Whether the dialect prescribes that the stop that matched is named.
+    """
+    broken = no_answer(run)
+    if broken is not None:
+        return [broken]
+    text_fault = _text(case, run)
+    if text_fault is not None and text_fault.code in ("stop_ignored", "stop_cut_out"):
+        # Reason and cost of an answer that did not end there follow from that.
+        return [text_fault]
+    found = [text_fault, _reason(case, run), _matched(case, run, names_stop)]
+    if text_fault is None:
+        found.append(_cost(case, run))
+    return [one for one in found if one is not None]
+
+
+def no_answer(run: Exchange) -> Verdict | None:
+    """Return what is wrong where there is no answer at all."""
+    if run.problem:
+        return Verdict("no_answer", f"There was no answer: {run.problem}.")
+    if run.status >= 500:
+        return Verdict("server_error", f"The server failed with {run.status}.", got=run.text[:200])
+    if run.status != 200:
+        return Verdict("refused", f"The request was refused with {run.status}.", got=run.text[:200])
+    if run.capture.error is not None:
+        shown = run.capture.error[:200]
+        return Verdict("server_error", "The answer broke off with an error.", got=shown)
+    return None
+
+
+def invariants(case: StopCase, run: Exchange) -> list[Verdict]:
+    """Return what is wrong with an answer whatever its text should have been."""
+    broken = no_answer(run)
+    if broken is not None:
+        return [broken]
+    capture, found = run.capture, []
+    inside = first_occurrence(capture.text, case.stops)
+    if inside is not None:
+        found.append(
+            Verdict(
+                "stop_ignored",
+                f"The stop {inside.stop!r} stands in the answer.",
+                got=capture.text,
+            )
+        )
+    if isinstance(capture.matched, str) and capture.matched not in case.stops:
+        found.append(_wrong_sequence("one of the stops", capture.matched))
+    return found
+
+
+def _text(case: StopCase, run: Exchange) -> Verdict | None:
+    got, expected, full = run.capture.text, case.text, case.baseline.text
+    if got == expected:
+        return None
+    if got == expected + (case.matched or "") and run.capture.matched == case.matched:
+        # At the very end only what is named tells a stop that is shown from one that is ignored.
+        sentence = f"The answer ends with the stop {case.matched!r}."
+        return Verdict("stop_included", sentence, expected, got)
+    code, sentence = _difference(case, got, expected, full)
+    return Verdict(code, sentence, expected, got)
+
+
+def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str, str]:
+    stop = case.matched
+    if stop is None:
+        if expected.startswith(got):
+            return "text_lost", f"{_count(expected, got)} lost from the answer."
+        return "text_differs", "No stop could fire, and yet the text is another one."
+    if got == full:
+        return "stop_ignored", f"The stop {stop!r} was ignored."
+    if got in _without(full, case.stops):
+        return "stop_cut_out", f"The stop {stop!r} was cut out and the text goes on behind it."
+    tail = got[len(expected) :] if got.startswith(expected) else None
+    if tail == stop:
+        return "stop_included", f"The answer ends with the stop {stop!r}."
+    if tail is not None and tail.startswith(stop):
+        return "text_after_stop", "The stop and text behind it are in the answer."
+    for other in case.stops:
+        at = full.find(other)
+        if at >= 0 and other != stop and got == full[:at]:
+            return "another_stop_won", f"{other!r} fired instead of {stop!r}: {case.why}."
+    if tail and any(one.startswith(tail) for one in case.stops):
+        return "prefix_leaked", f"{tail!r}, the beginning of a stop, is left at the end."
+    if expected.startswith(got):
+        return "text_lost", f"{_count(expected, got)} lost before the stop."
+    return "text_differs", "The text before the stop is another one than without it."
+
+
+def _count(expected: str, got: str) -> str:
+    lost = len(expected) - len(got)
+    return "1 character is" if lost == 1 else f"{lost} characters are"
+
+
+def _without(text: str, stops: Sequence[str]) -> tuple[str, ...]:
+    """Return the text with its stops cut out: everywhere, and the first one only."""
+    once = first_occurrence(text, stops)
+    everywhere = text
+    found = once
+    kept = ""
+    while found is not None:
+        kept += everywhere[: found.start]
+        everywhere = everywhere[found.end :]
+        found = first_occurrence(everywhere, stops)
+    first = text if once is None else text[: once.start] + text[once.end :]
+    return (kept + everywhere, first)
+
+
+def _reason(case: StopCase, run: Exchange) -> Verdict | None:
+    ending, reason = run.capture.ending, run.capture.reason
+    if ending is None:
+        return Verdict("reason_missing", "The answer gives no reason for its end.")
+    if case.matched is None:
+        wanted = case.baseline.ending
+        if ending is wanted or {ending, wanted} <= {Ending.NATURAL, Ending.NATURAL_OR_STOP}:
+            return None
+        return Verdict(
+            "wrong_reason", "No stop fired, but the reason has changed.", str(wanted), str(reason)
+        )
+    if ending in _STOPPED:
+        return None
+    return Verdict(
+        "wrong_reason", "A stop fired, and the reason says otherwise.", "stop", str(reason)
+    )
+
+
+def _matched(case: StopCase, run: Exchange, names_stop: bool) -> Verdict | None:
+    capture = run.capture
+    if capture.ending is not None and case.matched is not None and capture.ending not in _STOPPED:
+        return None  # the wrong reason is the fault; what it names follows from it
+    if case.matched is None:
+        if isinstance(capture.matched, str):
+            return _wrong_sequence("none", capture.matched)
+        return None
+    if not (names_stop or capture.says_matched) or capture.matched == case.matched:
+        return None
+    if capture.matched is None:
+        return Verdict("sequence_null", "The stop that fired is not named.", case.matched, "null")
+    return _wrong_sequence(case.matched, capture.matched)
+
+
+def _wrong_sequence(expected: str, got: object) -> Verdict:
+    return Verdict("wrong_sequence", "A stop is named that did not fire.", expected, str(got))
+
+
+def _cost(case: StopCase, run: Exchange) -> Verdict | None:
+    """Judge by tokens, else by time, whether generation ended where the text does."""
+    full = case.baseline
+    if case.matched is None or case.end > len(full.text) * (1 - _LEAST_CUT):
+        return None
+    usage = run.capture.usage
+    tokens = usage.output_tokens if usage is not None else None
+    if tokens is not None and full.tokens is not None:
+        if full.tokens >= _LEAST_TOKENS and tokens >= full.tokens:
+            return Verdict(
+                "stop_only_hidden",
+                "The text is cut, but as many tokens were generated as without the stop.",
+                f"fewer than {full.tokens} tokens",
+                f"{tokens} tokens",
+            )
+        return None
+    if full.total_s >= _LEAST_S and run.total_s >= full.total_s * 0.9:
+        return Verdict(
+            "stop_only_hidden",
+            "The text is cut, but the answer took as long as without the stop.",
+            f"much less than {full.total_s:.1f} s",
+            f"{run.total_s:.1f} s",
+        )
+    return None

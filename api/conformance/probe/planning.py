@@ -1,0 +1,265 @@
+"""Chooses stops from answers that a server gave without them, so that what each must do is known.
+
+Knows no server and no model: everything is taken from the text. Pure; any thread.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from api.conformance.captures.matching import first_occurrence
+from api.conformance.captures.values import Ending
+from api.conformance.probe.baseline import Baseline
+
+# A stop must be able to cut something off, and leave something.
+_FROM, _TO = 0.15, 0.6
+_NEVER = "#~never~"
+_LONGEST_END = 12
+
+
+@dataclass(frozen=True, slots=True)
+class StopCase:
+    """Stops for one prompt, and what they must do.
+
+    Attributes:
+        code: A stable word for programs.
+        title: What is special about these stops.
+        baseline: The answer without them.
+        stops: The stops.
+        text: The text that must come.
+        matched: The stop that must fire; None where none may.
+        why: Why this one, where it is not obvious.
+    """
+
+    code: str
+    title: str
+    baseline: Baseline
+    stops: tuple[str, ...]
+    text: str
+    matched: str | None
+    why: str = ""
+
+    @property
+    def end(self) -> int:
+        """Where in the baseline's text the stop is complete; its length where none fires."""
+        if self.matched is None:
+            return len(self.baseline.text)
+        return len(self.text) + len(self.matched)
+
+
+_Chosen = tuple[str, ...]
+_Choose = Callable[[Baseline], Iterator[_Chosen]]
+
+
+def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
+    """Return the cases for which an answer offers stops, each with the first answer that does."""
+    cases: list[StopCase] = []
+    for code, title, choose, why in _KINDS:
+        case = next(
+            (
+                _case(code, title, baseline, stops, why)
+                for baseline in baselines
+                for stops in choose(baseline)
+                if not any(stop in baseline.thinking for stop in stops)
+            ),
+            None,
+        )
+        if case is not None:
+            cases.append(case)
+    return cases
+
+
+def missing(cases: Sequence[StopCase]) -> list[tuple[str, str]]:
+    """Return code and title of the kinds for which no answer offered stops."""
+    there = {case.code for case in cases}
+    return [(code, title) for code, title, _, _ in _KINDS if code not in there]
+
+
+def _case(code: str, title: str, baseline: Baseline, stops: _Chosen, why: str) -> StopCase:
+    found = first_occurrence(baseline.text, stops)
+    text = baseline.text if found is None else baseline.text[: found.start]
+    return StopCase(code, title, baseline, stops, text, found.stop if found else None, why)
+
+
+# -- choosing ---------------------------------------------------------------------------------
+
+
+def _one_character(given: Baseline) -> Iterator[_Chosen]:
+    for start in _places(given):
+        if _is_plain(given.stable[start]) and _is_first(given, start, start + 1):
+            yield (given.stable[start],)
+
+
+def _inside_token(given: Baseline) -> Iterator[_Chosen]:
+    for begin, end in _pieces(given, given.bounds or _word_ends(given.stable)):
+        # Neither the first nor the last character of a piece; else at least not the first.
+        for start, stop in ((begin + 1, end - 1), (begin + 1, end)):
+            if start < stop and _is_solid(given, start, stop):
+                yield (given.stable[start:stop],)
+                break
+
+
+def _across_tokens(given: Baseline) -> Iterator[_Chosen]:
+    # A server may send many tokens as one piece; tokens seldom reach from word to word.
+    for ends in (given.bounds, _word_ends(given.stable)):
+        for here, there in pairwise(end for _, end in _pieces(given, ends)):
+            # The space before a word is counted to it.
+            for start, stop in ((here - 1, there + 1), (here - 1, here + 1), (here - 1, here + 2)):
+                if start > 0 and _is_solid(given, start, stop):
+                    yield (given.stable[start:stop],)
+                    break
+
+
+def _across_newline(given: Baseline) -> Iterator[_Chosen]:
+    for start in _places(given):
+        chosen = given.stable[start : start + 3]
+        is_across = len(chosen) == 3 and [char == "\n" for char in chosen] == [False, True, False]
+        if is_across and _is_first(given, start, start + 3):
+            yield (chosen,)
+
+
+def _leading_space(given: Baseline) -> Iterator[_Chosen]:
+    for start in _places(given):
+        chosen = given.stable[start : start + 2]
+        is_led = len(chosen) == 2 and chosen[0] == " " and _is_plain(chosen[1])
+        if is_led and _is_first(given, start, start + 2):
+            yield (chosen,)
+
+
+def _overlapping(given: Baseline) -> Iterator[_Chosen]:
+    for start in _places(given):
+        first, second = given.stable[start : start + 3], given.stable[start + 2 : start + 5]
+        stops = (second, first)
+        if len(second) == 3 and _fires(given, stops, first, start):
+            yield stops
+
+
+def _shadowed(given: Baseline) -> Iterator[_Chosen]:
+    for start in _places(given):
+        short, long = given.stable[start : start + 2], given.stable[start : start + 4]
+        stops = (long, short)
+        if len(long) == 4 and _fires(given, stops, short, start):
+            yield stops
+
+
+def _among_others(given: Baseline) -> Iterator[_Chosen]:
+    for (chosen,) in _one_character(given):
+        yield (f"{_NEVER}1", f"{_NEVER}2", chosen, f"{_NEVER}3")
+
+
+def _recurring_prefix(given: Baseline) -> Iterator[_Chosen]:
+    counts = {char: given.text.count(char) for char in set(given.text) if char != "\ufffd"}
+    often = max(counts, key=lambda char: (counts[char], char), default="")
+    if often and given.is_repeatable:
+        yield (often + _NEVER,)
+
+
+def _held_at_the_end(given: Baseline) -> Iterator[_Chosen]:
+    if given.is_repeatable and len(given.text) >= 2 and "\ufffd" not in given.text[-2:]:
+        yield (given.text[-2:] + _NEVER,)
+
+
+def _last_characters(given: Baseline) -> Iterator[_Chosen]:
+    text = given.text
+    if not given.is_repeatable or given.ending is Ending.LIMIT or "\ufffd" in text:
+        return
+    for length in range(1, min(_LONGEST_END, len(text))):
+        if text.find(text[-length:]) == len(text) - length:
+            yield (text[-length:],)
+
+
+def _very_first(given: Baseline) -> Iterator[_Chosen]:
+    # White space that a template leaves before the answer is part of the text.
+    blank = len(given.stable) - len(given.stable.lstrip())
+    if _is_plain(given.stable[blank]):
+        yield (given.stable[: blank + 1],)
+
+
+def _unicode(given: Baseline) -> Iterator[_Chosen]:
+    for start, char in enumerate(given.stable):
+        if start and not char.isascii() and _is_plain(char) and _is_first(given, start, start + 1):
+            yield (char,)
+
+
+_KINDS: tuple[tuple[str, str, _Choose, str], ...] = (
+    ("one_character", "one character", _one_character, ""),
+    ("inside_token", "inside a piece of the stream", _inside_token, ""),
+    ("across_tokens", "across tokens", _across_tokens, ""),
+    ("across_newline", "across a line's end", _across_newline, ""),
+    ("leading_space", "with a leading space", _leading_space, ""),
+    (
+        "overlapping",
+        "two that overlap",
+        _overlapping,
+        "the one whose last character comes first",
+    ),
+    (
+        "shadowed",
+        "one that begins another",
+        _shadowed,
+        "the shorter one is complete before the longer one can be",
+    ),
+    ("among_others", "one in a list of four", _among_others, ""),
+    ("recurring_prefix", "never there, though its beginning recurs", _recurring_prefix, ""),
+    ("held_at_the_end", "begun by the last characters, never there", _held_at_the_end, ""),
+    ("last_characters", "the last characters", _last_characters, ""),
+    ("very_first", "the very beginning", _very_first, ""),
+    ("unicode", "beyond ASCII", _unicode, ""),
+)
+
+
+# -- where ------------------------------------------------------------------------------------
+
+
+def _places(given: Baseline) -> range:
+    size = len(given.stable)
+    return range(max(1, int(size * _FROM)), max(2, int(size * _TO)))
+
+
+def _pieces(given: Baseline, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the pieces, told by their ends, that lie where stops may be chosen."""
+    places = _places(given)
+    begin = 0
+    for end in ends:
+        if begin in places and end <= len(given.stable):
+            yield begin, end
+        begin = end
+
+
+def _word_ends(text: str) -> tuple[int, ...]:
+    """Return where words end, the space before each counted to it, as tokenizers like to."""
+    return (*(at for at, char in enumerate(text) if char.isspace() and at), len(text))
+
+
+def _is_plain(char: str) -> bool:
+    return char.isprintable() and not char.isspace() and char != "\ufffd"
+
+
+def _is_solid(given: Baseline, start: int, end: int) -> bool:
+    """Whether characters have no white space at their ends and occur here first."""
+    chosen = given.stable[start:end]
+    return (
+        end <= len(given.stable)
+        and _is_plain(chosen[0])
+        and _is_plain(chosen[-1])
+        and "\ufffd" not in chosen
+        and _is_first(given, start, end)
+    )
+
+
+def _is_first(given: Baseline, start: int, end: int) -> bool:
+    return given.stable.find(given.stable[start:end]) == start
+
+
+def _fires(given: Baseline, stops: _Chosen, wanted: str, start: int) -> bool:
+    """Whether a stop fires before the others, at its place, with no white space about."""
+    found = first_occurrence(given.stable, stops)
+    is_clean = all(_is_plain(stop[0]) and _is_plain(stop[-1]) for stop in stops)
+    is_there = all(stop in given.stable for stop in stops)
+    return (
+        found is not None
+        and is_clean
+        and is_there
+        and (found.stop, found.start) == (wanted, start)
+        and len(set(stops)) == len(stops)
+    )

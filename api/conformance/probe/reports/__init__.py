@@ -1,0 +1,1 @@
+"""A probe's report: as text, as data, as a page."""

@@ -1,0 +1,1 @@
+"""The vendors' dialects, one folder each, and what they share."""

@@ -1,0 +1,124 @@
+"""The turns of a Messages conversation as the domain knows them. Pure, no web framework."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from api.dialects.anthropic.wire import (
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    MessageParam,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from api.dialects.shared.images import note_of
+from api.transport.errors import FieldPath, invalid
+from engine.values.chat import Message, ToolCall
+
+
+class TurnReader:
+    """Reads the turns of one conversation.
+
+    Args:
+        has_notes: Whether a note takes the place of an image.
+    """
+
+    def __init__(self, *, has_notes: bool) -> None:
+        self._has_notes = has_notes
+        self._tool_names: dict[str, str] = {}
+
+    def turns(self, message: MessageParam, path: FieldPath) -> Iterator[Message]:
+        """Yield the domain's turns of one wire turn: results of tools are turns of their own."""
+        match message.role:
+            case "assistant":
+                yield self._assistant_turn(message.content, path)
+            case "user" | "system":
+                yield from self._turns_with_results(message, path)
+            case _:
+                assert_never(message.role)
+
+    def _turns_with_results(self, message: MessageParam, path: FieldPath) -> Iterator[Message]:
+        texts: list[str] = []
+        for index, block in enumerate(message.content):
+            match block:
+                case TextBlock():
+                    texts.append(block.text)
+                case ImageBlock() | DocumentBlock():
+                    texts.append(self._note(block, (*path, index)))
+                case ToolResultBlock():
+                    if texts:
+                        yield Message(message.role, "\n".join(texts))
+                        texts = []
+                    yield Message(
+                        "tool",
+                        self._result_text(block, (*path, index, "content")),
+                        tool_call_id=block.tool_use_id,
+                        name=self._tool_names.get(block.tool_use_id),
+                    )
+                case ThinkingBlock() | RedactedThinkingBlock() | ToolUseBlock():
+                    raise invalid(
+                        (*path, index), f"{block.type} blocks belong into assistant turns"
+                    )
+                case _:
+                    assert_never(block)
+        if texts or not message.content:
+            yield Message(message.role, "\n".join(texts))
+
+    def _assistant_turn(self, blocks: Sequence[ContentBlock], path: FieldPath) -> Message:
+        texts: list[str] = []
+        thoughts: list[str] = []
+        calls: list[ToolCall] = []
+        for index, block in enumerate(blocks):
+            match block:
+                case TextBlock():
+                    texts.append(block.text)
+                case ThinkingBlock():
+                    thoughts.append(block.thinking)
+                case RedactedThinkingBlock():
+                    pass
+                case ToolUseBlock():
+                    self._tool_names[block.id] = block.name
+                    arguments = json.dumps(block.input, ensure_ascii=False)
+                    calls.append(ToolCall(block.id, block.name, arguments))
+                case ToolResultBlock() | ImageBlock() | DocumentBlock():
+                    raise invalid((*path, index), f"{block.type} blocks belong into user turns")
+                case _:
+                    assert_never(block)
+        # An answer's blocks are one text that was cut up: a prefill must not grow a line break.
+        return Message(
+            "assistant", "".join(texts), thinking="".join(thoughts), tool_calls=tuple(calls)
+        )
+
+    def _result_text(self, block: ToolResultBlock, path: FieldPath) -> str:
+        text = "\n".join(
+            part.text if isinstance(part, TextBlock) else self._note(part, (*path, index))
+            for index, part in enumerate(block.content or [])
+        )
+        return f"Error: {text}" if block.is_error else text
+
+    def _note(self, block: ImageBlock | DocumentBlock, path: FieldPath) -> str:
+        """Return what stands for a block in the prompt: a note, or the text that it is."""
+        source = block.source if isinstance(block.source, dict) else {}
+        text = source.get("data") if source.get("type") == "text" else None
+        if block.type == "document" and isinstance(text, str):
+            return text
+        kind = source.get("media_type")
+        return note_of(path, kind, is_allowed=self._has_notes, what=block.type)
+
+
+def append_turn(messages: list[Message], turn: Message) -> None:
+    """Add a turn; as in the vendor's API, the same role twice in a row is one turn."""
+    last = messages[-1] if messages else None
+    if last is None or last.role != turn.role or turn.role not in ("user", "assistant"):
+        messages.append(turn)
+        return
+    messages[-1] = Message(
+        turn.role,
+        ("\n" if turn.role == "user" else "").join((last.content, turn.content)),
+        thinking=last.thinking + turn.thinking,
+        tool_calls=last.tool_calls + turn.tool_calls,
+    )

@@ -1,0 +1,160 @@
+"""The Messages API's request types, spelled as in Anthropic's reference.
+
+Only shapes: what they mean is ``convert``'s business. Unknown fields are ignored. Any thread.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from api.dialects.shared.body import WireModel
+from api.dialects.shared.content import TEXT_OR_PARTS
+from api.dialects.shared.extension import FullstopOptions
+from api.dialects.shared.stops import STOP_LIST
+
+
+class TextBlock(WireModel):
+    """``{"type": "text"}``."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ImageBlock(WireModel):
+    """``{"type": "image"}``."""
+
+    type: Literal["image"]
+    source: Any = None
+
+
+class DocumentBlock(WireModel):
+    """``{"type": "document"}``; one that is text is read as such."""
+
+    type: Literal["document"]
+    source: Any = None
+
+
+class ThinkingBlock(WireModel):
+    """``{"type": "thinking"}`` of an earlier answer."""
+
+    type: Literal["thinking"]
+    thinking: str
+
+
+class RedactedThinkingBlock(WireModel):
+    """``{"type": "redacted_thinking"}``: opaque to everybody but its maker."""
+
+    type: Literal["redacted_thinking"]
+
+
+class ToolUseBlock(WireModel):
+    """``{"type": "tool_use"}``: a call that an earlier answer made."""
+
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+ResultBlock = Annotated[TextBlock | ImageBlock | DocumentBlock, Field(discriminator="type")]
+
+
+class ToolResultBlock(WireModel):
+    """``{"type": "tool_result"}``: what a call came to."""
+
+    type: Literal["tool_result"]
+    tool_use_id: str
+    content: Annotated[list[ResultBlock], TEXT_OR_PARTS] | None = None
+    is_error: bool | None = None
+
+
+ContentBlock = Annotated[
+    TextBlock
+    | ImageBlock
+    | DocumentBlock
+    | ThinkingBlock
+    | RedactedThinkingBlock
+    | ToolUseBlock
+    | ToolResultBlock,
+    Field(discriminator="type"),
+]
+TextContent = Annotated[list[TextBlock], TEXT_OR_PARTS]
+
+
+class MessageParam(WireModel):
+    """One turn."""
+
+    role: Literal["user", "assistant", "system"]
+    content: Annotated[list[ContentBlock], TEXT_OR_PARTS]
+
+
+class ToolParam(WireModel):
+    """A tool that the client runs; those of other types than "custom" are the hosted API's own."""
+
+    type: str | None = None
+    name: str | None = Field(default=None, min_length=1)
+    description: str | None = None
+    input_schema: dict[str, Any] | None = None
+
+
+class ToolChoiceParam(WireModel):
+    """Whether tools may or must be called."""
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class ThinkingParam(WireModel):
+    """Whether the model thinks first; the budget of older clients is taken as a wish."""
+
+    type: Literal["enabled", "disabled", "adaptive", "between_tools"]
+    display: str | None = Field(
+        default=None,
+        description='"omitted" keeps the text from the answer, any other word shows it',
+    )
+
+
+class OutputFormatParam(WireModel):
+    """``{"type": "json_schema"}``: what the text of the answer must be."""
+
+    type: Literal["json_schema"]
+    json_schema: dict[str, Any] = Field(alias="schema")
+
+
+class OutputConfigParam(WireModel):
+    """The form of the output."""
+
+    format: OutputFormatParam | None = None
+
+
+class CountTokensParams(WireModel):
+    """``POST /v1/messages/count_tokens``: what makes up the prompt."""
+
+    model: str
+    messages: list[MessageParam] = Field(min_length=1)
+    system: TextContent | None = None
+    tools: list[ToolParam] | None = None
+    tool_choice: ToolChoiceParam | None = None
+    thinking: ThinkingParam | None = None
+    output_config: OutputConfigParam | None = None
+    # The name that the form had while it was in beta.
+    output_format: OutputFormatParam | None = None
+    mcp_servers: list[Any] | None = None
+    thread: Any = None
+    # Accepted beyond the reference.
+    fullstop: FullstopOptions | None = None
+
+
+class MessageCreateParams(CountTokensParams):
+    """``POST /v1/messages``."""
+
+    max_tokens: int = Field(ge=0, description="0 reads the prompt into the cache, no more")
+    # Items are checked by the rule that all surfaces share, which names the index.
+    stop_sequences: Annotated[list[Any] | None, STOP_LIST] = None
+    stream: bool | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    top_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    top_k: int | None = Field(default=None, ge=0)
+    # Accepted beyond the reference.
+    stop_token_ids: list[int] | None = None

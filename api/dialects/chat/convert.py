@@ -1,0 +1,243 @@
+"""Between Chat Completions' types and the domain's. Pure functions, no web framework."""
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from api.dialects.chat.wire import (
+    AssistantMessage,
+    ChatCompletionParams,
+    ChatMessage,
+    FilePart,
+    ImagePart,
+    InputPart,
+    SystemMessage,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+)
+from api.dialects.openai.calls import call_to_wire
+from api.dialects.openai.chunks import AnswerHead
+from api.dialects.openai.decoding import choices_of, sampling_of, stops_of, thinking_of
+from api.dialects.openai.endings import stop_to_wire, usage_to_wire
+from api.dialects.openai.logprobs import TokenTexts, aligned, entries_to_wire
+from api.dialects.openai.output_format import allows_more, constraint_of, guided
+from api.dialects.openai.tool_choice import chosen_tools
+from api.dialects.openai.unhonoured import refuse_unhonoured
+from api.dialects.shared.extension import is_report_wanted, report_to_wire, wants_image_notes
+from api.dialects.shared.images import media_type_of, note_of
+from api.dialects.shared.tools import function_of
+from api.transport.errors import FieldPath, invalid, unsupported
+from engine.values.chat import Message, Tool, ToolCall
+from engine.values.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
+from engine.values.request import GenerationRequest, OutputConstraint, TraceLevel
+
+# -- requests ---------------------------------------------------------------------------------
+
+
+def requests_from_wire(
+    params: ChatCompletionParams, *, strict: bool = False
+) -> list[GenerationRequest]:
+    """Return what a request asks for: one generation for each of its ``n`` choices.
+
+    Raises: as ``request_from_wire``.
+    """
+    return choices_of(request_from_wire(params, strict=strict), params.n or 1)
+
+
+def request_from_wire(params: ChatCompletionParams, *, strict: bool = False) -> GenerationRequest:
+    """Return what a request asks of each of its choices.
+
+    Args:
+        params: The request.
+        strict: Refuse what the hosted API refuses.
+
+    Raises:
+        ApiError: A feature is not supported, or a field is wrong; the error names it.
+        InvalidRequest: A stop is wrong; the message names its index.
+    """
+    _refuse_unsupported(params)
+    tool_names: dict[str, str] = {}
+    tools, tool_choice = chosen_tools(params.tool_choice, _functions(params))
+    has_notes = wants_image_notes(params.fullstop)
+    return GenerationRequest(
+        messages=tuple(
+            _turn(message, tool_names, ("messages", index, "content"), has_notes)
+            for index, message in enumerate(params.messages)
+        ),
+        tools=tools,
+        tool_choice=tool_choice,
+        thinking=thinking_of(params, _effort(params)),
+        sampling=sampling_of(params),
+        stops=stops_of(params, strict=strict),
+        max_tokens=params.max_completion_tokens or params.max_tokens,
+        constraint=guided(params, _constraint(params)),
+        allows_more_keys=allows_more(params),
+        trace=TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
+        top_logprobs=params.top_logprobs or 0,
+    )
+
+
+def allows_parallel_calls(params: ChatCompletionParams) -> bool:
+    """Whether an answer may call more than one tool."""
+    return params.parallel_tool_calls is not False
+
+
+def shows_thinking(params: ChatCompletionParams) -> bool:
+    """Whether the text of thinking is part of the answer."""
+    return params.reasoning is None or not params.reasoning.exclude
+
+
+def _functions(params: ChatCompletionParams) -> list[Tool]:
+    """Return the functions among the tools; of the others some are left out."""
+    found = [
+        function_of(tool.type, tool.function, ("tools", index))
+        for index, tool in enumerate(params.tools or [])
+    ]
+    return [tool for tool in found if tool is not None]
+
+
+def _effort(params: ChatCompletionParams) -> str | None:
+    """Return how hard to think; gateways' object also has a plain switch."""
+    asked = params.reasoning
+    if params.reasoning_effort is not None or asked is None:
+        return params.reasoning_effort
+    if asked.enabled is False:
+        return "none"
+    return asked.effort if asked.effort is not None or not asked.enabled else "medium"
+
+
+def _refuse_unsupported(params: ChatCompletionParams) -> None:
+    refuse_unhonoured(params)
+    count = params.n or 1
+    if params.best_of is not None and params.best_of != count:
+        raise unsupported(("best_of",), f"choosing among more answers than n ({count})")
+    if params.top_logprobs and not params.logprobs:
+        raise invalid(("top_logprobs",), "is possible only where logprobs is true")
+    if params.functions:
+        raise invalid(("functions",), "is not supported by this server; send tools instead")
+    if "audio" in (params.modalities or []):
+        raise unsupported(("modalities",), "audio output")
+
+
+def _constraint(params: ChatCompletionParams) -> OutputConstraint | None:
+    wanted = params.response_format
+    if wanted is None:
+        return None
+    path = ("response_format",)
+    schema = wanted.json_schema.json_schema if wanted.json_schema is not None else None
+    return constraint_of(wanted.type, schema, path, (*path, "json_schema", "schema"))
+
+
+def _turn(
+    message: ChatMessage, tool_names: dict[str, str], path: FieldPath, has_notes: bool
+) -> Message:
+    match message:
+        case SystemMessage():
+            return Message("system", _text(message.content, path, has_notes))
+        case UserMessage():
+            return Message("user", _text(message.content, path, has_notes))
+        case ToolMessage():
+            return Message(
+                "tool",
+                _text(message.content, path, has_notes),
+                tool_call_id=message.tool_call_id,
+                name=tool_names.get(message.tool_call_id),
+            )
+        case AssistantMessage():
+            calls = message.tool_calls or []
+            tool_names.update((call.id, call.function.name) for call in calls)
+            # An answer's parts are one text that was cut up, and a prefill must not grow a line.
+            return Message(
+                "assistant",
+                "".join(
+                    part.text if isinstance(part, TextPart) else part.refusal
+                    for part in message.content
+                ),
+                thinking=message.reasoning_content or "",
+                tool_calls=tuple(
+                    ToolCall(call.id, call.function.name, call.function.arguments or "{}")
+                    for call in calls
+                ),
+            )
+        case _:
+            assert_never(message)
+
+
+def _text(parts: Sequence[InputPart], path: FieldPath, has_notes: bool) -> str:
+    return "\n".join(
+        part.text if isinstance(part, TextPart) else _note(part, (*path, index), has_notes)
+        for index, part in enumerate(parts)
+    )
+
+
+def _note(part: ImagePart | FilePart, path: FieldPath, has_notes: bool) -> str:
+    if isinstance(part, FilePart):
+        data = part.file.get("file_data") if isinstance(part.file, dict) else None
+        return note_of(path, media_type_of(data), is_allowed=has_notes, what="document")
+    image = part.image_url
+    url = image.get("url") if isinstance(image, dict) else image
+    return note_of(path, media_type_of(url), is_allowed=has_notes)
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+def response_to_wire(
+    answers: Sequence[tuple[Sequence[Event], Finished]],
+    head: AnswerHead,
+    params: ChatCompletionParams,
+    texts: TokenTexts | None = None,
+) -> dict[str, Any]:
+    """Return the whole answer.
+
+    Args:
+        answers: For each choice its events, neighbouring deltas merged, and its end.
+        head: What is known from the beginning.
+        params: The request.
+        texts: What token ids stand for, where likelihoods are asked for.
+    """
+    choices = []
+    for index, (events, finished) in enumerate(answers):
+        choice: dict[str, object] = {
+            "index": index,
+            "message": _message(events, params),
+            "logprobs": (
+                logprobs_to_wire(entries_to_wire(aligned(events), texts))
+                if params.logprobs
+                else None
+            ),
+            **stop_to_wire(finished.stop),
+        }
+        if is_report_wanted(params.fullstop):
+            choice["fullstop"] = report_to_wire(finished)
+        choices.append(choice)
+    return {
+        **head.fields("chat.completion"),
+        "choices": choices,
+        "usage": usage_to_wire([finished.usage for _, finished in answers]),
+    }
+
+
+def logprobs_to_wire(entries: Sequence[dict[str, object]]) -> dict[str, object]:
+    """Return a choice's ``logprobs``."""
+    return {"content": list(entries), "refusal": None}
+
+
+def _message(events: Sequence[Event], params: ChatCompletionParams) -> dict[str, object]:
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    thinking = "".join(event.text for event in events if isinstance(event, ThinkingDelta))
+    calls = [
+        call_to_wire(event.call)
+        for event in events
+        if isinstance(event, ToolCallDelta) and (event.index == 0 or allows_parallel_calls(params))
+    ]
+    message: dict[str, object] = {
+        "role": "assistant",
+        "content": text if text or not calls else None,
+        "refusal": None,
+    }
+    if thinking and shows_thinking(params):
+        message["reasoning_content"] = thinking
+    if calls:
+        message["tool_calls"] = calls
+    return message

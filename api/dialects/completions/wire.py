@@ -1,0 +1,58 @@
+"""The Completions request types, spelled as in OpenAI's reference and its open relatives.
+
+Only shapes: what they mean is ``convert``'s business. Unknown fields are ignored. Any thread.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from api.dialects.openai.parameters import GenerationParams, StreamOptions
+
+
+def _as_prompts(value: Any) -> Any:
+    """Read one prompt as a list of one."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and value:
+        if _are_ids(value):
+            return [value]
+        if all(isinstance(one, str) for one in value) or all(_are_ids(one) for one in value):
+            return value
+    raise PydanticCustomError(
+        "prompt_type",
+        "must be a string, a list of strings, a list of token ids or a list of such lists",
+    )
+
+
+def _are_ids(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(one, int) and not isinstance(one, bool) for one in value)
+
+
+_IDS = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
+_PROMPT = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            _IDS,
+            {"type": "array", "items": _IDS, "minItems": 1},
+        ]
+    }
+)
+
+
+class CompletionParams(GenerationParams):
+    """``POST /v1/completions``."""
+
+    prompt: Annotated[list[str | list[int]], BeforeValidator(_as_prompts), _PROMPT]
+    max_tokens: int | None = Field(default=None, ge=1)
+    n: int | None = Field(default=None, ge=1, le=128)
+    best_of: int | None = Field(default=None, ge=1)
+    echo: bool | None = None
+    suffix: str | None = None
+    logprobs: int | None = Field(default=None, ge=0, le=20)
+    stream_options: StreamOptions | None = None

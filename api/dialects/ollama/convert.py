@@ -1,0 +1,226 @@
+"""Between Ollama's types and the domain's. Pure functions, no web framework."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from api.dialects.ollama.wire import AnswerParams, ChatMessage, ChatParams, GenerateParams, Options
+from api.dialects.shared.effort import asks_for_thinking
+from api.dialects.shared.extension import allows_more_keys, scoped, wants_image_notes
+from api.dialects.shared.images import note_of
+from api.dialects.shared.sampling import nucleus
+from api.dialects.shared.stops import stop_strings
+from api.dialects.shared.tools import function_of
+from api.transport.errors import ApiError, ErrorKind, FieldPath, invalid, unsupported
+from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.chat import Message, Tool, ToolCall
+from engine.values.events import Finished
+from engine.values.request import GenerationRequest, OutputConstraint, Sampling
+
+_SEEDS = 2**64
+_NO_TIME = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
+_NS = 1_000_000_000
+# Beyond it every token is as likely as any other, and the logits' quotients lose their digits.
+_MAX_TEMPERATURE = 1000.0
+
+
+# -- requests ---------------------------------------------------------------------------------
+
+
+def chat_from_wire(params: ChatParams) -> GenerationRequest:
+    """Return what ``/api/chat`` asks for.
+
+    Raises:
+        ApiError: A feature is not supported, or a field is wrong; the error names it.
+        InvalidRequest: A stop is wrong; the message names its index.
+    """
+    has_notes = wants_image_notes(params.fullstop)
+    return GenerationRequest(
+        messages=_turns(params.messages or [], has_notes),
+        tools=_functions(params),
+        **_common(params),
+    )
+
+
+def generate_from_wire(params: GenerateParams) -> GenerationRequest:
+    """Return what ``/api/generate`` asks for; raises as ``chat_from_wire`` does."""
+    for name, what in (
+        ("suffix", "filling in the middle"),
+        ("template", "a template of the request's own"),
+        ("context", "the context of an earlier answer"),
+    ):
+        if getattr(params, name):
+            raise unsupported((name,), what)
+    notes = _notes(params.images, ("images",), wants_image_notes(params.fullstop))
+    prompt = "\n".join((params.prompt or "", *notes))
+    if params.raw:
+        if params.system:
+            raise invalid(("system",), "cannot be used with raw; write it into the prompt")
+        return GenerationRequest(prompt=prompt, **_common(params))
+    system = (Message("system", params.system),) if params.system else ()
+    return GenerationRequest(messages=(*system, Message("user", prompt)), **_common(params))
+
+
+def is_unloading(params: AnswerParams) -> bool:
+    """Whether a request asks for the model's memory to be freed once it has been answered."""
+    wanted = params.keep_alive
+    if isinstance(wanted, str):
+        return _NO_TIME.fullmatch(wanted.strip()) is not None
+    return isinstance(wanted, int | float) and not isinstance(wanted, bool) and wanted == 0
+
+
+def wants_thinking(params: AnswerParams) -> bool | None:
+    """Return whether the model is to think; None leaves it to the template."""
+    if isinstance(params.think, str):
+        return asks_for_thinking(params.think)
+    return params.think
+
+
+def _common(params: AnswerParams) -> dict[str, Any]:
+    if params.logprobs or params.top_logprobs:
+        raise unsupported(("logprobs",), "returning log-probabilities")
+    options = params.options if params.options is not None else Options()
+    _refuse_samplers(options)
+    top_p, top_k = nucleus(_clamped(options.top_p, 1), options.top_k)
+    # The reference's default of -1 means a new draw each time.
+    seed = None if options.seed in (None, -1) else options.seed
+    wanted = options.num_predict
+    return {
+        "thinking": wants_thinking(params),
+        "sampling": Sampling(
+            temperature=_clamped(options.temperature, _MAX_TEMPERATURE),
+            top_p=top_p,
+            top_k=top_k,
+            min_p=_clamped(options.min_p, 1),
+            repetition_penalty=options.repeat_penalty,
+            presence_penalty=options.presence_penalty,
+            frequency_penalty=options.frequency_penalty,
+            seed=None if seed is None else seed % _SEEDS,
+        ),
+        "stops": scoped(
+            StopRules(strings=stop_strings(options.stop, ("options", "stop"))), params.fullstop
+        ),
+        "max_tokens": wanted if wanted is not None and wanted > 0 else None,
+        "constraint": _constraint(params.format),
+        "allows_more_keys": allows_more_keys(params.fullstop),
+    }
+
+
+def _clamped(value: float | None, most: float) -> float | None:
+    return None if value is None else min(max(value, 0.0), most)
+
+
+def _functions(params: ChatParams) -> tuple[Tool, ...]:
+    """Return the functions among the tools; of the others some are left out."""
+    found = [
+        function_of(tool.type, tool.function, ("tools", index))
+        for index, tool in enumerate(params.tools or [])
+    ]
+    return tuple(tool for tool in found if tool is not None)
+
+
+def _notes(images: Sequence[object] | None, path: FieldPath, has_notes: bool) -> list[str]:
+    """Return a note for each image of a message."""
+    return [
+        note_of((*path, index), None, is_allowed=has_notes) for index in range(len(images or ()))
+    ]
+
+
+def _refuse_samplers(options: Options) -> None:
+    for name, off in (("typical_p", (None, 1.0)), ("tfs_z", (None, 1.0)), ("mirostat", (None, 0))):
+        if getattr(options, name) not in off:
+            raise unsupported(("options", name), f"{name}")
+
+
+def _constraint(form: object) -> OutputConstraint | None:
+    match form:
+        case None | "":
+            return None
+        case "json":
+            return OutputConstraint()
+        case dict():
+            return OutputConstraint(json_schema=form)
+        case _:
+            raise invalid(("format",), 'must be "json" or a JSON schema')
+
+
+def _turns(messages: list[ChatMessage], has_notes: bool) -> tuple[Message, ...]:
+    """Return the conversation; results without an id belong to the calls in their order."""
+    turns: list[Message] = []
+    open_calls: list[ToolCall] = []
+    for index, message in enumerate(messages):
+        notes = _notes(message.images, ("messages", index, "images"), has_notes)
+        text = "\n".join((message.content or "", *notes))
+        if message.role == "tool":
+            turns.append(_result(message, text, open_calls))
+            continue
+        calls = tuple(
+            ToolCall(
+                call.id or f"call_{len(turns)}_{number}",
+                call.function.name,
+                json.dumps(call.function.arguments, ensure_ascii=False),
+            )
+            for number, call in enumerate(message.tool_calls or [])
+        )
+        open_calls = list(calls) or open_calls
+        turns.append(Message(message.role, text, thinking=message.thinking or "", tool_calls=calls))
+    return tuple(turns)
+
+
+def _result(message: ChatMessage, text: str, open_calls: list[ToolCall]) -> Message:
+    """Return a tool's turn, and take the call that it answers from the open ones."""
+    for index, call in enumerate(open_calls):
+        asked_for = message.tool_call_id or call.id
+        if call.id == asked_for and message.tool_name in (None, call.name):
+            del open_calls[index]
+            return Message("tool", text, tool_call_id=call.id, name=call.name)
+    return Message("tool", text, tool_call_id=message.tool_call_id, name=message.tool_name)
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+def done_reason_to_wire(stop: StopInfo) -> str:
+    """Return ``done_reason``; this API has no word for what matched."""
+    match stop.kind:
+        case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN | StopKind.TOOL_CALL:
+            return "stop"
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
+            return "length"
+        case StopKind.ERROR:
+            return "error"
+        case StopKind.CANCELLED:
+            raise ApiError(ErrorKind.UNAVAILABLE, "the generation was cancelled on the server")
+        case _:
+            assert_never(stop.kind)
+
+
+def counts_to_wire(finished: Finished) -> dict[str, int]:
+    """Return the counts and durations (nanoseconds) of the last line."""
+    usage, timing = finished.usage, finished.timing
+    return {
+        "total_duration": round(timing.total_s * _NS),
+        "load_duration": 0,
+        "prompt_eval_count": usage.prompt_tokens,
+        "prompt_eval_duration": round(timing.prefill_s * _NS),
+        "eval_count": usage.output_tokens,
+        "eval_duration": round(timing.decode_s * _NS),
+    }
+
+
+def call_to_wire(call: ToolCall, index: int) -> dict[str, Any]:
+    """Return a call as this API spells it: arguments are an object."""
+    return {
+        "id": f"call_{call.id}",
+        "function": {"index": index, "name": call.name, "arguments": _arguments(call.arguments)},
+    }
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {"arguments": text}
+    return value if isinstance(value, dict) else {"arguments": value}

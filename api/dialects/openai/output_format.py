@@ -1,0 +1,130 @@
+"""The form that an answer's text must have, as Chat Completions and Responses ask for it.
+
+Pure functions, no web framework. Any thread.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from api.dialects.openai.parameters import GenerationParams, StructuredOutputs
+from api.dialects.shared.extension import allows_more_keys
+from api.transport.errors import FieldPath, invalid, unsupported
+from engine.errors import InvalidRequest
+from engine.values.request import OutputConstraint
+
+_OTHER_FORMS = {
+    "regex": "a regular expression",
+    "choice": "a list of texts",
+    "grammar": "a grammar",
+    "structural_tag": "structural tags",
+}
+
+
+def constraint_of(
+    kind: str, schema: Mapping[str, Any] | None, path: FieldPath, schema_path: FieldPath
+) -> OutputConstraint | None:
+    """Return what holds the answer to a format, or None where its text is free.
+
+    Args:
+        kind: The format's type.
+        schema: Its JSON schema, where it has one.
+        path: Where the format is in the request.
+        schema_path: Where its schema is or should be.
+
+    Raises:
+        ApiError: The format is not known, or its schema is missing.
+    """
+    match kind:
+        case "text":
+            return None
+        case "json_object":
+            return OutputConstraint()
+        case "json_schema":
+            if schema is None:
+                raise invalid(schema_path, "Field required", code="missing_required_parameter")
+            return OutputConstraint(schema)
+        case _:
+            raise unsupported((*path, "type"), f"the format {kind}")
+
+
+def guided(
+    params: GenerationParams, constraint: OutputConstraint | None = None
+) -> OutputConstraint | None:
+    """Return what holds the answer to its form, also where open servers' fields ask for one.
+
+    Args:
+        params: The request.
+        constraint: What the API's own field asks for.
+
+    Raises:
+        ApiError: More than one field asks for a form, or the form is not JSON.
+    """
+    found = constraint
+    for name, asked in (
+        ("guided_json", _guided_json(params.guided_json, ("guided_json",))),
+        ("structured_outputs", _structured(params.structured_outputs)),
+    ):
+        if asked is not None and found is not None:
+            raise invalid((name,), "the form of the answer is given twice; leave one of them out")
+        found = found or asked
+    return found
+
+
+@contextmanager
+def naming_form(params: GenerationParams) -> Iterator[None]:
+    """Give the engine's complaints about a form the name of the field that asked for it.
+
+    Raises:
+        InvalidRequest: As the engine raised it, or under the name of an open servers' field.
+    """
+    try:
+        yield
+    except InvalidRequest as refusal:
+        asked = _asking_field(params)
+        if asked is None or not refusal.field.startswith("constraint"):
+            raise
+        raise InvalidRequest(asked, refusal.reason) from None
+
+
+def _asking_field(params: GenerationParams) -> str | None:
+    """Return the field of open servers that asks for a form; None where none does."""
+    if params.guided_json is not None:
+        return "guided_json"
+    wanted = params.structured_outputs
+    if wanted is None or (wanted.json_schema is None and not wanted.json_object):
+        return None
+    return "structured_outputs.json" if wanted.json_schema is not None else "structured_outputs"
+
+
+def allows_more(params: GenerationParams) -> bool:
+    """Whether JSON may have keys that its schema does not name."""
+    wanted = params.structured_outputs
+    if wanted is not None and wanted.disable_additional_properties is not None:
+        return not wanted.disable_additional_properties
+    return allows_more_keys(params.fullstop)
+
+
+def _structured(wanted: StructuredOutputs | None) -> OutputConstraint | None:
+    if wanted is None:
+        return None
+    for name, what in _OTHER_FORMS.items():
+        if getattr(wanted, name) is not None:
+            raise unsupported(("structured_outputs", name), f"holding the answer to {what}")
+    asked = _guided_json(wanted.json_schema, ("structured_outputs", "json"))
+    return OutputConstraint() if asked is None and wanted.json_object else asked
+
+
+def _guided_json(schema: object, path: FieldPath) -> OutputConstraint | None:
+    """Return the constraint of a schema that may be written as JSON text."""
+    if schema is None:
+        return None
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema)
+        except (ValueError, RecursionError):
+            raise invalid(path, "must be a JSON schema, or one as JSON text") from None
+    if not isinstance(schema, dict):
+        raise invalid(path, "must be a JSON schema, or one as JSON text")
+    return OutputConstraint(schema)

@@ -1,0 +1,82 @@
+"""Request parameters that OpenAI's three APIs share, with those of their open relatives.
+
+Only shapes: what they mean is ``decoding``'s business. Unknown fields are ignored. Any thread.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import Field, WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema
+
+from api.dialects.openai.unhonoured import UnhonouredParams
+from api.dialects.shared.body import WireModel
+from api.dialects.shared.extension import FullstopOptions
+from api.dialects.shared.stops import STOPS
+
+_Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+# For fields of any type, which are read where they get their meaning.
+TOOL_CHOICE = WithJsonSchema(
+    {"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object"}, {"type": "null"}]}
+)
+SCHEMA_OR_TEXT = WithJsonSchema(
+    {"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]}
+)
+FORMAT_TYPE = WithJsonSchema({"enum": ["text", "json_object", "json_schema"]})
+
+
+class ChatTemplateKwargs(WireModel):
+    """Switches of the chat template, as open servers take them."""
+
+    enable_thinking: bool | None = None
+
+
+class StreamOptions(WireModel):
+    """What a stream carries beside the answer."""
+
+    include_usage: bool | None = None
+
+
+def includes_usage(options: StreamOptions | None) -> bool:
+    """Whether a stream is to end with its usage."""
+    return options is not None and bool(options.include_usage)
+
+
+class StructuredOutputs(WireModel):
+    """``structured_outputs``, the form of the answer as vLLM spells it."""
+
+    json_schema: Annotated[Any, SCHEMA_OR_TEXT] = Field(default=None, alias="json")
+    json_object: bool | None = None
+    disable_additional_properties: bool | None = None
+    regex: SkipJsonSchema[Any] = None
+    choice: SkipJsonSchema[Any] = None
+    grammar: SkipJsonSchema[Any] = None
+    structural_tag: SkipJsonSchema[Any] = None
+
+
+class GenerationParams(UnhonouredParams):
+    """How an answer is drawn, where it stops, and whether it is streamed."""
+
+    model: str
+    stream: bool | None = None
+    stop: Annotated[Any, STOPS] = None
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    top_p: _Share | None = None
+    presence_penalty: _Penalty | None = None
+    frequency_penalty: _Penalty | None = None
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    # Accepted beyond the reference, as open servers spell them.
+    enable_thinking: bool | None = None
+    chat_template_kwargs: ChatTemplateKwargs | None = None
+    top_k: int | None = Field(default=None, ge=-1)
+    min_p: _Share | None = None
+    repetition_penalty: float | None = Field(default=None, ge=0.01, le=100, allow_inf_nan=False)
+    stop_token_ids: list[int] | None = None
+    include_stop_str_in_output: bool | None = None
+    ignore_eos: bool | None = None
+    guided_json: Annotated[Any, SCHEMA_OR_TEXT] = None
+    structured_outputs: StructuredOutputs | None = None
+    min_tokens: int | None = Field(default=None, ge=0)
+    fullstop: FullstopOptions | None = None

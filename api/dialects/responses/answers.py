@@ -1,0 +1,282 @@
+"""The Responses API's answers and the events of its streams, spelled as in OpenAI's reference.
+
+They describe what ``output`` and ``stream`` make, for documents and their readers. Any thread.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, RootModel
+
+from api.dialects.openai.answers import TokenLogprob
+from api.dialects.shared.answers import DEFERRED, AnswerModel, FullstopReport
+
+ItemStatus = Literal["in_progress", "completed", "incomplete"]
+
+
+class OutputText(AnswerModel):
+    """Text of a message."""
+
+    type: Literal["output_text"]
+    text: str
+    annotations: list[Any]
+    logprobs: list[TokenLogprob]
+
+
+class ReasoningText(AnswerModel):
+    """Text of a reasoning item."""
+
+    type: Literal["reasoning_text"]
+    text: str
+
+
+OutputPart = Annotated[OutputText | ReasoningText, Field(discriminator="type")]
+
+
+class OutputMessage(AnswerModel):
+    """Text of the answer."""
+
+    id: str
+    type: Literal["message"]
+    status: ItemStatus
+    role: Literal["assistant"]
+    content: list[OutputText]
+
+
+class OutputReasoning(AnswerModel):
+    """What the model thought."""
+
+    id: str
+    type: Literal["reasoning"]
+    status: ItemStatus
+    summary: list[Any]
+    content: list[ReasoningText]
+    encrypted_content: None
+
+
+class OutputCall(AnswerModel):
+    """A call that the client is to make."""
+
+    id: str
+    type: Literal["function_call"]
+    status: ItemStatus
+    call_id: str
+    name: str
+    arguments: str
+
+
+OutputItem = Annotated[OutputMessage | OutputReasoning | OutputCall, Field(discriminator="type")]
+
+
+class InputDetails(AnswerModel):
+    """Which of the input's tokens needed no work."""
+
+    cached_tokens: int
+    cache_write_tokens: int
+
+
+class OutputDetails(AnswerModel):
+    """Which of the output's tokens are not in the answer's text."""
+
+    reasoning_tokens: int
+
+
+class ResponseUsage(AnswerModel):
+    """Tokens."""
+
+    input_tokens: int
+    input_tokens_details: InputDetails
+    output_tokens: int
+    output_tokens_details: OutputDetails
+    total_tokens: int
+
+
+class ResponseFailure(AnswerModel):
+    """Why there is no whole answer."""
+
+    code: Literal["invalid_prompt", "server_error"]
+    message: str
+
+
+class IncompleteDetails(AnswerModel):
+    """Why the answer was cut."""
+
+    reason: Literal["max_output_tokens"]
+
+
+class ReasoningEcho(AnswerModel):
+    """What was asked about reasoning."""
+
+    effort: str | None
+    summary: None
+
+
+class FormatEcho(AnswerModel):
+    """What was asked about the answer's form."""
+
+    type: str
+    name: str | None = None
+    description: str | None = None
+    json_schema: dict[str, Any] | None = Field(default=None, serialization_alias="schema")
+    strict: bool | None = None
+
+
+class TextEcho(AnswerModel):
+    """What was asked about the answer's text."""
+
+    format: FormatEcho
+
+
+class FunctionEcho(AnswerModel):
+    """A function that was offered."""
+
+    type: Literal["function"]
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    strict: bool
+
+
+class ResponseAnswer(AnswerModel):
+    """The answer of ``POST /v1/responses``, in each of its states."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["in_progress", "completed", "incomplete", "failed"]
+    background: bool
+    error: ResponseFailure | None
+    incomplete_details: IncompleteDetails | None
+    instructions: str | None
+    max_output_tokens: int | None
+    metadata: dict[str, Any]
+    model: str
+    output: list[OutputItem]
+    parallel_tool_calls: bool
+    previous_response_id: None
+    reasoning: ReasoningEcho
+    store: bool
+    temperature: float | None
+    text: TextEcho
+    tool_choice: str | dict[str, Any]
+    tools: list[FunctionEcho]
+    top_logprobs: int
+    top_p: float | None
+    truncation: Literal["disabled"]
+    usage: ResponseUsage | None
+    fullstop: FullstopReport | None = Field(
+        default=None, description="there if stops were given, or the report was asked for"
+    )
+
+
+# -- streams ----------------------------------------------------------------------------------
+
+
+class _Numbered(AnswerModel):
+    sequence_number: int
+
+
+class StateEvent(_Numbered):
+    """The response has come into a state; the last event is one of these."""
+
+    type: Literal[
+        "response.created",
+        "response.in_progress",
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+    ]
+    response: ResponseAnswer
+
+
+class ItemEvent(_Numbered):
+    """An item begins or is whole."""
+
+    type: Literal["response.output_item.added", "response.output_item.done"]
+    output_index: int
+    item: OutputItem
+
+
+class PartEvent(_Numbered):
+    """A part of an item's content begins or is whole."""
+
+    type: Literal["response.content_part.added", "response.content_part.done"]
+    item_id: str
+    output_index: int
+    content_index: int
+    part: OutputPart
+
+
+class _Text(_Numbered):
+    item_id: str
+    output_index: int
+    content_index: int
+
+
+class OutputTextDelta(_Text):
+    """More text."""
+
+    type: Literal["response.output_text.delta"]
+    delta: str
+    logprobs: list[TokenLogprob]
+
+
+class OutputTextDone(_Text):
+    """The whole text."""
+
+    type: Literal["response.output_text.done"]
+    text: str
+    logprobs: list[TokenLogprob]
+
+
+class ReasoningDelta(_Text):
+    """More of what the model thinks."""
+
+    type: Literal["response.reasoning_text.delta"]
+    delta: str
+
+
+class ReasoningDone(_Text):
+    """All of what the model thought."""
+
+    type: Literal["response.reasoning_text.done"]
+    text: str
+
+
+class ArgumentsDelta(_Numbered):
+    """More of a call's arguments."""
+
+    type: Literal["response.function_call_arguments.delta"]
+    item_id: str
+    output_index: int
+    delta: str
+
+
+class ArgumentsDone(_Numbered):
+    """All arguments of a call."""
+
+    type: Literal["response.function_call_arguments.done"]
+    item_id: str
+    output_index: int
+    name: str
+    arguments: str
+
+
+class ResponseEvent(
+    RootModel[
+        Annotated[
+            StateEvent
+            | ItemEvent
+            | PartEvent
+            | OutputTextDelta
+            | OutputTextDone
+            | ReasoningDelta
+            | ReasoningDone
+            | ArgumentsDelta
+            | ArgumentsDone,
+            Field(discriminator="type"),
+        ]
+    ]
+):
+    """One event of a stream; its ``event:`` line repeats the type."""
+
+    model_config = DEFERRED

@@ -1,0 +1,207 @@
+"""From the Responses API's requests to the domain's. Pure functions, no web framework."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from api.dialects.openai.decoding import sampling_of, stops_of, thinking_of
+from api.dialects.openai.output_format import allows_more, constraint_of, guided
+from api.dialects.openai.tool_choice import chosen_tools
+from api.dialects.openai.unhonoured import refuse_unhonoured
+from api.dialects.responses.wire import (
+    FunctionCallItem,
+    FunctionCallOutputItem,
+    InputFilePart,
+    InputImagePart,
+    MessageItem,
+    Part,
+    ReasoningItem,
+    RefusalPart,
+    ResponseParams,
+    ToolParam,
+)
+from api.dialects.shared.extension import is_report_wanted, wants_image_notes
+from api.dialects.shared.images import media_type_of, note_of
+from api.dialects.shared.tools import check_left_out
+from api.transport.errors import FieldPath, invalid, unsupported
+from engine.values.chat import Message, Tool, ToolCall
+from engine.values.request import GenerationRequest, OutputConstraint, TraceLevel
+
+_LOGPROBS = "message.output_text.logprobs"
+_DEFAULT_EFFORT = "medium"
+
+
+def request_from_wire(params: ResponseParams, *, strict: bool = False) -> GenerationRequest:
+    """Return what a request asks for.
+
+    Args:
+        params: The request.
+        strict: Refuse what the hosted API refuses.
+
+    Raises:
+        ApiError: A feature is not supported, or a field is wrong; the error names it.
+        InvalidRequest: A stop is wrong; the message names its index.
+    """
+    _refuse_unsupported(params)
+    tools, tool_choice = chosen_tools(params.tool_choice, functions_of(params))
+    return GenerationRequest(
+        messages=_messages(params),
+        tools=tools,
+        tool_choice=tool_choice,
+        thinking=thinking_of(params, _effort(params)),
+        sampling=sampling_of(params),
+        stops=stops_of(params, strict=strict),
+        max_tokens=params.max_output_tokens,
+        constraint=guided(params, _constraint(params)),
+        allows_more_keys=allows_more(params),
+        trace=TraceLevel.FULL if wants_logprobs(params) else TraceLevel.OFF,
+        top_logprobs=params.top_logprobs or 0,
+    )
+
+
+def allows_parallel_calls(params: ResponseParams) -> bool:
+    """Whether an answer may call more than one tool."""
+    return params.parallel_tool_calls is not False
+
+
+def wants_logprobs(params: ResponseParams) -> bool:
+    """Whether the answer tells how likely its tokens were."""
+    return _LOGPROBS in (params.include or ()) or bool(params.top_logprobs)
+
+
+def wants_report(params: ResponseParams) -> bool:
+    """Whether the answer carries the stop record: this API has no other place for a match."""
+    return bool(params.stop or params.stop_token_ids) or is_report_wanted(params.fullstop)
+
+
+def functions_of(params: ResponseParams) -> list[Tool]:
+    """Return the functions among the tools; of the others some are left out.
+
+    Raises:
+        ApiError: A function has no name, or a tool cannot be left out.
+    """
+    functions = []
+    for index, tool in enumerate(params.tools or []):
+        if tool.type == "function":
+            functions.append(_tool(index, tool))
+        else:
+            check_left_out(tool.type, ("tools", index))
+    return functions
+
+
+def _tool(index: int, tool: ToolParam) -> Tool:
+    if not tool.name:
+        raise invalid(("tools", index, "name"), "Field required", code="missing_required_parameter")
+    return Tool(tool.name, tool.description or "", tool.parameters or {})
+
+
+def _refuse_unsupported(params: ResponseParams) -> None:
+    refuse_unhonoured(params)
+    if params.previous_response_id is not None:
+        # Clients know this code: they send the whole conversation again.
+        raise invalid(
+            ("previous_response_id",),
+            "responses are not kept here; send the whole conversation as input",
+            code="previous_response_not_found",
+        )
+    if params.conversation is not None:
+        raise unsupported(("conversation",), "keeping conversations")
+    if params.prompt is not None:
+        raise unsupported(("prompt",), "a stored prompt")
+    if params.background:
+        raise unsupported(("background",), "answering in the background")
+
+
+def _effort(params: ResponseParams) -> str | None:
+    """Return how hard to think: to mention reasoning at all is to ask for it."""
+    if params.reasoning is None:
+        return None
+    return params.reasoning.effort or _DEFAULT_EFFORT
+
+
+def _constraint(params: ResponseParams) -> OutputConstraint | None:
+    wanted = params.text.format if params.text is not None else None
+    if wanted is None:
+        return None
+    path = ("text", "format")
+    return constraint_of(wanted.type, wanted.json_schema, path, (*path, "schema"))
+
+
+def _messages(params: ResponseParams) -> tuple[Message, ...]:
+    turns = [Message("system", params.instructions)] if params.instructions else []
+    tool_names: dict[str, str] = {}
+    has_notes = wants_image_notes(params.fullstop)
+    for index, item in enumerate(params.input):
+        path = ("input", index)
+        match item:
+            case MessageItem(role="system" | "developer"):
+                _add_system(turns, _text(item.content, (*path, "content"), has_notes))
+            case MessageItem(role="assistant"):
+                text = _text(item.content, (*path, "content"), has_notes, joint="")
+                _add_assistant(turns, Message("assistant", text))
+            case MessageItem():
+                text = _text(item.content, (*path, "content"), has_notes)
+                turns.append(Message("user", text))
+            case FunctionCallItem():
+                tool_names[item.call_id] = item.name
+                call = ToolCall(item.call_id, item.name, item.arguments or "{}")
+                _add_assistant(turns, Message("assistant", "", tool_calls=(call,)))
+            case FunctionCallOutputItem():
+                turns.append(
+                    Message(
+                        "tool",
+                        _text(item.output, (*path, "output"), has_notes),
+                        tool_call_id=item.call_id,
+                        name=tool_names.get(item.call_id),
+                    )
+                )
+            case ReasoningItem():
+                pass
+            case _:
+                assert_never(item)
+    return tuple(turns)
+
+
+def _text(parts: Sequence[Part], path: FieldPath, has_notes: bool, *, joint: str = "\n") -> str:
+    """Return the text of a content.
+
+    Args:
+        parts: Its parts.
+        path: Where it is in the request.
+        has_notes: Whether a note takes the place of an image.
+        joint: What stands between two parts.
+    """
+    return joint.join(
+        _part_text(part, (*path, index), has_notes) for index, part in enumerate(parts)
+    )
+
+
+def _part_text(part: Part, path: FieldPath, has_notes: bool) -> str:
+    match part:
+        case RefusalPart():
+            return part.refusal
+        case InputImagePart():
+            return note_of(path, media_type_of(part.image_url), is_allowed=has_notes)
+        case InputFilePart():
+            kind = media_type_of(part.file_data)
+            return note_of(path, kind, is_allowed=has_notes, what="document")
+        case _:
+            return part.text
+
+
+def _add_system(turns: list[Message], text: str) -> None:
+    """Add instructions; those at the beginning are one turn, as many templates demand."""
+    if len(turns) == 1 and turns[0].role == "system":
+        turns[0] = Message("system", f"{turns[0].content}\n\n{text}")
+    else:
+        turns.append(Message("system", text))
+
+
+def _add_assistant(turns: list[Message], turn: Message) -> None:
+    """Add a part of an answer: its text and its calls are items of their own here."""
+    last = turns[-1] if turns else None
+    if last is None or last.role != "assistant":
+        turns.append(turn)
+        return
+    turns[-1] = Message(
+        "assistant", last.content + turn.content, tool_calls=last.tool_calls + turn.tool_calls
+    )

@@ -1,0 +1,195 @@
+"""Between the types of ``/generate`` and the domain's. Pure functions, no web framework."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, assert_never
+
+from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
+from api.dialects.shared.extension import allows_more_keys, scoped
+from api.dialects.shared.sampling import nucleus, token_biases
+from api.dialects.shared.stops import stop_strings
+from api.transport.errors import invalid, unsupported
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules, checked_token_ids
+from engine.values.events import Finished
+from engine.values.request import GenerationRequest, OutputConstraint, Sampling, TraceLevel
+
+_SEEDS = 2**64
+_MAX_TOP_LOGPROBS = 20
+
+
+def requests_from_wire(params: GenerateParams) -> list[GenerationRequest]:
+    """Return what a request asks for: one generation for each prompt and each of its ``n``.
+
+    Raises:
+        ApiError: A feature is not supported, or a field is wrong; the error names it.
+        InvalidRequest: A stop is wrong; the message names its index.
+    """
+    _refuse_unsupported(params)
+    prompts = _prompts(params)
+    samplings = _samplings(params, len(prompts))
+    wanted = [
+        choice
+        for prompt, sampling in zip(prompts, samplings, strict=True)
+        for choice in _choices(prompt, sampling, params)
+    ]
+    if len(wanted) > MAX_PROMPTS:
+        raise invalid(
+            ("sampling_params", "n"),
+            f"makes {len(wanted)} answers of this request; at most {MAX_PROMPTS} are possible",
+        )
+    return wanted
+
+
+def is_batch(params: GenerateParams) -> bool:
+    """Whether the answer is a list: there are several prompts, or several answers to one."""
+    value = params.text if params.text is not None else params.input_ids
+    if isinstance(value, list) and value and not isinstance(value[0], int):
+        return True
+    sampling = params.sampling_params
+    return isinstance(sampling, SamplingParams) and (sampling.n or 1) > 1
+
+
+def prompt_field(params: GenerateParams) -> str:
+    """Return the name of the field that holds the prompt."""
+    return "text" if params.text is not None else "input_ids"
+
+
+def _prompts(params: GenerateParams) -> list[str | tuple[int, ...]]:
+    if (params.text is None) == (params.input_ids is None):
+        raise invalid(("text",), "give either text or input_ids")
+    if isinstance(params.text, str):
+        return [params.text]
+    if params.text is not None:
+        return list(params.text)
+    ids: list[Any] = params.input_ids or []
+    if isinstance(ids[0], int):
+        return [tuple(ids)]
+    return [tuple(one) for one in ids]
+
+
+def _samplings(params: GenerateParams, prompts: int) -> list[SamplingParams]:
+    given = params.sampling_params
+    if isinstance(given, list):
+        if len(given) != prompts:
+            raise invalid(
+                ("sampling_params",),
+                f"has {len(given)} entries for {prompts} prompts; give as many",
+            )
+        return given
+    return [given if given is not None else SamplingParams()] * prompts
+
+
+def _choices(
+    prompt: str | tuple[int, ...], sampling: SamplingParams, params: GenerateParams
+) -> Iterable[GenerationRequest]:
+    first = _request(prompt, sampling, params)
+    seed = first.sampling.seed
+    for index in range(sampling.n or 1):
+        if seed is None or index == 0:
+            yield first
+        else:
+            # Answers of one seed differ among each other and are the same again next time.
+            yield replace(first, sampling=replace(first.sampling, seed=(seed + index) % _SEEDS))
+
+
+def _request(
+    prompt: str | tuple[int, ...], wanted: SamplingParams, params: GenerateParams
+) -> GenerationRequest:
+    top_p, top_k = nucleus(wanted.top_p, wanted.top_k)
+    seed = wanted.seed if wanted.seed is not None else wanted.sampling_seed
+    return GenerationRequest(
+        prompt=prompt,
+        sampling=Sampling(
+            temperature=wanted.temperature,
+            top_p=top_p,
+            top_k=top_k,
+            min_p=wanted.min_p,
+            repetition_penalty=wanted.repetition_penalty,
+            presence_penalty=wanted.presence_penalty,
+            frequency_penalty=wanted.frequency_penalty,
+            logit_bias=token_biases(wanted.logit_bias, ("sampling_params", "logit_bias")),
+            seed=None if seed is None else seed % _SEEDS,
+        ),
+        stops=scoped(
+            StopRules(
+                strings=stop_strings(wanted.stop, ("sampling_params", "stop")),
+                token_ids=checked_token_ids(wanted.stop_token_ids or ()),
+                include_stop=bool(wanted.no_stop_trim),
+                ignore_eos=bool(wanted.ignore_eos),
+                min_tokens=wanted.min_new_tokens or 0,
+            ),
+            params.fullstop,
+        ),
+        max_tokens=wanted.max_new_tokens,
+        # The ids of the sampled tokens are part of every answer.
+        trace=TraceLevel.FULL if params.return_logprob else TraceLevel.STOPS,
+        top_logprobs=params.top_logprobs_num or 0,
+        constraint=_constraint(wanted),
+        allows_more_keys=allows_more_keys(params.fullstop),
+    )
+
+
+def _constraint(wanted: SamplingParams) -> OutputConstraint | None:
+    if wanted.json_schema is None:
+        return None
+    field = ("sampling_params", "json_schema")
+    try:
+        schema = json.loads(wanted.json_schema)
+    except (ValueError, RecursionError):
+        raise invalid(field, "must be a JSON schema as JSON text") from None
+    if not isinstance(schema, dict):
+        raise invalid(field, "must be the text of a JSON object")
+    return OutputConstraint(json_schema=schema)
+
+
+def _refuse_unsupported(params: GenerateParams) -> None:
+    for name in ("image_data", "video_data", "audio_data"):
+        if getattr(params, name):
+            raise unsupported((name,), "input other than text")
+    for name in ("input_embeds", "lora_path", "session_params", "custom_logit_processor"):
+        if getattr(params, name):
+            raise unsupported((name,), f"{name}")
+    if params.return_hidden_states:
+        raise unsupported(("return_hidden_states",), "returning hidden states")
+    if params.return_logprob:
+        _refuse_prompt_logprobs(params)
+    given = params.sampling_params
+    for sampling in given if isinstance(given, list) else [given] if given is not None else []:
+        for name in ("regex", "ebnf", "structural_tag", "stop_regex"):
+            if getattr(sampling, name):
+                raise unsupported(("sampling_params", name), f"{name}")
+        if sampling.skip_special_tokens is False:
+            raise unsupported(
+                ("sampling_params", "skip_special_tokens"), "text of special tokens in the answer"
+            )
+
+
+def _refuse_prompt_logprobs(params: GenerateParams) -> None:
+    if params.logprob_start_len is not None and params.logprob_start_len >= 0:
+        raise unsupported(("logprob_start_len",), "log-probabilities of the prompt")
+    if params.token_ids_logprob:
+        raise unsupported(("token_ids_logprob",), "log-probabilities of chosen ids")
+    if params.return_text_in_logprobs:
+        raise unsupported(("return_text_in_logprobs",), "text in log-probabilities")
+    if (params.top_logprobs_num or 0) > _MAX_TOP_LOGPROBS:
+        raise invalid(("top_logprobs_num",), f"must be from 0 to {_MAX_TOP_LOGPROBS}")
+
+
+def finish_reason_to_wire(finished: Finished) -> dict[str, object]:
+    """Return ``meta_info.finish_reason``."""
+    stop = finished.stop
+    match stop.kind:
+        case StopKind.EOS | StopKind.TOOL_CALL:
+            return {"type": "stop", "matched": None}
+        case StopKind.STOP_STRING | StopKind.STOP_TOKEN:
+            return {"type": "stop", "matched": stop.value}
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
+            return {"type": "length", "length": finished.usage.output_tokens}
+        case StopKind.CANCELLED:
+            return {"type": "abort", "message": "the generation was cancelled on the server"}
+        case StopKind.ERROR:
+            return {"type": "abort", "message": finished.error or "the generation failed"}
+        case _:
+            assert_never(stop.kind)

@@ -1,0 +1,170 @@
+"""The types of ``/generate``, spelled as in SGLang's reference.
+
+Only shapes: what they mean is ``convert``'s business. Unknown fields are ignored. Any thread.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, RootModel
+
+from api.dialects.shared.answers import DEFERRED, AnswerModel, FullstopReport
+from api.dialects.shared.body import WireModel
+from api.dialects.shared.extension import FullstopOptions
+from api.dialects.shared.stops import STOPS
+
+MAX_PROMPTS = 128
+
+_Name = Annotated[str, Field(max_length=256)]
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
+
+
+class SamplingParams(WireModel):
+    """How one prompt is continued."""
+
+    # The reference's own default: clients that leave it out expect a short answer.
+    max_new_tokens: int | None = Field(default=128, ge=1)
+    min_new_tokens: int | None = Field(default=None, ge=0)
+    stop: Annotated[Any, STOPS] = None
+    stop_token_ids: list[int] | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    top_p: _Share | None = None
+    top_k: int | None = Field(default=None, ge=-1)
+    min_p: _Share | None = None
+    frequency_penalty: _Penalty | None = None
+    presence_penalty: _Penalty | None = None
+    repetition_penalty: float | None = Field(default=None, ge=0.01, le=2, allow_inf_nan=False)
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    ignore_eos: bool | None = None
+    no_stop_trim: bool | None = None
+    skip_special_tokens: bool | None = None
+    n: int | None = Field(default=None, ge=1, le=MAX_PROMPTS)
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
+    sampling_seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
+    json_schema: str | None = None
+    regex: str | None = None
+    ebnf: str | None = None
+    structural_tag: str | None = None
+    stop_regex: Any = None
+
+
+class GenerateParams(WireModel):
+    """``POST /generate``: one prompt or a list of them, as text or as token ids."""
+
+    text: str | Annotated[list[str], Field(min_length=1, max_length=MAX_PROMPTS)] | None = None
+    input_ids: (
+        Annotated[list[int], Field(min_length=1)]
+        | Annotated[
+            list[Annotated[list[int], Field(min_length=1)]],
+            Field(min_length=1, max_length=MAX_PROMPTS),
+        ]
+        | None
+    ) = None
+    sampling_params: SamplingParams | list[SamplingParams] | None = None
+    stream: bool | None = None
+    # Every frame repeats it.
+    rid: _Name | list[_Name] | None = None
+    return_logprob: bool | None = None
+    logprob_start_len: int | None = None
+    top_logprobs_num: int | None = Field(default=None, ge=0)
+    token_ids_logprob: list[Any] | None = None
+    return_text_in_logprobs: bool | None = None
+    return_hidden_states: bool | None = None
+    image_data: Any = None
+    video_data: Any = None
+    audio_data: Any = None
+    input_embeds: Any = None
+    lora_path: Any = None
+    session_params: Any = None
+    custom_logit_processor: Any = None
+    fullstop: FullstopOptions | None = None
+
+
+class SglangErrorFields(AnswerModel):
+    """What went wrong."""
+
+    message: str
+    type: str
+    param: str | None = Field(description="the field that is wrong")
+    code: int = Field(description="the HTTP status")
+
+
+class SglangErrorAnswer(AnswerModel):
+    """What every failure looks like."""
+
+    error: SglangErrorFields
+
+
+class Stopped(AnswerModel):
+    """The answer ended by itself, or at a stop."""
+
+    type: Literal["stop"]
+    matched: str | int | None
+
+
+class OutOfLength(AnswerModel):
+    """The answer came to a limit."""
+
+    type: Literal["length"]
+    length: int
+
+
+class Aborted(AnswerModel):
+    """The answer broke off."""
+
+    type: Literal["abort"]
+    message: str
+
+
+_Likelihood = tuple[float, int, None]
+
+
+class GenerateMeta(AnswerModel):
+    """``meta_info`` of an answer."""
+
+    id: str
+    finish_reason: Annotated[Stopped | OutOfLength | Aborted, Field(discriminator="type")] | None
+    matched_stop: str | int | None
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    e2e_latency: float | None = Field(default=None, description="in seconds, at the end")
+    input_token_logprobs: list[_Likelihood] | None = None
+    output_token_logprobs: list[_Likelihood] | None = None
+    output_top_logprobs: list[list[_Likelihood]] | None = None
+
+
+class GenerateAnswer(AnswerModel):
+    """One answer, and in a stream the answer as far as it has come."""
+
+    text: str = Field(description="all text so far, without the stop")
+    output_ids: list[int]
+    reasoning_content: str | None = None
+    meta_info: GenerateMeta
+    index: int | None = Field(default=None, description="in the stream of several answers")
+    error: SglangErrorFields | None = Field(default=None, description="where a stream broke off")
+    fullstop: FullstopReport | None = None
+
+
+class GenerateAnswers(RootModel[GenerateAnswer | list[GenerateAnswer]]):
+    """One answer to one prompt; several prompts, or several answers to one, make a list."""
+
+    model_config = DEFERRED
+
+
+class GenerateEvent(RootModel[GenerateAnswer | SglangErrorAnswer]):
+    """One event of a stream, before the last, which is ``[DONE]``."""
+
+    model_config = DEFERRED
+
+
+class SglangModel(AnswerModel):
+    """``GET /get_model_info``."""
+
+    model_path: str
+    tokenizer_path: str
+    is_generation: bool
+    preferred_sampling_params: None
+    max_context_length: int
+    vocab_size: int
+    model_type: str

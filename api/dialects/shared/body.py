@@ -1,0 +1,241 @@
+"""Reads a request's body: bytes to JSON to a wire model, with errors that name the place.
+
+Pure functions; knows no web framework and no vendor. Any thread.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import core_schema
+
+from api.transport.errors import ApiError, ErrorKind, FieldPath, invalid, shown
+
+_MISSING = {"missing"}
+_TAGS = {"union_tag_invalid", "union_tag_not_found"}
+# Seeds may have so many.
+_MOST_BITS = 64
+_TOO_LARGE = "the number is too large"
+_HUGE = object()
+_NO_SCHEMAS = {"metadata", "default", "expected", "function"}
+_LISTS = {"list", "tuple", "set", "frozenset"}
+_MOST_KEYS = 10_000
+# Objects of Python are many times as large as their JSON, and reading them stops every stream.
+_MOST_VALUES = 1_000_000
+
+
+def _end_early(schema: Any) -> None:
+    """Let the lists of a schema end at their first wrong item, and bound its tables."""
+    if isinstance(schema, dict):
+        kind = schema.get("type")  # or, among the fields of a model, one of that name
+        if isinstance(kind, str) and kind in _LISTS:
+            schema["fail_fast"] = True
+        is_bounded = schema.get("function", {}).get("function") is _few
+        for key, part in schema.items():
+            if key in _NO_SCHEMAS:
+                continue
+            _end_early(part)
+            if isinstance(part, dict) and part.get("type") == "dict" and not is_bounded:
+                # Of these every value is looked at, whatever was wrong before.
+                schema[key] = core_schema.no_info_before_validator_function(_few, part)
+    elif isinstance(schema, (list, tuple)):
+        for part in schema:
+            _end_early(part)
+
+
+def _few(value: object) -> object:
+    if isinstance(value, dict) and len(value) > _MOST_KEYS:
+        raise ValueError(f"at most {_MOST_KEYS} keys are possible")
+    return value
+
+
+class WireModel(BaseModel):
+    """What every wire model has in common: unknown fields are ignored, types are not guessed."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Stop checking a list at its first wrong item; the error names that one alone."""
+        schema = handler(source)
+        _end_early(schema)
+        return schema
+
+
+_Model = TypeVar("_Model", bound=WireModel)
+
+
+def parsed(raw: bytes, model: type[_Model]) -> _Model:
+    """Return a request's body as a wire model.
+
+    Raises:
+        ApiError: It is no JSON (the message gives line and column), no object, or a field is
+            missing or wrong (the error names the first one).
+    """
+    if raw.count(b",") >= _MOST_VALUES:
+        raise ApiError(
+            ErrorKind.TOO_LARGE,
+            f"the body holds more than {_MOST_VALUES:,} values; send fewer, and prompts as text",
+        )
+    value = _json(raw)
+    if not isinstance(value, dict):
+        raise invalid((), f"the body must be a JSON object, not {_kind_of(value)}")
+    known = {field.alias or name for name, field in model.model_fields.items()}
+    _check_integers({name: one for name, one in value.items() if name in known}, ())
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise _field_error(error, value) from None
+
+
+def _json(raw: bytes) -> object:
+    if not raw.strip():
+        raise invalid((), "the body is empty; a JSON object is expected")
+    try:
+        value = _value_of(raw.decode("utf-8"))
+        if b"\\u" in raw:
+            # Only an escape can smuggle half of a surrogate pair into valid UTF-8.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise invalid((), f"the body is not UTF-8 (byte {error.start})") from None
+    except UnicodeEncodeError:
+        raise invalid(
+            _path_of(value, _is_broken), "contains a lone surrogate, which is no text"
+        ) from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        raise invalid((), f"the body is not valid JSON: {error.msg} at {place}") from None
+    except ValueError as error:
+        raise invalid((), f"the body is not valid JSON: {error}") from None
+    except RecursionError:
+        raise invalid((), "the body is nested too deeply") from None
+    return value
+
+
+def _value_of(text: str) -> object:
+    """Return the value of a JSON text; the one place where numbers of requests are read.
+
+    Raises:
+        ApiError: A number is beyond what any program can reckon with; the error names it.
+        ValueError: It is no JSON.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:
+        # Python refuses to read very long integers; which one it was takes another look.
+        value = json.loads(
+            text, parse_constant=_refuse_constant, parse_float=_or_huge, parse_int=_or_huge
+        )
+        path = _path_of(value, lambda one: one is _HUGE)
+        if not path and value is not _HUGE:
+            raise error
+        raise invalid(path, _TOO_LARGE, code="invalid_value") from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(_TOO_LARGE)
+    return value
+
+
+def _or_huge(text: str) -> object:
+    return _HUGE if math.isinf(float(text)) else 0
+
+
+def _check_integers(values: dict[str, Any], path: FieldPath) -> None:
+    """Refuse integers of more than 64 bits in the parameters of a request.
+
+    What is deeper, or in lists, is content: schemas, arguments of tools, token ids.
+    """
+    for name, value in values.items():
+        if type(value) is int:
+            if value.bit_length() > _MOST_BITS:
+                raise invalid((*path, name), _TOO_LARGE, code="invalid_value")
+        elif not path and isinstance(value, dict):
+            _check_integers(value, (name,))
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _path_of(value: object, is_wrong: Callable[[object], bool]) -> FieldPath:
+    """Return where the first value is that is wrong."""
+    items: list[tuple[str | int, object]]
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, list):
+        items = list(enumerate(value))
+    else:
+        return ()
+    for key, item in items:
+        if is_wrong(key):
+            return ()
+        if is_wrong(item):
+            return (key,)
+        if rest := _path_of(item, is_wrong):
+            return (key, *rest)
+    return ()
+
+
+def _is_broken(value: object) -> bool:
+    return isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def _field_error(error: ValidationError, body: dict[str, Any]) -> ApiError:
+    first = error.errors(include_url=False)[0]
+    kind = first["type"]
+    path = _wire_path(first["loc"], body, is_missing=kind in _MISSING)
+    if kind in _MISSING:
+        return invalid(path, "Field required", code="missing_required_parameter")
+    if kind in _TAGS:
+        context = first.get("ctx", {})
+        key = str(context.get("discriminator", "type")).strip("'")
+        if kind == "union_tag_not_found":
+            return invalid((*path, key), "Field required", code="missing_required_parameter")
+        expected = context.get("expected_tags", "")
+        tag = shown(str(context.get("tag")))
+        message = f"{tag!r} is not supported here; expected one of {expected}"
+        return invalid((*path, key), message, code="invalid_value")
+    code = "invalid_type" if kind.endswith("_type") else "invalid_value"
+    return invalid(path, first["msg"], code=code)
+
+
+def _wire_path(loc: FieldPath, body: object, *, is_missing: bool) -> FieldPath:
+    """Return the path in the body as sent: pydantic adds the tags of unions to it."""
+    path: list[str | int] = []
+    at: Any = body
+    for index, part in enumerate(loc):
+        if _holds(at, part):
+            at = at[part]
+        elif not (is_missing and index == len(loc) - 1):
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def _holds(value: object, part: str | int) -> bool:
+    if isinstance(part, int):
+        return isinstance(value, list) and part < len(value)
+    return isinstance(value, dict) and part in value
+
+
+def _kind_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case int() | float():
+            return "a number"
+        case _:
+            return "an array"

@@ -1,0 +1,49 @@
+"""What becomes of an image or a document in a conversation: a note, or an error that names it.
+
+The same in every dialect. Pure; any thread.
+"""
+
+import re
+from typing import Literal
+
+from api.transport.errors import FieldPath, invalid
+
+# What a client calls its image is repeated to the model only if it is what it should be.
+_MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
+
+
+def note_of(
+    path: FieldPath,
+    media_type: object,
+    *,
+    is_allowed: bool,
+    what: Literal["image", "document"] = "image",
+) -> str:
+    """Return the note that stands for an image in the prompt.
+
+    Args:
+        path: Where the image is in the request.
+        media_type: What kind of image it is, where that is known.
+        is_allowed: Whether the request wants notes.
+        what: What it is, if it is no image.
+
+    Raises:
+        ApiError: It does not.
+    """
+    if not is_allowed:
+        raise invalid(
+            path,
+            f"this model reads text only and cannot see this {what}; remove it from the "
+            'conversation, or send "fullstop": {"images": "note"} to have a note in its place',
+            code="unsupported_content",
+        )
+    known = isinstance(media_type, str) and _MEDIA_TYPE.fullmatch(media_type)
+    kind = f" ({media_type})" if known else ""
+    return f"[{what.capitalize()} not shown{kind}: this model reads text only.]"
+
+
+def media_type_of(url: object) -> str | None:
+    """Return the type of an image that is written into a data URL."""
+    if not isinstance(url, str) or not url.startswith("data:"):
+        return None
+    return url[5:64].partition(",")[0].partition(";")[0]

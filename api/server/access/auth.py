@@ -1,0 +1,41 @@
+"""Checks the API key of a request in constant time; reads headers alone. Any thread."""
+
+import hmac
+from collections.abc import Iterator, Mapping
+
+from api.transport.errors import ApiError, ErrorKind
+
+
+def check_key(headers: Mapping[str, str], key: str | None) -> None:
+    """Let a request pass that presents the key, as ``x-api-key`` or as a bearer token.
+
+    Args:
+        headers: The request's headers, looked up without regard to case.
+        key: The key, or None where none is needed.
+
+    Raises:
+        ApiError: There is no key, or a wrong one.
+    """
+    if key is None:
+        return
+    presented = list(_presented(headers))
+    if any(hmac.compare_digest(_bytes(one), _bytes(key)) for one in presented):
+        return
+    message = (
+        "the API key is wrong"
+        if presented
+        else "an API key is required; send it as x-api-key or as Authorization: Bearer"
+    )
+    raise ApiError(ErrorKind.AUTHENTICATION, message)
+
+
+def _presented(headers: Mapping[str, str]) -> Iterator[str]:
+    if (key := headers.get("x-api-key")) is not None:
+        yield key
+    scheme, _, token = headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        yield token.strip()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

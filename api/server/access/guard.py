@@ -1,0 +1,174 @@
+"""Keeps web pages out: a page can send requests to this computer, so names are checked.
+
+``Host`` must be ours, or a rebound DNS name could reach us; ``Origin`` must be absent, ours or
+allowed. Requests that pages send without an ``Origin`` (images, scripts, links) are known by
+``Sec-Fetch-Site``. CORS headers go to allowed origins only. Pure; any thread.
+
+A name ending in ``.local`` or ``.internal`` is in nobody's public DNS, and containers reach their
+host by such names, so that they are admitted as ``Host``. Somebody on the same network could still
+answer for one: as the *origin* of a page it therefore counts only where it is allowed.
+"""
+
+import re
+import socket
+from collections.abc import Mapping
+
+from api.transport.address import is_loopback, same_host
+from api.transport.config import ServerConfig
+from api.transport.errors import ApiError, ErrorKind
+
+# A bracketed address or a name, and perhaps a port: nothing else that a lenient parser might see.
+_HOST = re.compile(
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s\[\]:/?#@\\,]+))(?::(?P<port>\d{0,5}))?"
+)
+_MAX_PORT = 65535
+# RFC 6762, and ICANN's reservation for private use; loopback names count elsewhere.
+_PRIVATE = (".local", ".internal")
+# What can be repeated in an error without its reader being misled.
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9.:\[\]_-]{1,200}")
+_FOREIGN_SITES = frozenset({"cross-site", "same-site"})
+_EXPOSED = "request-id, x-request-id, retry-after, x-should-retry"
+
+
+def check_host(host_header: str | None, config: ServerConfig, local_host: str | None) -> None:
+    """Let a request pass that addresses us by a name that only we can have.
+
+    That is a loopback name, the address that it reached, this computer's own name, a name of a
+    local network or of containers, and what the user allowed.
+
+    Args:
+        host_header: The request's ``Host``.
+        config: Where we listen.
+        local_host: The address of our end of the connection, where it is known.
+
+    Raises:
+        ApiError: The name is not ours.
+    """
+    host = _host_of(host_header)
+    if host and (_is_certain(host, config, local_host) or _is_private(host)):
+        return
+    remedy = f"--allow-host {host}" if host else "--allow-host NAME"
+    raise ApiError(
+        ErrorKind.PERMISSION,
+        "the Host header names no address of this server; use its IP address or localhost, or "
+        f"start the server with {remedy}",
+    )
+
+
+def check_origin(
+    origin: str | None,
+    host_header: str | None,
+    config: ServerConfig,
+    local_host: str | None = None,
+) -> None:
+    """Let a request pass that comes from no web page, or from one that is ours or allowed.
+
+    Args:
+        origin: The request's ``Origin``.
+        host_header: The request's ``Host``.
+        config: What is allowed.
+        local_host: The address of our end of the connection, where it is known.
+
+    Raises:
+        ApiError: The page's origin is not allowed.
+    """
+    if origin is None or is_allowed(origin, config):
+        return
+    host = _host_of(host_header)
+    if host and _is_certain(host, config, local_host) and _is_own(origin, host_header, config):
+        return
+    shown = origin if _ORIGIN.fullmatch(origin) else "ORIGIN"
+    raise ApiError(
+        ErrorKind.PERMISSION,
+        "this web origin may not call this server; add it to the allowed origins of the server "
+        f"window, or start the server with --allow-origin {shown}",
+    )
+
+
+def check_site(site: str | None, origin: str | None, config: ServerConfig) -> None:
+    """Let a request pass that no page of another origin can have caused.
+
+    Browsers say where a request comes from, also where it carries no ``Origin``: for an image, a
+    script, a link, a frame. ``same-origin`` is a page of ours; ``none`` is a person (an address
+    that was typed, a bookmark) or an app on a browser's engine, and no page can send it.
+    ``same-site`` is a page of another port of this computer, as foreign as any. Values that no
+    browser sends are ignored, as the specification wants: https://www.w3.org/TR/fetch-metadata/
+
+    Args:
+        site: The request's ``Sec-Fetch-Site``; None from whatever is not a browser.
+        origin: Its ``Origin``; where there is one, ``check_origin`` decides.
+        config: What is allowed.
+
+    Raises:
+        ApiError: A page of another origin caused it, and not every page is allowed.
+    """
+    if origin is not None or site is None or "*" in config.allowed_origins:
+        return
+    if site.strip().lower() in _FOREIGN_SITES:
+        raise ApiError(
+            ErrorKind.PERMISSION,
+            "a page of another site may not load this as an image, a script, a frame or a link; "
+            "type the address into the browser, or call it by fetch from an allowed origin "
+            "(--allow-origin)",
+        )
+
+
+def is_allowed(origin: str, config: ServerConfig) -> bool:
+    """Whether the user allowed a web origin, alone or with all of its scheme."""
+    if "*" in config.allowed_origins:
+        return True
+    asked = origin.lower()
+    return any(
+        asked.startswith(one[:-1]) if one.endswith("://*") else asked == one.rstrip("/")
+        for one in map(str.lower, config.allowed_origins)
+    )
+
+
+def cors_headers(origin: str | None, config: ServerConfig) -> dict[str, str]:
+    """Return what an answer says to a browser: nothing, unless its page is allowed."""
+    if origin is None or not is_allowed(origin, config):
+        return {}
+    return {
+        "Access-Control-Allow-Origin": origin,
+        "Access-Control-Expose-Headers": _EXPOSED,
+        "Vary": "Origin",
+    }
+
+
+def preflight_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return what a browser wants to know before it sends an allowed page's request."""
+    answer = {
+        "Access-Control-Allow-Methods": "GET, POST, HEAD, OPTIONS",
+        "Access-Control-Allow-Headers": headers.get("Access-Control-Request-Headers", "*"),
+        "Access-Control-Max-Age": "600",
+    }
+    if headers.get("Access-Control-Request-Private-Network") == "true":
+        answer["Access-Control-Allow-Private-Network"] = "true"
+    return answer
+
+
+def _host_of(header: str | None) -> str | None:
+    """Return the host of a ``Host`` header without its port, or None if it is malformed."""
+    found = _HOST.fullmatch(header or "")
+    if found is None or not 0 <= int(found["port"] or 0) <= _MAX_PORT:
+        return None
+    return (found["address"] or found["name"]).lower()
+
+
+def _is_certain(host: str, config: ServerConfig, local_host: str | None) -> bool:
+    """Whether a name can only mean this server, whoever is on the network."""
+    ours = [config.host, *config.allowed_hosts, *([local_host] if local_host else [])]
+    own_name = socket.gethostname()
+    if own_name:
+        ours.append(own_name)
+    return is_loopback(host) or any(same_host(host, one) for one in ours)
+
+
+def _is_private(host: str) -> bool:
+    """Whether a name is in no public DNS, where a stranger could point it at this computer."""
+    return host.rstrip(".").endswith(_PRIVATE)
+
+
+def _is_own(origin: str, host_header: str | None, config: ServerConfig) -> bool:
+    scheme = "https" if config.is_encrypted else "http"
+    return host_header is not None and origin.lower() == f"{scheme}://{host_header.lower()}"

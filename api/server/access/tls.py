@@ -1,0 +1,110 @@
+"""Reads the certificate and the key with which a server proves who it is.
+
+What is wrong with them is said when the server starts, by the name of the setting, and not to each
+client in turn. Blocks for the moment that the files take. Any thread.
+"""
+
+import re
+import ssl
+from pathlib import Path
+from typing import NoReturn
+
+from api.transport.config import ConfigError, ServerConfig
+
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_LARGEST_BYTES = 1 << 20
+_TURNS = 16
+# OpenSSL's numbers: https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
+_NOT_YET_VALID, _EXPIRED = 9, 10
+
+
+class _HasPassphrase(Exception):
+    """The key can be read only with a passphrase."""
+
+
+def context_of(config: ServerConfig) -> ssl.SSLContext | None:
+    """Return what encrypts a server's connections; None for a server without a certificate.
+
+    Raises:
+        ConfigError: The files will not do; the error names the setting.
+    """
+    cert, key = config.tls_cert, config.tls_key or config.tls_cert
+    if cert is None or key is None:
+        return None
+    chain = _CERTIFICATE.findall(_text("tls_cert", cert))
+    if not chain:
+        raise ConfigError("tls_cert", f"{cert} holds no certificate in PEM form")
+    key_setting = "tls_cert" if config.tls_key is None else "tls_key"
+    if not _KEY.search(_text(key_setting, key)):
+        remedy = "; name its file with --tls-key" if config.tls_key is None else " in PEM form"
+        raise ConfigError(key_setting, f"{key} holds no private key{remedy}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(cert, key, password=_refuse_passphrase)
+    except _HasPassphrase:
+        raise ConfigError(
+            key_setting,
+            f"{key} is protected by a passphrase, for which a server cannot ask; write it to a "
+            "file that only you can read: openssl pkey -in KEY -out KEY-WITHOUT",
+        ) from None
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise ConfigError(key_setting, f"{key} is not the key of {cert}") from None
+        why = (error.reason or "damaged").lower().replace("_", " ")
+        raise ConfigError("tls_cert", f"{cert} and its key {key} cannot be used: {why}") from None
+    _check_dates(context, cert, chain[0])
+    return context
+
+
+def _text(setting: str, file: Path) -> str:
+    try:
+        if file.stat().st_size > _LARGEST_BYTES:
+            raise ConfigError(setting, f"{file} is too large for a PEM file")
+        return file.read_text(encoding="latin-1")
+    except OSError as error:
+        raise ConfigError(setting, f"{file} cannot be read: {error.strerror}") from None
+
+
+def _refuse_passphrase() -> NoReturn:
+    raise _HasPassphrase
+
+
+def _check_dates(server: ssl.SSLContext, cert: Path, first: str) -> None:
+    """Refuse a certificate that no client would take today, by shaking hands with ourselves."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    # Only the certificate itself is looked at, whoever has signed it.
+    client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        client.load_verify_locations(cadata=first)
+        _shake_hands(client, server)
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code == _EXPIRED:
+            raise ConfigError("tls_cert", f"{cert} has expired; renew it") from None
+        if error.verify_code == _NOT_YET_VALID:
+            raise ConfigError(
+                "tls_cert", f"{cert} is not valid yet; is this computer's clock right?"
+            ) from None
+        # What else a client may not like is between it and whoever signed the certificate.
+    except ssl.SSLError as error:
+        why = (error.reason or "damaged").lower().replace("_", " ")
+        raise ConfigError("tls_cert", f"{cert} cannot be used: {why}") from None
+
+
+def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        client.wrap_bio(to_client, to_server),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for _ in range(_TURNS):
+        for side in list(sides):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            sides.remove(side)
+        if not sides:
+            return

@@ -1,0 +1,198 @@
+"""The web application: every request is identified, checked, answered and logged here.
+
+Runs on the server's loop. Logs hold no bodies, no keys and no query strings.
+"""
+
+import asyncio
+import functools
+import logging
+import re
+import time
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from api.server import openapi
+from api.server.access.auth import check_key
+from api.server.access.guard import (
+    check_host,
+    check_origin,
+    check_site,
+    cors_headers,
+    is_allowed,
+    preflight_headers,
+)
+from api.server.connection import Connection
+from api.server.documents import OPENAPI, Document
+from api.server.failures import failure_response
+from api.server.observed import outer, with_body
+from api.server.routes import ROUTES, Handler, add_to, dialect_of, route_of
+from api.transport.config import ServerConfig
+from api.transport.context import (
+    DELIVERED,
+    REQUEST_ID,
+    REQUEST_ID_HEADERS,
+    SERVICE,
+    Service,
+    new_id,
+)
+from api.transport.errors import ApiError, ErrorKind, from_engine
+from api.transport.json_text import json_text
+from api.transport.observing import RequestObserver
+from api.transport.request_body import BODIES, BodyReader
+from engine.errors import EngineError
+from engine.scheduling.service import Engine
+
+_log = logging.getLogger(__name__)
+_access = logging.getLogger("api.access")
+
+_CLIENT_GONE = 499
+
+
+def build(
+    engine: Engine, config: ServerConfig, observer: RequestObserver | None = None
+) -> web.Application:
+    """Return the application that serves an engine; an observer is shown every request."""
+    middlewares: list[Middleware] = [_logged, _enveloped, _checked]
+    if observer is not None:
+        middlewares = [_logged, outer(observer, config), _enveloped, _checked, with_body]
+    app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
+    app[SERVICE] = Service(engine, config)
+    app[BODIES] = BodyReader(config)
+    app[OPENAPI] = Document(functools.cache(lambda: json_text(openapi.document(ROUTES))))
+    app.on_response_prepare.append(_add_headers)
+    add_to(app)
+    return app
+
+
+@web.middleware
+async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
+    request_id = request[REQUEST_ID] = new_id("req_")
+    started_at = time.monotonic()
+    status = 500
+    metrics = request.app[SERVICE].metrics
+    metrics.request_began()
+    if isinstance(request.protocol, Connection):
+        request.protocol.request_began()
+    try:
+        response = await handler(request)
+        status = response.status
+    except (asyncio.CancelledError, ConnectionError):
+        status = 200 if request.get(DELIVERED, False) else _CLIENT_GONE
+        raise
+    finally:
+        took_s = time.monotonic() - started_at
+        route = route_of(request)
+        # The table's own spelling: what clients make up is no label.
+        metrics.request_ended(
+            "none" if route is None or route.dialect is None else route.dialect.name,
+            "unknown" if route is None else f"{route.method} {route.path}",
+            status,
+            took_s,
+        )
+        _access.info(
+            "%s %s %s %d %.0f ms %s",
+            request.remote,
+            request.method,
+            _printable(request.path),
+            status,
+            took_s * 1000,
+            request_id,
+        )
+    return response
+
+
+@web.middleware
+async def _enveloped(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer whatever goes wrong in the words of the client's vendor."""
+    dialect = dialect_of(request.path, request.headers)
+    allowed_methods: str | None = None
+    try:
+        return await handler(request)
+    except ApiError as caught:
+        error = caught
+    except EngineError as refusal:
+        error = from_engine(refusal, dialect.field_names)
+    except web.HTTPException as caught_http:
+        error = _from_http(request, caught_http)
+        allowed_methods = caught_http.headers.get("Allow")
+    except ConnectionError:
+        raise
+    except Exception:
+        _log.exception("request %s failed", request[REQUEST_ID])
+        error = ApiError(ErrorKind.INTERNAL, "internal error; the server's log has the cause")
+    response = failure_response(dialect, error, request[REQUEST_ID])
+    if allowed_methods is not None:
+        response.headers["Allow"] = allowed_methods
+    return response
+
+
+def _from_http(request: web.Request, error: web.HTTPException) -> ApiError:
+    where = f"{request.method} {_printable(request.path)}"
+    match error.status:
+        case 404:
+            return ApiError(ErrorKind.NOT_FOUND, f"there is no route {where}")
+        case 405:
+            return ApiError(
+                ErrorKind.METHOD_NOT_ALLOWED,
+                f"{where} is not possible here; use {error.headers.get('Allow', 'another method')}",
+            )
+        case 413:
+            limit = request.app[SERVICE].config.max_body_bytes
+            return ApiError(ErrorKind.TOO_LARGE, f"the body exceeds the limit of {limit} bytes")
+        case status if status < 500:
+            return ApiError(ErrorKind.INVALID_REQUEST, error.text or error.reason)
+        case _:
+            return ApiError(ErrorKind.INTERNAL, "internal error")
+
+
+@web.middleware
+async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let nobody in by a foreign name, from a foreign page or without the key."""
+    config = request.app[SERVICE].config
+    headers = request.headers
+    _check_place(request)
+    local_host = _local_host(request)
+    check_host(headers.get("Host"), config, local_host)
+    origin = headers.get("Origin")
+    check_origin(origin, headers.get("Host"), config, local_host)
+    check_site(headers.get("Sec-Fetch-Site"), origin, config)
+    if (
+        request.method == "OPTIONS"
+        and origin is not None
+        and is_allowed(origin, config)
+        and "Access-Control-Request-Method" in headers
+    ):
+        return web.Response(status=204, headers=preflight_headers(headers))
+    route = route_of(request)
+    if route is None or route.needs_key:
+        check_key(headers, config.api_key)
+    if route is not None and request.body_exists:
+        await request.app[BODIES].read(request)
+    return await handler(request)
+
+
+def _check_place(request: web.Request) -> None:
+    """Refuse a connection that is one more than we take on."""
+    if isinstance(request.protocol, Connection) and request.protocol.is_surplus:
+        request.protocol.close()
+        raise ApiError(ErrorKind.RATE_LIMITED, "too many connections are open", retry_after_s=1.0)
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    request_id = request.get(REQUEST_ID)
+    if request_id is not None:
+        for name in REQUEST_ID_HEADERS:
+            response.headers[name] = request_id
+    config = request.app[SERVICE].config
+    response.headers.update(cors_headers(request.headers.get("Origin"), config))
+
+
+def _local_host(request: web.Request) -> str | None:
+    name = request.transport.get_extra_info("sockname") if request.transport else None
+    return str(name[0]).partition("%")[0] if isinstance(name, tuple) else None
+
+
+def _printable(text: str) -> str:
+    """Return a path as it can stand in a log line: what cannot be seen is escaped."""
+    return re.sub(r"[^\x21-\x7e]", lambda found: f"%{ord(found[0]):02X}", text)[:200]

@@ -1,0 +1,134 @@
+"""One client's connection: how many there may be, how long they may take, what nonsense gets.
+
+aiohttp limits the size of headers but not the time they take, and answers what it cannot parse
+in plain text; both are seen to here. Runs on the server's loop.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from api.server.failures import failure_response
+from api.server.routes import dialect_of
+from api.transport.context import REQUEST_ID_HEADERS, new_id
+from api.transport.errors import ApiError, ErrorKind
+
+# Beyond this multiple of the limit a connection is not even told why it is closed.
+_TOLD = 2
+# Enough of what came to find the path and the dialect's headers.
+_HEAD_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What one server allows.
+
+    Attributes:
+        max_connections: Open connections; more are answered with an error and closed.
+        header_timeout_s: How long a new connection may take to send its first request's headers.
+        idle_timeout_s: How long a connection may rest between two requests.
+    """
+
+    max_connections: int
+    header_timeout_s: float
+    idle_timeout_s: float
+
+
+class Connection(web.RequestHandler):
+    """aiohttp's protocol with limits and envelopes.
+
+    Attributes:
+        is_surplus: Whether it is one more than the server takes on.
+    """
+
+    __slots__ = ("_head", "_header_timer", "_limits", "_server", "is_surplus")
+
+    def __init__(self, server: web.Server, limits: ConnectionLimits, **options: Any) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            keepalive_timeout=limits.idle_timeout_s,
+            # Bodies are unpacked by ``api.transport.request_body``, within bounds.
+            auto_decompress=False,
+            **options,
+        )
+        self.is_surplus = False
+        self._server = server
+        self._limits = limits
+        self._head = b""
+        self._header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the clock, or close at once where there are far too many."""
+        super().connection_made(transport)
+        count = len(self._server.connections)
+        self.is_surplus = count > self._limits.max_connections
+        if count > _TOLD * self._limits.max_connections and isinstance(
+            transport, asyncio.Transport
+        ):
+            transport.abort()
+            return
+        self._header_timer = asyncio.get_running_loop().call_later(
+            self._limits.header_timeout_s, self.force_close
+        )
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Stop the clock."""
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Remember what a request began with until it is understood."""
+        if self._header_timer is not None:
+            self._head = (self._head + data[:_HEAD_BYTES])[:_HEAD_BYTES]
+        super().data_received(data)
+
+    def request_began(self) -> None:
+        """Note that the headers of a request have come."""
+        self._stop_clock()
+        self._head = b""
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what could not be parsed in the envelope of whoever it was meant for."""
+        self._stop_clock()
+        plain = super().handle_error(request, status, exc, message)
+        path, headers = _gist(self._head)
+        kind = ErrorKind.INVALID_REQUEST if plain.status < 500 else ErrorKind.INTERNAL
+        # What is wrong is said in general: the details quote the bytes that came.
+        error = ApiError(kind, _complaint(exc) if plain.status < 500 else "internal error")
+        request_id = new_id("req_")
+        response = failure_response(
+            dialect_of(path, headers), error, request_id, status=plain.status
+        )
+        for name in REQUEST_ID_HEADERS:
+            response.headers[name] = request_id
+        response.force_close()
+        return response
+
+    def _stop_clock(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+
+def _complaint(error: BaseException | None) -> str:
+    kind = type(error).__name__ if error is not None else "malformed"
+    if kind == "LineTooLong":
+        return "the request line or a header is too long"
+    return f"the request is not valid HTTP ({kind})"
+
+
+def _gist(head: bytes) -> tuple[str, dict[str, str]]:
+    """Return the path and the names of the headers, as far as they can be made out."""
+    lines = head.decode("latin-1").split("\r\n")
+    words = lines[0].split(" ")
+    path = words[1].partition("?")[0] if len(words) > 1 else "/"
+    return path, {line.partition(":")[0].strip().lower(): "" for line in lines[1:]}

@@ -1,0 +1,35 @@
+"""The routes that describe the server to machines: its numbers and its API. Server's loop."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from api.transport.context import service_of
+from api.transport.metrics import CONTENT_TYPE
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text that is made when it is first asked for.
+
+    Attributes:
+        text: Makes it.
+    """
+
+    text: Callable[[], str]
+
+
+# Set by the application, which knows the routes.
+OPENAPI = web.AppKey("openapi", Document)
+
+
+async def metrics(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /metrics`` in Prometheus' text format."""
+    body = service_of(request).metrics.text()
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+
+
+async def openapi(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /openapi.json``."""
+    return web.Response(text=request.app[OPENAPI].text(), content_type="application/json")

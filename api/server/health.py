@@ -1,0 +1,35 @@
+"""The routes that say whether the server is there and what it is doing. Server's loop."""
+
+from typing import Literal
+
+from aiohttp import web
+
+from api.dialects.shared.answers import AnswerModel
+from api.transport.context import service_of
+from api.transport.json_text import json_text
+
+_STATES = {"ready": "ok", "none": "no_model"}
+
+
+class Health(AnswerModel):
+    """``GET /health``."""
+
+    status: Literal["ok", "no_model", "loading", "failed"]
+    running: int
+    waiting: int
+
+
+async def health(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /health``: 200 once a model answers, 503 until then."""
+    status = service_of(request).engine.status
+    body = {
+        "status": _STATES.get(status.state, status.state),
+        "running": status.running,
+        "waiting": status.waiting,
+    }
+    return web.json_response(body, status=200 if status.state == "ready" else 503, dumps=json_text)
+
+
+async def root(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /`` and ``HEAD /``, with which clients ask whether anybody is there."""
+    return web.Response(text="Fullstop is running\n")

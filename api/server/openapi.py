@@ -1,0 +1,138 @@
+"""The OpenAPI 3.1 document, made of the table of routes and the types that they take and give.
+
+Pure; nothing in it is written by hand that a route could say itself. Any thread.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from api.dialects.openai.errors import CHAT
+from api.server.routes import Route
+from api.transport.errors import ApiError, Dialect, ErrorKind
+
+EVENT_SCHEMA = "x-event-schema"
+
+_Used = tuple[type[BaseModel], JsonSchemaMode]
+_References = Mapping[_Used, Any]
+_REFERENCES = "#/components/schemas/{model}"
+_DISTRIBUTION = "fullstop-chat"
+_SECURITY = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+}
+
+
+def document(routes: Sequence[Route]) -> dict[str, Any]:
+    """Return the document of a table of routes."""
+    used = dict.fromkeys(one for route in routes for one in _types_of(route))
+    schemas, definitions = models_json_schema(list(used), ref_template=_REFERENCES)
+    references = {(model, mode): schemas[model, mode] for model, mode in used}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, references)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Fullstop",
+            "version": _version(),
+            "description": "One local model in the words of several APIs; each tells in its own "
+            "way why an answer ended.",
+        },
+        "paths": paths,
+        "components": {"schemas": definitions.get("$defs", {}), "securitySchemes": _SECURITY},
+    }
+
+
+def _types_of(route: Route) -> Iterator[_Used]:
+    if route.request is not None:
+        yield route.request, "validation"
+    for model in (route.answer, route.event, *route.other_answers.values()):
+        if model is not None:
+            yield model, "serialization"
+    yield _dialect(route).error_type, "serialization"
+
+
+def _dialect(route: Route) -> Dialect:
+    """Return whose words a route's errors are in where the request does not decide."""
+    return route.dialect if route.dialect is not None else CHAT
+
+
+def _operation(route: Route, references: _References) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": _operation_id(route),
+        "summary": route.description,
+        "tags": [route.dialect.name if route.dialect is not None else "Server"],
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in re.findall(r"{(\w+)}", route.path)
+        ],
+        "responses": {
+            "200": _success(route, references),
+            **{
+                str(status): {
+                    "description": HTTPStatus(status).phrase,
+                    "content": {"application/json": {"schema": references[model, "serialization"]}},
+                }
+                for status, model in route.other_answers.items()
+            },
+            "default": _failure(route, references),
+        },
+    }
+    if route.request is not None:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": references[route.request, "validation"]}},
+        }
+    if route.needs_key:
+        # A key is asked for only where the server has one.
+        operation["security"] = [{}, *({name: []} for name in _SECURITY)]
+    return operation
+
+
+def _operation_id(route: Route) -> str:
+    words = re.findall(r"[A-Za-z0-9]+", route.path) or ["root"]
+    return "_".join([route.method.lower(), *words])
+
+
+def _success(route: Route, references: _References) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    if route.answer is not None:
+        content["application/json"] = {"schema": references[route.answer, "serialization"]}
+    elif route.media_type is not None:
+        content[route.media_type] = {}
+    if route.stream is not None:
+        # No schema: what it would describe, the whole body or an event, readers take differently.
+        content[route.stream] = {}
+        if route.event is not None:
+            # What OpenAPI 3.1 has no words for: the type of each event's data.
+            content[route.stream][EVENT_SCHEMA] = references[route.event, "serialization"]
+    return {"description": "The answer"} | ({"content": content} if content else {})
+
+
+def _failure(route: Route, references: _References) -> dict[str, Any]:
+    dialect = _dialect(route)
+    _, body = dialect.render_error(
+        ApiError(ErrorKind.INTERNAL, "what went wrong"), "req_0123456789abcdef"
+    )
+    return {
+        "description": "What went wrong, in the dialect's own envelope",
+        "content": {
+            "application/json": {
+                "schema": references[dialect.error_type, "serialization"],
+                "example": body,
+            }
+        },
+    }
+
+
+def _version() -> str:
+    try:
+        return version(_DISTRIBUTION)
+    except PackageNotFoundError:
+        return "0"

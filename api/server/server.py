@@ -1,0 +1,200 @@
+"""The HTTP server on a running event loop: start it, know its address, stop it gracefully.
+
+Knows no thread: it lives on the loop on which it was started.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+from aiohttp import web
+
+from api.server.access import tls
+from api.server.access.accepting import AcceptFailures
+from api.server.application import build
+from api.server.connection import Connection, ConnectionLimits
+from api.transport.address import Address
+from api.transport.config import ServerConfig
+from api.transport.context import SERVICE
+from api.transport.observing import RequestObserver
+from engine.scheduling.service import Engine
+
+_CLOSE_TIMEOUT_S = 1.0
+_TURNS_TO_MAKE_A_CONNECTION = 3
+_BACKLOG = 512
+
+
+class CannotListen(OSError):
+    """We could not listen where we were told to; the message says why and what to do."""
+
+    def __init__(self, error_number: int | None, reason: str) -> None:
+        super().__init__(error_number, reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class PortTaken(CannotListen):
+    """Another program listens where we were told to listen."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(
+            errno.EADDRINUSE,
+            f"port {port} on {host} is taken by another program; choose another port, or 0 for any",
+        )
+
+
+class ApiServer:
+    """Serves one engine to other programs.
+
+    Attributes:
+        config: The settings.
+        address: Where it listens; None while it does not.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: ServerConfig | None = None,
+        observer: RequestObserver | None = None,
+    ) -> None:
+        self.config = config if config is not None else ServerConfig()
+        self.address: Address | None = None
+        self._engine = engine
+        self._observer = observer
+        self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
+
+    async def start(self) -> Address:
+        """Listen; return where.
+
+        Raises:
+            PortTaken: The port is in use.
+            CannotListen: The host is no address of this computer, or the port is not ours to take.
+            ConfigError: The certificate or its key will not do.
+        """
+        if self.address is not None:
+            return self.address
+        encryption = tls.context_of(self.config)
+        listener = await self._listener()
+        self._accept_failures = AcceptFailures(asyncio.get_running_loop())
+        # Without handler_cancellation a client that leaves during prefill goes unnoticed.
+        runner = web.AppRunner(
+            build(self._engine, self.config, self._observer),
+            handler_cancellation=True,
+            shutdown_timeout=_CLOSE_TIMEOUT_S,
+        )
+        try:
+            await runner.setup()
+            listening = await asyncio.get_running_loop().create_server(
+                self._connections(runner),
+                sock=listener,
+                backlog=_BACKLOG,
+                ssl=encryption,
+                # A client that does not get this far has sent no headers, either.
+                ssl_handshake_timeout=self.config.header_timeout_s if encryption else None,
+                ssl_shutdown_timeout=_CLOSE_TIMEOUT_S if encryption else None,
+            )
+        except BaseException:
+            listener.close()
+            await runner.cleanup()
+            raise
+        self._accept_failures.watch()
+        self._runner, self._listening = runner, listening
+        port = listener.getsockname()[1]
+        self.address = Address(self.config.host, port, self.config.is_encrypted)
+        return self.address
+
+    async def stop(self) -> None:
+        """Take no more requests, let running answers finish for a moment, then end them.
+
+        An answer that is ended so gets an error, never a normal end.
+        """
+        runner, listening = self._runner, self._listening
+        self._runner = self._listening = self.address = None
+        if runner is None or listening is None:
+            return
+        self._accept_failures.end()
+        await _accept_no_more(listening)
+        service = runner.app[SERVICE]
+        await service.idle(self.config.stop_grace_s)
+        for generation in list(service.running):
+            generation.cancel()
+        await runner.cleanup()
+
+    def _connections(self, runner: web.AppRunner) -> Callable[[], Connection]:
+        """Return what makes the protocol of each new connection."""
+        server, logger, config = runner.server, _quiet_logger(), self.config
+        assert server is not None, "the runner has been set up"
+        limits = ConnectionLimits(
+            config.max_connections, config.header_timeout_s, config.idle_timeout_s
+        )
+        return lambda: Connection(server, limits, logger=logger, access_log=None)
+
+    async def _listener(self) -> socket.socket:
+        """Return a bound socket. One socket, so that port 0 means one port for all names."""
+        host, port = self.config.host, self.config.port
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+        except socket.gaierror as error:
+            raise CannotListen(error.errno, f"{host} is no address of this computer") from error
+        # localhost may be both; clients that try ::1 first fall back to 127.0.0.1.
+        family, kind, protocol, _, place = min(found, key=lambda one: one[0] != socket.AF_INET)
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(AttributeError, OSError):
+                if family == socket.AF_INET6:
+                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(place)
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+        except OSError as error:
+            listener.close()
+            if error.errno == errno.EADDRINUSE:
+                raise PortTaken(host, port) from error
+            raise CannotListen(
+                error.errno, f"cannot listen on {host} port {port}: {error.strerror}"
+            ) from error
+        return listener
+
+
+async def _accept_no_more(listening: asyncio.Server) -> None:
+    """Close a listener, once the connections that it has accepted are made.
+
+    Python 3.11 leaves a connection open whose listener is closed between the two.
+    """
+    loop = asyncio.get_running_loop()
+    for listener in listening.sockets:
+        loop.remove_reader(listener.fileno())
+    for _ in range(_TURNS_TO_MAKE_A_CONNECTION):
+        await asyncio.sleep(0)
+    listening.close()
+
+
+class _WithoutContent(logging.Filter):
+    """Reduces what aiohttp says of malformed requests to the kind of error.
+
+    Its tracebacks quote the bytes that were sent, and a key may be among them.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info:
+            kind = record.exc_info[0]
+            record.msg = f"{record.msg} ({kind.__name__ if kind else 'unknown'})"
+            record.exc_info = None
+        return True
+
+
+def _quiet_logger() -> logging.Logger:
+    logger = logging.getLogger("api.http")
+    if not any(isinstance(one, _WithoutContent) for one in logger.filters):
+        logger.addFilter(_WithoutContent())
+    return logger

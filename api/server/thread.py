@@ -1,0 +1,83 @@
+"""The HTTP server on a thread and a loop of its own, so that a busy window never stalls a stream.
+
+Made and used from any thread; knows no toolkit.
+"""
+
+import asyncio
+import threading
+from concurrent.futures import Future
+
+from api.server.server import ApiServer
+from api.transport.address import Address
+from api.transport.config import ServerConfig
+from api.transport.observing import RequestObserver
+from engine.scheduling.service import Engine
+
+
+class ServerThread:
+    """An ``ApiServer`` that a program without a loop to spare can start and stop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: ServerConfig | None = None,
+        observer: RequestObserver | None = None,
+    ) -> None:
+        self.config = config if config is not None else ServerConfig()
+        self._engine = engine
+        self._observer = observer
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_wanted: asyncio.Event | None = None
+        self._address: Address | None = None
+
+    @property
+    def address(self) -> Address | None:
+        """Where it listens; None while it does not."""
+        return self._address
+
+    def start(self) -> Address:
+        """Listen; return where. Blocks for the moment that it takes.
+
+        Raises:
+            PortTaken: The port is in use.
+            CannotListen: The host is no address of this computer, or the port is not ours to take.
+        """
+        if self._address is not None:
+            return self._address
+        started: Future[Address] = Future()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(started)), name="api", daemon=True
+        )
+        self._thread.start()
+        try:
+            self._address = started.result()
+        except BaseException:
+            self._thread.join()
+            self._thread = None
+            raise
+        return self._address
+
+    def stop(self) -> None:
+        """Stop gracefully and end the thread. Blocks while running answers get their grace."""
+        thread, self._thread, self._address = self._thread, None, None
+        if thread is None or self._loop is None or self._stop_wanted is None:
+            return
+        if thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop_wanted.set)
+        thread.join()
+
+    async def _serve(self, started: Future[Address]) -> None:
+        server = ApiServer(self._engine, self.config, self._observer)
+        self._loop = asyncio.get_running_loop()
+        self._stop_wanted = asyncio.Event()
+        try:
+            address = await server.start()
+        except BaseException as error:
+            started.set_exception(error)
+            return
+        started.set_result(address)
+        try:
+            await self._stop_wanted.wait()
+        finally:
+            await server.stop()

@@ -1,0 +1,1 @@
+"""One HTTP request and its answer in any dialect: its context, body, stream and errors."""

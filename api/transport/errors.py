@@ -1,0 +1,237 @@
+"""What can go wrong with a request, in no vendor's words; each dialect renders it in its own.
+
+Pure values; knows no web framework. Any thread.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, assert_never
+
+from pydantic import BaseModel
+
+from engine.errors import (
+    EngineClosed,
+    EngineError,
+    EngineStuck,
+    InvalidRequest,
+    NoModel,
+    PromptTooLong,
+    QueueFull,
+)
+from engine.stopping.record import StopKind
+from engine.values.events import Finished
+
+FieldPath = tuple[str | int, ...]
+
+
+# Of an error's message, and of what it repeats of a request.
+_MOST_WORDS = 1000
+_MOST_REPEATED = 200
+
+
+class ErrorKind(StrEnum):
+    """The ways in which a request can fail."""
+
+    INVALID_REQUEST = "invalid_request"
+    AUTHENTICATION = "authentication"
+    PERMISSION = "permission"
+    NOT_FOUND = "not_found"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    TIMEOUT = "timeout"
+    TOO_LARGE = "too_large"
+    UNSUPPORTED_ENCODING = "unsupported_encoding"
+    RATE_LIMITED = "rate_limited"
+    NO_MODEL = "no_model"
+    UNAVAILABLE = "unavailable"
+    INTERNAL = "internal"
+
+
+class ApiError(Exception):
+    """A request that failed.
+
+    Attributes:
+        kind: The class of failure.
+        message: What is wrong and what would be right, without the field's name.
+        field: Path of the offending field in the request's body; empty where there is none.
+        code: A word for programs, where the vendors have one.
+        details: Further facts for programs.
+        retry_after_s: When trying again makes sense, in seconds.
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        field: FieldPath = (),
+        code: str | None = None,
+        details: Mapping[str, object] | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        message = shown(message, _MOST_WORDS)
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.field = tuple(shown(one, 100) if isinstance(one, str) else one for one in field)
+        self.code = code
+        self.details = details
+        self.retry_after_s = retry_after_s
+
+
+class ContextOverflow(ApiError):
+    """A prompt that does not fit into the model's context.
+
+    Clients recognise it by each vendor's own words, which each dialect's envelope uses, and then
+    shorten the conversation instead of trying again.
+
+    Attributes:
+        prompt_tokens: Tokens of the whole prompt.
+        most_tokens: Tokens of the longest prompt that would do, in the words of the vendors: the
+            context's length, or one less where the prompt is exactly as long as the context.
+    """
+
+    def __init__(self, field: FieldPath, prompt_tokens: int, context_length: int) -> None:
+        super().__init__(
+            ErrorKind.INVALID_REQUEST,
+            f"the prompt has {prompt_tokens} tokens, "
+            f"the model's context holds {context_length} including the answer",
+            field=field,
+            code="context_length_exceeded",
+        )
+        self.prompt_tokens = prompt_tokens
+        # An answer has at least one token, so that a prompt may not fill the context.
+        self.most_tokens = min(context_length, prompt_tokens - 1)
+
+
+class RenderError(Protocol):
+    """Turns a failure into a vendor's status and body."""
+
+    def __call__(self, error: ApiError, request_id: str) -> tuple[int, dict[str, object]]:
+        """Return the HTTP status and the envelope."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one family of clients is spoken to when something fails.
+
+    Attributes:
+        name: The dialect's name, for logs and documents.
+        render_error: Makes the envelope.
+        error_type: The envelope's type, for documents.
+        field_names: The engine's names of request fields to this dialect's.
+    """
+
+    name: str
+    render_error: RenderError
+    error_type: type[BaseModel]
+    field_names: Mapping[str, str]
+
+
+def shown(text: str, most: int = _MOST_REPEATED) -> str:
+    """Return what an error may repeat of a request: its beginning."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def invalid(
+    field: FieldPath,
+    message: str,
+    *,
+    code: str | None = None,
+    details: Mapping[str, object] | None = None,
+) -> ApiError:
+    """Return the error of a request whose field is wrong."""
+    return ApiError(ErrorKind.INVALID_REQUEST, message, field=field, code=code, details=details)
+
+
+def unsupported(field: FieldPath, what: str) -> ApiError:
+    """Return the error of a feature that would change the answer if it were ignored."""
+    what = shown(what)
+    return invalid(field, f"{what} is not supported by this server", code="unsupported_parameter")
+
+
+def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
+    """Return an engine's refusal with its field under the name that the client used."""
+    match error:
+        case PromptTooLong():
+            field = field_path(_renamed(error.field, names))
+            return ContextOverflow(field, error.prompt_tokens, error.context_length)
+        case InvalidRequest():
+            return invalid(field_path(_renamed(error.field, names)), error.reason)
+        case QueueFull():
+            return ApiError(
+                ErrorKind.RATE_LIMITED, str(error), retry_after_s=max(error.retry_after_s, 1.0)
+            )
+        case NoModel():
+            return ApiError(ErrorKind.NO_MODEL, str(error) or "no model is loaded")
+        case EngineClosed():
+            return ApiError(ErrorKind.UNAVAILABLE, "the server is shutting down")
+        case EngineStuck():
+            return ApiError(ErrorKind.UNAVAILABLE, str(error))
+        case _:
+            return ApiError(ErrorKind.INTERNAL, str(error))
+
+
+def failure_of(finished: Finished) -> ApiError | None:
+    """Return the error that an ending amounts to, or None if it was a normal end."""
+    if finished.stop.kind is StopKind.ERROR:
+        return ApiError(ErrorKind.INTERNAL, finished.error or "the generation failed")
+    if finished.stop.kind is StopKind.CANCELLED:
+        return ApiError(ErrorKind.UNAVAILABLE, "the generation was cancelled on the server")
+    return None
+
+
+def field_path(text: str) -> FieldPath:
+    """Return the path that a field's name spells: ``stop[0]`` and ``stop.0`` are ("stop", 0)."""
+    parts = re.findall(r"[^.\[\]]+", text)
+    return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts)
+
+
+def path_text(path: FieldPath) -> str:
+    """Return a field's path as most vendors spell it: ``messages[0].content``."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+def status_of(kind: ErrorKind) -> int:
+    """Return the HTTP status that most vendors give to a kind of failure."""
+    match kind:
+        case ErrorKind.INVALID_REQUEST:
+            return 400
+        case ErrorKind.AUTHENTICATION:
+            return 401
+        case ErrorKind.PERMISSION:
+            return 403
+        case ErrorKind.NOT_FOUND:
+            return 404
+        case ErrorKind.METHOD_NOT_ALLOWED:
+            return 405
+        case ErrorKind.TIMEOUT:
+            return 408
+        case ErrorKind.TOO_LARGE:
+            return 413
+        case ErrorKind.UNSUPPORTED_ENCODING:
+            return 415
+        case ErrorKind.RATE_LIMITED:
+            return 429
+        case ErrorKind.NO_MODEL | ErrorKind.UNAVAILABLE:
+            return 503
+        case ErrorKind.INTERNAL:
+            return 500
+        case _:
+            assert_never(kind)
+
+
+def is_permanent(status: int) -> bool:
+    """Whether a request that got this status will get it again, however often it is sent."""
+    return 400 <= status < 500 and status not in (408, 409, 429)
+
+
+def _renamed(field: str, names: Mapping[str, str]) -> str:
+    for known, name in names.items():
+        if field == known or field.startswith((f"{known}[", f"{known}.")):
+            return name + field[len(known) :]
+    # What is left of the domain's nesting has no counterpart in any request body.
+    return field.removeprefix("sampling.").removeprefix("stops.")

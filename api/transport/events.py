@@ -1,0 +1,43 @@
+"""Pieces of a stream as values, and what an encoder of a dialect's stream has to offer.
+
+Pure; knows no vendor and no web framework. Any thread.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from api.transport.errors import ApiError
+from engine.values.events import Event
+
+
+class SseEvent(NamedTuple):
+    """One event: its name where the dialect names events, and its data, already serialised."""
+
+    name: str | None
+    data: str
+
+    def frame(self) -> str:
+        """Return the event as it stands in the stream."""
+        if self.name is None:
+            return f"data: {self.data}\n\n"
+        return f"event: {self.name}\ndata: {self.data}\n\n"
+
+
+class Frame(Protocol):
+    """A piece of a stream."""
+
+    def frame(self) -> str:
+        """Return it as it stands in the stream."""
+        ...
+
+
+class StreamEncoder(Protocol):
+    """A dialect's rendering of a running answer; pure but for its own state."""
+
+    def encode(self, events: Sequence[Event], choice: int = 0) -> Sequence[Frame]:
+        """Return what the dialect says about some events of its ``choice``-th generation."""
+        ...
+
+    def fail(self, error: ApiError) -> Sequence[Frame]:
+        """Return what the dialect says when the answer breaks off."""
+        ...

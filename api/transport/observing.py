@@ -1,0 +1,245 @@
+"""What an observer is told of requests, and the notes that are taken of one while it is answered.
+
+An observer gets the request that the engine ran and the events that came, beside the first part of
+each body: nobody has to parse those bytes to learn what happened. Without an observer nothing here
+is made and no body is kept. Knows no web framework; runs on the server's loop.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from engine.scheduling.generation import Generation
+from engine.values.events import (
+    Event,
+    Finished,
+    TextDelta,
+    ThinkingDelta,
+    TokenTrace,
+    ToolCallDelta,
+)
+from engine.values.request import GenerationRequest, TraceLevel
+
+KEPT_BYTES = 256 * 1024
+MOST_TOKENS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBegan:
+    """A request has arrived. Secrets have been taken out of all texts.
+
+    Attributes:
+        request_id: Its id, as the response's headers have it.
+        began_at: Seconds since the epoch.
+        client: The address that it came from.
+        method: The HTTP method.
+        path: Path and query.
+        dialect: Name of the dialect it speaks; empty for routes of no dialect.
+        headers: Names and values, in their order.
+    """
+
+    request_id: str
+    began_at: float
+    client: str
+    method: str
+    path: str
+    dialect: str
+    headers: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """As much of a body as is kept.
+
+    Attributes:
+        text: Its first part, decoded.
+        size_bytes: How long the whole of it was.
+        is_whole: Whether ``text`` is all of it.
+    """
+
+    text: str = ""
+    size_bytes: int = 0
+    is_whole: bool = True
+
+
+@dataclass(eq=False, slots=True)
+class ObservedRun:
+    """A generation with all that came of it.
+
+    Attributes:
+        generation: The request that ran, and under which circumstances. Its texts are what the
+            model was given: no secret is taken out of them.
+        texts: The answer, piece by piece.
+        thoughts: The reasoning, piece by piece.
+        calls: The tool calls.
+        tokens: The newest tokens, as far as the observer wanted to know of them.
+        finished: Why it ended; None until that is known.
+    """
+
+    generation: Generation
+    texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    calls: list[ToolCallDelta] = field(default_factory=list)
+    tokens: deque[TokenTrace] = field(default_factory=lambda: deque(maxlen=MOST_TOKENS))
+    finished: Finished | None = None
+
+    def hear(self, batch: list[Event]) -> None:
+        """Note what the generation's reader is being given."""
+        for event in batch:
+            match event:
+                case TokenTrace():
+                    self.tokens.append(event)
+                case TextDelta():
+                    self.texts.append(event.text)
+                case ThinkingDelta():
+                    self.thoughts.append(event.text)
+                case ToolCallDelta():
+                    self.calls.append(event)
+                case Finished():
+                    self.finished = event
+                case _:
+                    pass
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEnded:
+    """A request has been answered, or its client has left.
+
+    Attributes:
+        began: What was known at its beginning.
+        took_s: From its arrival to the last byte of the answer.
+        status: The HTTP status; 499 where the client left before the end.
+        is_stream: Whether the answer was written as a stream.
+        model: Id of the model that answered; empty where none did.
+        asked: The request's body.
+        answered: The response's body.
+        answer_headers: Names and values of the response's headers.
+        runs: The generations that answered it; those that the server did not outlive are left out.
+    """
+
+    began: RequestBegan
+    took_s: float
+    status: int
+    is_stream: bool
+    model: str
+    asked: Body
+    answered: Body
+    answer_headers: tuple[tuple[str, str], ...]
+    runs: tuple[ObservedRun, ...] = ()
+
+    @property
+    def ends(self) -> tuple[Finished, ...]:
+        """How its generations ended."""
+        return tuple(run.finished for run in self.runs if run.finished is not None)
+
+
+class RequestObserver(Protocol):
+    """Whoever wants to know of requests. Called on the server's loop; must return at once."""
+
+    def wanted_trace(self) -> tuple[TraceLevel, int]:
+        """Return how much of each token is wanted, and how many alternatives of it."""
+
+    def request_began(self, began: RequestBegan) -> None:
+        """A request has arrived."""
+
+    def request_ended(self, ended: RequestEnded) -> None:
+        """A request has ended; each that began ends once."""
+
+
+class KeptBytes:
+    """The first bytes of a body that may be long."""
+
+    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._kept = bytearray()
+        self.size_bytes = 0
+
+    def add(self, data: bytes) -> None:
+        """Take more of it."""
+        self.size_bytes += len(data)
+        room = self._most_bytes - len(self._kept)
+        if room > 0:
+            self._kept += data[:room]
+
+    def body(self, clean: Callable[[str], str]) -> Body:
+        """Return what was kept, cleaned of secrets."""
+        text = self._kept.decode("utf-8", "replace")
+        is_whole = len(self._kept) == self.size_bytes
+        return Body(clean(text if is_whole else text.rstrip("\ufffd")), self.size_bytes, is_whole)
+
+
+class Observation:
+    """The notes taken of one request while it is answered.
+
+    Args:
+        trace: How much of each token is wanted, and how many alternatives of it.
+    """
+
+    def __init__(self, trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0)) -> None:
+        self.trace = trace
+        self.asked = KeptBytes()
+        self.answered = KeptBytes()
+        self.is_stream = False
+        self.is_delivered = False
+        self.model = ""
+        self.runs: list[ObservedRun] = []
+
+    def listen_to(self, generation: Generation, *, hides_traces: bool) -> None:
+        """Note what comes of a generation as it is read."""
+        run = ObservedRun(generation)
+        if self.trace[0] is TraceLevel.OFF:
+            run.tokens = deque(maxlen=0)  # the client may have asked for tokens; the observer not
+        self.runs.append(run)
+        generation.listen(run.hear, hides_traces=hides_traces)
+
+
+_current: ContextVar[Observation | None] = ContextVar("observation", default=None)
+
+
+def observe(observation: Observation) -> None:
+    """Let the notes of the present request's task, and of tasks it starts, go here."""
+    _current.set(observation)
+
+
+def traced(request: GenerationRequest) -> GenerationRequest:
+    """Return a request that asks for as much of each token as the observer wants to know."""
+    observation = _current.get()
+    if observation is None or request.trace is not TraceLevel.OFF:
+        return request
+    level, count = observation.trace
+    if level is TraceLevel.OFF:
+        return request
+    return replace(request, trace=level, top_logprobs=count if level is TraceLevel.FULL else 0)
+
+
+def note_generation(generation: Generation, model: str, asked: GenerationRequest) -> None:
+    """Note that a generation belongs to the request that is being answered.
+
+    Args:
+        generation: The generation, none of whose events has been read.
+        model: Id of the model that answers.
+        asked: What the client asked for, before ``traced``.
+    """
+    observation = _current.get()
+    if observation is None:
+        return
+    observation.model = model
+    is_ours = generation.request.trace is not asked.trace  # ``traced`` asked, the client did not
+    observation.listen_to(generation, hides_traces=is_ours)
+
+
+def note_streamed(data: bytes) -> None:
+    """Note that a part of a stream was written."""
+    observation = _current.get()
+    if observation is not None:
+        observation.is_stream = True
+        observation.answered.add(data)
+
+
+def note_stream_delivered() -> None:
+    """Note that the end of a stream was written: a client that leaves now has it all."""
+    observation = _current.get()
+    if observation is not None:
+        observation.is_delivered = True

@@ -1,0 +1,87 @@
+"""Running the generations of one request: all or none, never longer than the client waits.
+
+Knows no vendor and no HTTP. Runs on the server's loop.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from api.transport.context import Service
+from api.transport.errors import failure_of
+from api.transport.observing import note_generation, traced
+from engine.scheduling.generation import Generation, merged
+from engine.values.events import Event, Finished, PromptProgress
+from engine.values.request import GenerationRequest
+
+
+@asynccontextmanager
+async def running(
+    service: Service, requests: Sequence[GenerationRequest]
+) -> AsyncIterator[list[Generation]]:
+    """Start generations; whichever is still going when the block is left is cancelled.
+
+    Raises:
+        EngineError: The engine refused one of them; none is left running.
+    """
+    generations: list[Generation] = []
+    try:
+        for request in requests:
+            generation = await service.engine.generate(traced(request))
+            generations.append(generation)
+            service.started(generation)
+            model = loaded.id if (loaded := service.engine.model) else ""
+            note_generation(generation, model, request)
+        yield generations
+    finally:
+        for generation in generations:
+            service.ended(generation)
+
+
+async def collected(generation: Generation) -> tuple[list[Event], Finished]:
+    """Read a generation to its end; return its deltas, neighbours merged, and the end.
+
+    Where its request asks for a trace, each token's trace follows the deltas of that token.
+
+    Raises:
+        ApiError: It did not end normally.
+    """
+    events: list[Event] = []
+    async for batch in generation.batches():
+        events.extend(batch)
+    finished = events.pop()
+    if not isinstance(finished, Finished):
+        raise AssertionError("every generation ends in Finished")
+    failure = failure_of(finished)
+    if failure is not None:
+        raise failure
+    deltas: list[Event] = [event for event in events if not isinstance(event, PromptProgress)]
+    return merged(deltas), finished
+
+
+async def batches_of(
+    generations: Sequence[Generation],
+) -> AsyncGenerator[tuple[int, list[Event]], None]:
+    """Yield the batches of several generations as they come, each with its generation's index."""
+    if len(generations) == 1:
+        async for batch in generations[0].batches():
+            yield 0, batch
+        return
+    # No more than one batch of each waits here; beyond that they merge in the generation.
+    queue: asyncio.Queue[tuple[int, list[Event]]] = asyncio.Queue(maxsize=1)
+
+    async def pump(index: int, generation: Generation) -> None:
+        async for batch in generation.batches():
+            await queue.put((index, batch))
+
+    pumps = [asyncio.create_task(pump(index, one)) for index, one in enumerate(generations)]
+    try:
+        unfinished = len(generations)
+        while unfinished:
+            index, batch = await queue.get()
+            unfinished -= isinstance(batch[-1], Finished)
+            yield index, batch
+    finally:
+        for task in pumps:
+            task.cancel()
+        await asyncio.wait(pumps)

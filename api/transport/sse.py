@@ -1,0 +1,154 @@
+"""Writes a stream of events or lines and shows signs of life while nothing happens.
+
+Knows no vendor: encoders say what is written. Runs on the server's loop.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+
+from api.transport.context import DELIVERED, service_of
+from api.transport.errors import ApiError, ErrorKind, failure_of
+from api.transport.events import Frame, StreamEncoder
+from api.transport.observing import note_stream_delivered, note_streamed
+from engine.values.events import Event, Finished
+
+COMMENT = ": still here\n\n"
+EVENTS = "text/event-stream; charset=utf-8"
+
+_log = logging.getLogger(__name__)
+
+
+class StreamWriter:
+    """One open stream. The response's headers go out with the first bytes.
+
+    That may be a sign of life: until then a failure can still be answered with its own status.
+    """
+
+    def __init__(
+        self, request: web.Request, sign_of_life: str, silence_s: float, content_type: str
+    ) -> None:
+        self.response = web.StreamResponse(
+            headers={
+                "Content-Type": content_type,
+                "Cache-Control": "no-cache",
+                "X-Accel-Buffering": "no",
+            }
+        )
+        self._request = request
+        self._sign_of_life = sign_of_life.encode()
+        self._silence_s = silence_s
+        self._patience_s = service_of(request).config.write_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._begun_at = self._written_at = self._loop.time()
+        self._lock = asyncio.Lock()
+        self._clock: asyncio.Task[None] | None = None
+
+    @property
+    def has_started(self) -> bool:
+        """Whether headers are out."""
+        return self.response.prepared
+
+    async def __aenter__(self) -> Self:
+        self._clock = asyncio.create_task(self._keep_alive())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            await asyncio.wait((self._clock,))
+
+    async def write(self, events: Sequence[Frame]) -> None:
+        """Write some events at once; waits while the client reads too slowly."""
+        if events:
+            await self._write("".join([event.frame() for event in events]).encode())
+
+    async def finish(self) -> None:
+        """End the stream."""
+        async with self._lock:
+            self._begun_at = self._loop.time()
+            await self.response.write_eof()
+            self._request[DELIVERED] = True
+            note_stream_delivered()
+
+    async def _write(self, data: bytes) -> None:
+        async with self._lock:
+            self._begun_at = self._loop.time()
+            if not self.response.prepared:
+                await self.response.prepare(self._request)
+            # Returns at once while the client has less than some 64 kB unread.
+            await self.response.write(data)
+            self._written_at = self._loop.time()
+            note_streamed(data)
+
+    async def _keep_alive(self) -> None:
+        """Break silences, and give up a client that has stopped reading.
+
+        One task watches, because a timer for each write would cost more than the write.
+        """
+        with suppress(ConnectionError, TimeoutError):
+            while True:
+                now = self._loop.time()
+                if self._lock.locked():
+                    # The client is slow, not we: it has bytes to read.
+                    if now - self._begun_at >= self._patience_s:
+                        break
+                    await asyncio.sleep(min(self._silence_s, self._patience_s))
+                elif now - self._written_at < self._silence_s:
+                    left_s = self._silence_s - (now - self._written_at)
+                    await asyncio.sleep(min(left_s, self._patience_s))
+                else:
+                    async with asyncio.timeout(self._patience_s):
+                        await self._write(self._sign_of_life)
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+
+async def stream(
+    request: web.Request,
+    batches: AsyncGenerator[tuple[int, list[Event]], None],
+    encoder: StreamEncoder,
+    *,
+    sign_of_life: str = COMMENT,
+    silence_s: float,
+    content_type: str = EVENTS,
+) -> web.StreamResponse:
+    """Write batches of events, each tagged with its choice, as they come; return the response.
+
+    Raises:
+        ApiError: The first thing that came was a failure, and nothing has been written yet.
+    """
+    async with (
+        StreamWriter(request, sign_of_life, silence_s, content_type) as writer,
+        aclosing(batches) as source,
+    ):
+        try:
+            async for choice, batch in source:
+                last = batch[-1]
+                failure = failure_of(last) if isinstance(last, Finished) else None
+                if failure is not None and not writer.has_started:
+                    raise failure
+                await writer.write(encoder.encode(batch, choice))
+                if failure is not None:
+                    writer.response.force_close()
+                    break
+        except ConnectionError:
+            raise
+        except Exception:
+            if not writer.has_started:
+                raise
+            _log.exception("a stream broke off")
+            await writer.write(encoder.fail(ApiError(ErrorKind.INTERNAL, "internal error")))
+            writer.response.force_close()
+        await writer.finish()
+    return writer.response

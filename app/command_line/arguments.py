@@ -1,0 +1,215 @@
+"""The grammar of the command line: commands, options, their checks and their help.
+
+Must not run anything. Pure; main thread.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from app import __version__
+from app.command_line.diagnostic_arguments import add_inspect, add_probe
+from app.command_line.serve_arguments import add_serve
+from app.folders import paths
+
+Command = Callable[[argparse.Namespace], int]
+
+# Options of the window are stored under names of their own, and only when they are given: so an
+# option that stands before a command, where it would have no effect, can be told apart.
+WINDOW_PREFIX = "window_"
+
+# Values of these are taken as they are, whatever they look like: the mark before them, which
+# ``_verbatim`` takes off again, keeps argparse from reading anything into them.
+VERBATIM = frozenset({"--stop", "--system"})
+VERBATIM_MARK = "="
+
+_DESCRIPTION = """\
+Chat with MLX language models, serve them to other apps, and see why a model stopped.
+Without a command: the window, or a chat in the terminal where there is no display."""
+
+_EXAMPLES = """\
+examples:
+  fullstop
+  fullstop ask "Count from 1 to 10, one number per line" --stop 6
+  fullstop serve --port 8642
+"""
+
+_ASK_EXAMPLES = r"""examples:
+  fullstop ask "Count from 1 to 10, one number per line" --stop 6
+  fullstop ask "Count from 1 to 10, one number per line" --stop '3\n4' --escapes
+  fullstop ask "Output the whole alphabet from A to Z, then immediately output END" \
+      --stop END --json
+  git diff | fullstop ask - --system "Describe this change." --model ~/models/some-mlx-model
+
+The answer goes to standard output; thinking and the reason go to standard error.
+exit codes: 0 answered, 1 failed, 2 wrong usage, 130 cancelled with Ctrl-C
+"""
+
+_REPLAY_EXAMPLES = """\
+examples:
+  fullstop ask "Count from 1 to 10, one number per line" --save-run run.json
+  fullstop replay run.json --stop 7
+
+exit codes: 0 played, 1 failed, 2 wrong usage
+"""
+
+
+def parser(
+    window: Command,
+    ask: Command,
+    serve: Command,
+    replay: Command,
+    inspect: Command,
+    probe: Command,
+) -> argparse.ArgumentParser:
+    """Return the parser; what it parses has the chosen command as ``command``."""
+    root = argparse.ArgumentParser(
+        prog="fullstop",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    root.add_argument("--version", action="version", version=f"fullstop {__version__}")
+    root.add_argument(
+        "--self-test",
+        action="store_true",
+        help="check that this installation works, print a line for each part, and end",
+    )
+    _add_answer_options(root, WINDOW_PREFIX)
+    root.set_defaults(command=window)
+    commands = root.add_subparsers(title="commands", metavar="{ask,serve,replay,inspect,probe}")
+    _add_ask(commands, ask)
+    add_serve(commands, serve)
+    _add_replay(commands, replay)
+    add_inspect(commands, inspect, _add_stops)
+    add_probe(commands, probe)
+    return root
+
+
+def _add_ask(commands: Any, run: Command) -> None:
+    ask = commands.add_parser(
+        "ask",
+        help="answer one prompt and say why the answer ended",
+        description="Answer one prompt and say why the answer ended.",
+        epilog=_ASK_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    ask.add_argument("prompt", metavar="PROMPT", help="the prompt; - reads standard input")
+    _add_answer_options(ask)
+    ask.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of streaming text"
+    )
+    ask.add_argument(
+        "--save-run",
+        type=Path,
+        metavar="FILE",
+        help="save the run, so that fullstop replay can try other stops on it",
+    )
+    ask.set_defaults(command=run)
+
+
+def _add_replay(commands: Any, run: Command) -> None:
+    replay = commands.add_parser(
+        "replay",
+        help="play a saved run again, with the same stops or with others",
+        description="Play a saved run again through the real matcher; no model is needed.",
+        epilog=_REPLAY_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    replay.add_argument("file", type=Path, metavar="FILE", help="a run saved by --save-run")
+    _add_stops(replay, "", "stop before this text, in place of the run's own stops; repeatable")
+    replay.add_argument("--no-stop", action="store_true", help="play it without any stop strings")
+    replay.add_argument("--json", action="store_true", help="print one JSON object")
+    replay.set_defaults(command=run)
+
+
+def _add_model(parser: argparse.ArgumentParser, prefix: str = "") -> None:
+    parser.add_argument(
+        "--model",
+        dest=f"{prefix}model",
+        default=argparse.SUPPRESS,
+        type=paths.model_folder,
+        metavar="MODEL",
+        help="folder of an MLX model, or the name of one that the tools of Hugging Face or LM "
+        "Studio have fetched (default: the demo model that comes with the program)",
+    )
+
+
+def _add_answer_options(parser: argparse.ArgumentParser, prefix: str = "") -> None:
+    def add(name: str, **settings: Any) -> None:
+        dest = prefix + name.removeprefix("--").replace("-", "_")
+        parser.add_argument(name, dest=dest, default=argparse.SUPPRESS, **settings)
+
+    _add_model(parser, prefix)
+    stop_help = "end the answer before this text, taken exactly as given; repeatable"
+    _add_stops(parser, prefix, stop_help)
+    add("--max-tokens", type=_positive, metavar="N", help="end the answer after N tokens")
+    add(
+        "--temperature",
+        type=_temperature,
+        metavar="T",
+        help="0 always takes the likeliest token (default: the model's own setting)",
+    )
+    add("--seed", type=_seed, metavar="N", help="make random draws repeatable")
+    add(
+        "--ignore-eos",
+        action="store_true",
+        help="go on where the model would end by itself; stops and limits still end it",
+    )
+    add("--system", type=_verbatim, metavar="S", help="system prompt")
+    add("--thinking", action="store_true", help="let the model reason before it answers")
+
+
+def _add_stops(parser: argparse.ArgumentParser, prefix: str, stop_help: str) -> None:
+    parser.add_argument(
+        "--stop",
+        dest=f"{prefix}stop",
+        default=argparse.SUPPRESS,
+        type=_verbatim,
+        metavar="S",
+        action="append",
+        help=stop_help,
+    )
+    parser.add_argument(
+        "--escapes",
+        dest=f"{prefix}escapes",
+        default=argparse.SUPPRESS,
+        action="store_true",
+        help=r"read \n, \t, \\, \xHH and \uHHHH in --stop as the characters they mean",
+    )
+
+
+def _verbatim(marked: str) -> str:
+    return marked.removeprefix(VERBATIM_MARK)
+
+
+def _positive(text: str) -> int:
+    return _whole_number(text, least=1, most=2**31 - 1)
+
+
+def _seed(text: str) -> int:
+    return _whole_number(text, least=0, most=2**63 - 1)
+
+
+def _whole_number(text: str, least: int, most: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"{number} is not between {least} and {most}")
+    return number
+
+
+def _temperature(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 <= number <= 2:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 2")
+    return number

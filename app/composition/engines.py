@@ -1,0 +1,58 @@
+"""Puts an engine together with the model that the command line names, and takes it down again.
+
+Knows no window and no server. Runs on the caller's event loop.
+"""
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from app.process.exits import CommandError
+from engine.errors import EngineError, ModelLoadFailed
+from engine.inference.backend import Loader
+from engine.library.models import check_folder
+from engine.scheduling.scheduler import Limits
+from engine.scheduling.service import Engine
+
+
+def new_engine(limits: Limits | None = None, loader: Loader | None = None) -> Engine:
+    """Return an engine without a model, whose libraries keep their advice to themselves."""
+    quieten_libraries()
+    return Engine(limits) if loader is None else Engine(limits, loader, check_folder)
+
+
+def quieten_libraries() -> None:
+    """Keep advice that is meant for programmers off standard error."""
+    # Read when mlx-lm imports transformers; what matters of it reaches us as errors of our own.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+@contextlib.asynccontextmanager
+async def open_engine(
+    limits: Limits | None = None, loader: Loader | None = None
+) -> AsyncIterator[Engine]:
+    """Yield an engine without a model; it is shut down on leaving, whatever happened."""
+    engine = new_engine(limits, loader)
+    try:
+        yield engine
+    finally:
+        await engine.aclose()
+
+
+async def load(engine: Engine, folder: Path) -> None:
+    """Load a model.
+
+    Raises:
+        CommandError: It cannot be loaded; the message says why and what would help.
+    """
+    try:
+        await engine.load(folder)
+    except ModelLoadFailed as error:
+        raise CommandError(
+            f"the model cannot be loaded: {error}. --model takes the folder of an MLX model "
+            "(config.json, *.safetensors, tokenizer.json), or the name of one that was fetched; "
+            "without it the demo model is used."
+        ) from error
+    except EngineError as error:
+        raise CommandError(str(error)) from error

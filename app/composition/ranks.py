@@ -1,0 +1,133 @@
+"""``fullstop serve`` as several processes that ``mlx.launch`` started: who leads, who follows.
+
+Rank 0 is the server, with an engine whose model is divided; the others only follow. Must not
+import Qt. Main thread.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator
+from typing import NoReturn
+
+from app.composition.engines import open_engine, quieten_libraries
+from app.process import exits
+from app.process.exits import CommandError
+from engine.distributed.following import follow
+from engine.distributed.leading import Leader
+from engine.distributed.world import Meeting, World, launched
+from engine.errors import EngineError
+from engine.scheduling.scheduler import Limits
+from engine.scheduling.service import Engine
+
+
+def world_of_this_process() -> World | None:
+    """Return the processes of which this is one; None if it is alone, as nearly always.
+
+    Raises:
+        CommandError: The launcher's variables make no sense.
+    """
+    try:
+        return launched(os.environ)
+    except EngineError as error:
+        raise CommandError(str(error)) from error
+
+
+def meet(world: World) -> Meeting:
+    """Wait for the other processes; signals end this one meanwhile.
+
+    Raises:
+        CommandError: They cannot be reached.
+    """
+    from engine.distributed import sharding as dividing  # imports MLX
+
+    if world.rank == 0:
+        others = ", ".join(world.name_of(rank) for rank in range(1, world.size))
+        print(f"waiting for {others}", file=sys.stderr, flush=True)
+    # MLX waits without letting Python handle anything.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return dividing.meet(world)
+    except EngineError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.asynccontextmanager
+async def open_engine_of(
+    meeting: Meeting | None, limits: Limits
+) -> AsyncIterator[tuple[Engine, "asyncio.Future[str]"]]:
+    """Yield an engine without a model, for all processes of a meeting if there is one.
+
+    With it comes what will be the reason, once the other processes cannot be counted on any more
+    and every request has been ended for it; alone, that never happens.
+    """
+    if meeting is None:
+        async with open_engine(limits) as engine:
+            yield engine, asyncio.get_running_loop().create_future()
+        return
+    lead = _Lead(meeting)
+    try:
+        async with open_engine(limits, lead.loader) as engine:
+            lead.engine = engine
+            try:
+                yield engine, lead.lost
+            finally:
+                if engine.status.state == "loading":  # it may wait for the others for long
+                    await asyncio.to_thread(engine.give_up, "ended while it loaded", 0)
+    finally:
+        lead.loader.end()
+
+
+class _Lead:
+    """Rank 0's hold on the other processes. Made on the loop that serves."""
+
+    def __init__(self, meeting: Meeting) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.engine: Engine | None = None
+        self.lost: asyncio.Future[str] = self._loop.create_future()
+        self.loader = Leader(meeting, self._on_lost)
+
+    def _on_lost(self, why: str) -> None:
+        # Perhaps on the engine's own thread, which may wait for the lost one.
+        threading.Thread(target=self._give_up, args=(why,), name="fullstop-lost").start()
+
+    def _give_up(self, why: str) -> None:
+        if self.engine is not None:
+            self.engine.give_up(why)
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            self._loop.call_soon_threadsafe(self._settle, why)
+
+    def _settle(self, why: str) -> None:
+        if not self.lost.done():
+            self.lost.set_result(why)
+
+
+def follow_rank_0(world: World) -> int:
+    """Do what rank 0 says until it ends; return the exit code.
+
+    Raises:
+        CommandError: Rank 0 cannot be reached, or this process could not do its part.
+    """
+    quieten_libraries()
+    meeting = meet(world)
+    # Ctrl-C reaches all processes of a terminal; rank 0 takes it and lets this one end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        follow(meeting, lambda why: leave(f"rank {world.rank} ends: {why}"))
+    except EngineError as error:
+        raise CommandError(f"rank {world.rank}: {error}") from error
+    return exits.OK
+
+
+def leave(why: str | None) -> NoReturn:
+    """End the process, whatever its threads wait for; say why, unless it was asked to."""
+    if why is not None:
+        print(f"fullstop: {why}", file=sys.stderr)
+    sys.stderr.flush()
+    sys.stdout.flush()
+    os._exit(exits.OK if why is None else exits.FAILURE)

@@ -1,0 +1,1 @@
+"""The program with a window: its Qt loop, its server, and what the desktop asks of it."""

@@ -1,0 +1,137 @@
+"""Brings what the server observed into the window's log: many requests, one wake-up.
+
+Told on the server's loop, where the API's records become the window's; delivers on the window's
+loop, which only has to take them.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable
+
+from api.transport.observing import Body, ObservedRun, RequestBegan, RequestEnded
+from engine.values.events import Finished
+from engine.values.request import TraceLevel
+from ui.chat.session.traces import RunTrace
+from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
+
+_Note = tuple[RequestEntry, RunTrace | None]
+
+
+class RequestFeed:
+    """An observer of the server. Fits ``api.transport.observing.RequestObserver``.
+
+    Args:
+        loop: The window's loop.
+        deliver: Receives, on that loop, what has come together since the last time.
+        wanted_trace: Returns how much of each token is wanted; asked on the server's loop.
+        keep_trace: Receives, on the window's loop, a request's id and what its first answer's
+            tokens were.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        deliver: Callable[[list[RequestEntry]], None],
+        wanted_trace: Callable[[], tuple[TraceLevel, int]] = lambda: (TraceLevel.OFF, 0),
+        keep_trace: Callable[[str, RunTrace], None] = lambda _id, _trace: None,
+    ) -> None:
+        self._loop = loop
+        self._deliver = deliver
+        self._wanted_trace = wanted_trace
+        self._keep_trace = keep_trace
+        self._lock = threading.Lock()
+        self._waiting: list[_Note] = []
+
+    def wanted_trace(self) -> tuple[TraceLevel, int]:
+        """Return how much of each token is wanted."""
+        return self._wanted_trace()
+
+    def request_began(self, began: RequestBegan) -> None:
+        """Take note of a request."""
+        self._put((entry_of(began), None))
+
+    def request_ended(self, ended: RequestEnded) -> None:
+        """Take note of its end."""
+        trace = trace_of(ended.runs[0]) if ended.runs else None
+        self._put((entry_of(ended), trace))
+
+    def _put(self, note: _Note) -> None:
+        with self._lock:
+            self._waiting.append(note)
+            wake_is_due = len(self._waiting) == 1
+        if wake_is_due:
+            # The window's loop may have ended while the last answers were cut off.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._hand_over)
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            notes, self._waiting = self._waiting, []
+        for entry, trace in notes:
+            if trace is not None:
+                self._keep_trace(entry.id, trace)
+        self._deliver([entry for entry, _ in notes])
+
+
+def trace_of(run: ObservedRun) -> RunTrace | None:
+    """Return a generation's tokens as the inspector has them; None where none were recorded."""
+    if not run.tokens:
+        return None
+    generation = run.generation
+    request = generation.request
+    trace = RunTrace(generation.setting, request.stops, request.max_tokens)
+    trace.vocabulary, trace.request = generation.vocabulary, request
+    # The run has ended, so that nobody else adds to these tokens: they need not be copied.
+    trace.tokens = run.tokens
+    for call in run.calls:
+        trace.take(call)
+    if run.finished is not None:
+        trace.take(run.finished)
+    return trace
+
+
+def entry_of(note: RequestBegan | RequestEnded) -> RequestEntry:
+    """Return the window's record of what was observed."""
+    began = note if isinstance(note, RequestBegan) else note.began
+    agents = (value for name, value in began.headers if name.lower() == "user-agent")
+    entry = RequestEntry(
+        id=began.request_id,
+        began_at=began.began_at,
+        client=began.client,
+        agent=next(agents, ""),
+        method=began.method,
+        path=began.path,
+        dialect=began.dialect,
+        headers=began.headers,
+    )
+    return entry if isinstance(note, RequestBegan) else _ended(entry, note)
+
+
+def _ended(entry: RequestEntry, ended: RequestEnded) -> RequestEntry:
+    return dataclasses.replace(
+        entry,
+        model=ended.model,
+        is_stream=ended.is_stream,
+        status=ended.status,
+        took_s=ended.took_s,
+        asked=_body(ended.asked),
+        answered=_body(ended.answered),
+        answer_headers=ended.answer_headers,
+        answers=tuple(_answer(run, run.finished) for run in ended.runs if run.finished),
+    )
+
+
+def _answer(run: ObservedRun, finished: Finished) -> RequestAnswer:
+    return RequestAnswer(
+        request=run.generation.request,
+        finished=finished,
+        text="".join(run.texts),
+        thinking="".join(run.thoughts),
+        tool_calls=tuple(delta.call for delta in run.calls),
+    )
+
+
+def _body(body: Body) -> RequestBody:
+    return RequestBody(body.text, body.size_bytes, body.is_whole)

@@ -1,0 +1,231 @@
+"""The program with a window: one Qt and asyncio loop, the engine, the switchable server.
+
+The only module that knows qasync. Main thread.
+"""
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import qasync
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtWidgets import QApplication
+
+from app import __version__
+from app.composition.engines import open_engine
+from app.desktop.finder_files import OpenedFiles
+from app.desktop.garbage_collection import collected_on
+from app.desktop.local_server import LocalServer
+from app.desktop.request_feed import RequestFeed
+from app.desktop.single_instance import SingleInstance
+from app.desktop.surroundings import (
+    chosen_model,
+    in_tray,
+    keep_for_next_time,
+    only_instance,
+    shown_on_demand,
+    tell,
+)
+from app.folders import logs, paths
+from app.folders.privacy import made_private, tighten
+from app.process import exits
+from app.process.ending_signals import EndingSignals
+from app.process.open_file_limit import raise_limit
+from app.settings.keychain import KeyStore
+from app.settings.options import AnswerOptions, ChatOptions
+from app.settings.stored_preferences import StoredPreferences
+from app.store.conversation_store import StoreUnavailable, open_store
+from engine.scheduling.service import Engine
+from ui.inspector.run.tools import InspectorTools
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import PreferencesState
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.storing import ConversationStore, MemoryConversationStore
+from ui.server.api_key import ApiKeyState
+from ui.server.requests import RequestLog
+from ui.server.server_panel import ServerDesk
+from ui.window.main_window import MainWindow
+
+_log = logging.getLogger(__name__)
+
+
+class QuitFilter(QObject):
+    """Turns a request to quit (Cmd-Q, the dock, the session's end) into closing the window.
+
+    Qt would otherwise leave its loop at once, under the feet of what is being shut down.
+    """
+
+    def __init__(self, close: Callable[[], object], parent: QObject) -> None:
+        super().__init__(parent)
+        self._close = close
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Close instead of quitting."""
+        if event.type() == QEvent.Type.Quit:
+            self._close()
+            return True
+        return super().eventFilter(watched, event)
+
+
+def run(options: ChatOptions) -> int:
+    """Show the window until it is closed; return the exit code."""
+    for folder in (paths.data_folder(), paths.config_folder(), paths.log_folder()):
+        tighten(folder)
+    _log_to_file()
+    raise_limit()
+    with contextlib.closing(EndingSignals()) as signals:
+        application = QApplication(sys.argv[:1])
+        application.setApplicationName("fullstop")
+        application.setApplicationDisplayName("Fullstop")
+        application.setApplicationVersion(__version__)
+        application.setDesktopFileName("fullstop")
+        # The loop must outlive the window until answers, server and engine have ended.
+        application.setQuitOnLastWindowClosed(False)
+        with only_instance() as instance:
+            if instance is None:
+                print("Fullstop is already open; its window was brought forward.", file=sys.stderr)
+                return exits.OK
+            with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner:
+                runner.run(session(application, options, signals, instance))
+    return exits.OK
+
+
+async def session(
+    application: QApplication,
+    options: ChatOptions,
+    signals: EndingSignals,
+    instance: SingleInstance | None = None,
+) -> None:
+    """Show a window on the running Qt loop and return once it is closed and all has ended."""
+    loop = asyncio.get_running_loop()
+    with collected_on(loop):
+        await _until_closed(application, loop, options, signals, instance)
+
+
+async def _until_closed(
+    application: QApplication,
+    loop: asyncio.AbstractEventLoop,
+    options: ChatOptions,
+    signals: EndingSignals,
+    instance: SingleInstance | None,
+) -> None:
+    closed = asyncio.Event()
+    opened_files = OpenedFiles(application)
+    stored = StoredPreferences(paths.config_folder())
+    preferences = PreferencesState(stored.preferences(), stored)
+    async with open_engine() as engine, kept_conversations() as store:
+        theme = Theme(application, preferences.now.theme)
+        window = server_window(engine, theme, store, preferences, loop)
+        window.restore_layout(stored.window_layout)
+        if (asked := asked_conversation(options.answer)) is not None:
+            window.workspace.take_in(asked)
+        window.closed.connect(closed.set)
+        application.installEventFilter(QuitFilter(window.quit, window))
+        with (
+            signals.delivered(loop, lambda: window.quit(asks=False)),
+            in_tray(window, preferences),
+            shown_on_demand(window, instance),
+        ):
+            window.show()
+            window.start(chosen_model(options, stored))
+            opened_files.deliver_to(lambda path: open_saved_run(window, path))
+            tell(window, stored.notice)
+            _log.info("the window is shown")
+            await closed.wait()
+            keep_for_next_time(window, stored)
+            await window.finish()
+            await preferences.finish()
+        opened_files.deleteLater()
+        window.deleteLater()
+
+
+def open_saved_run(window: MainWindow, path: Path) -> None:
+    """Show a saved run in the inspector; a file that is none is said there."""
+    window.come_forward()
+    window.show_inspector()
+    window.inspector.open_file(path)
+
+
+def server_window(
+    engine: Engine,
+    theme: Theme,
+    store: ConversationStore,
+    preferences: PreferencesState,
+    loop: asyncio.AbstractEventLoop,
+) -> MainWindow:
+    """Return the window with its server, whose requests come into the window's log."""
+    key = KeyStore(paths.config_folder())
+    log = RequestLog()
+    feed = RequestFeed(
+        loop,
+        log.take,
+        wanted_trace=lambda: window.workspace.traces.wanted,
+        keep_trace=lambda name, trace: window.workspace.traces.keep(name, trace),
+    )
+    server = LocalServer(
+        engine,
+        preferences=lambda: preferences.now.server,
+        key=key.key,
+        observer=lambda: feed,
+    )
+
+    def tools() -> InspectorTools:
+        # Imported when it is wanted: the web framework is not to hold up the window.
+        from app.inspecting.api_tools import ApiTools
+
+        workspace = window.workspace
+        return ApiTools(engine, lambda: switch.url if (switch := workspace.server) else "")
+
+    window = MainWindow(
+        engine,
+        theme,
+        server=server,
+        store=store,
+        preferences=preferences,
+        desk=lambda switch: ServerDesk(switch, preferences, ApiKeyState(key), log, server),
+        tools=tools,
+        shelves=paths.shelves,
+    )
+    return window
+
+
+@contextlib.asynccontextmanager
+async def kept_conversations() -> AsyncIterator[ConversationStore]:
+    """Yield the store of this person's conversations; memory, which says so, if there is none."""
+    try:
+        store = await open_store(paths.conversations_file(), may_wait=True)
+    except StoreUnavailable as unavailable:
+        _log.error("conversations are not saved: %s", unavailable)
+        yield MemoryConversationStore(unavailable.problem)
+        return
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def asked_conversation(answer: AnswerOptions) -> Conversation | None:
+    """Return a conversation as the command line wants it; None if it wants nothing."""
+    if answer == AnswerOptions():
+        return None
+    return Conversation(
+        settings=ConversationSettings(
+            system_prompt=answer.system,
+            temperature=answer.temperature,
+            max_tokens=answer.max_tokens,
+            is_thinking=answer.is_thinking,
+            seed=answer.seed,
+        ),
+        stops=[StopEntry(stop) for stop in answer.stops],
+    )
+
+
+def _log_to_file() -> None:
+    try:
+        logs.to_file(made_private(paths.log_folder()) / "fullstop.log")
+    except OSError as error:
+        logs.to_standard_error(is_verbose=False)
+        _log.warning("no log file: %s", error)

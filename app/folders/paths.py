@@ -1,0 +1,66 @@
+"""Where things are on this machine: the demo model, settings, data and logs.
+
+Looks, but creates nothing. Any thread.
+"""
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+from engine.library.discovery import Shelves, discover, hub_cache, lm_studio_folders
+
+_NAME = "fullstop"
+DATA_VARIABLE = "FULLSTOP_DATA_DIR"
+
+# The wheel carries the demo model inside the package; a clone (or an editable install of one)
+# has it beside the package.
+PACKAGED_DEMO_MODEL = Path(__file__).parents[1] / "demo-model"
+CLONED_DEMO_MODEL = Path(__file__).parents[2] / "assets" / "demo-model"
+
+
+def demo_model() -> Path:
+    """Return the folder of the model that comes with the program."""
+    return PACKAGED_DEMO_MODEL if PACKAGED_DEMO_MODEL.is_dir() else CLONED_DEMO_MODEL
+
+
+def shelves(folders: tuple[Path, ...]) -> Shelves:
+    """Return where models are looked for, with the folders that a person added."""
+    return Shelves(demo_model(), folders, hub_cache(), lm_studio_folders())
+
+
+def model_folder(text: str) -> Path:
+    """Return the folder that a person means: a path, or the name of a model that is here."""
+    path = Path(text).expanduser()
+    if not path.exists():
+        for model in discover(shelves(())):
+            if text in (model.name, model.name.rpartition("/")[2]):
+                return model.folder
+    return path
+
+
+def config_folder() -> Path:
+    """Return the folder of a user's settings; ``FULLSTOP_CONFIG_DIR`` names another one."""
+    if chosen := os.environ.get("FULLSTOP_CONFIG_DIR"):
+        return Path(chosen)
+    return Path(platformdirs.user_config_dir(_NAME, appauthor=False))
+
+
+def data_folder() -> Path:
+    """Return the folder of what a user would miss: conversations and models.
+
+    ``FULLSTOP_DATA_DIR`` names another one: for tests, and for data kept on a stick.
+    """
+    if chosen := os.environ.get(DATA_VARIABLE):
+        return Path(chosen).expanduser()
+    return Path(platformdirs.user_data_dir(_NAME, appauthor=False))
+
+
+def conversations_file() -> Path:
+    """Return the database of conversations and presets."""
+    return data_folder() / "conversations.db"
+
+
+def log_folder() -> Path:
+    """Return the folder of log files."""
+    return Path(platformdirs.user_log_dir(_NAME, appauthor=False))

@@ -1,0 +1,64 @@
+"""Captured answers as the inspector shows them. Pure; any thread."""
+
+from collections.abc import Sequence
+
+from api.conformance.captures.diagnosis import diagnose
+from api.conformance.captures.parsing import parse
+from api.conformance.captures.report import as_text
+from api.conformance.captures.values import Capture, Severity
+from engine.values.verdict import counted
+from ui.inspector.run.tools import CaptureFinding, CaptureView
+from ui.words.visible import quoted
+
+_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+
+
+def read_capture(text: str, stops: Sequence[str] = ()) -> CaptureView:
+    """Read an answer that some server gave, with what is wrong in it."""
+    capture = parse(text)
+    findings = diagnose(capture, tuple(stops))
+    shown = tuple(
+        CaptureFinding(one.severity.value, one.sentence, one.excerpt, one.event_index)
+        for one in sorted(findings, key=lambda one: _ORDER[one.severity])
+    )
+    if capture.dialect is None:
+        why = findings[0].sentence if findings else "Nothing in it could be recognised."
+        return CaptureView(why, is_answer=False, findings=shown)
+    form = "not streamed"
+    if capture.is_streamed:
+        form = f"streamed in {counted(len(capture.events), 'event')}"
+    return CaptureView(
+        title=f"An answer in the words of {capture.dialect.value}, {form}",
+        is_answer=True,
+        facts=tuple(_facts(capture)),
+        thinking=capture.thinking,
+        text=capture.text,
+        matched=capture.matched if isinstance(capture.matched, str) else None,
+        findings=shown,
+        events=tuple((event.name or "", event.raw) for event in capture.events),
+        report=as_text(capture, findings),
+    )
+
+
+def _facts(capture: Capture) -> list[tuple[str, str]]:
+    usage = capture.usage
+    facts = [("Reason", capture.reason or "none")]
+    if capture.says_matched or capture.matched is not None:
+        matched = capture.matched
+        named = "null" if matched is None else quoted(matched) if isinstance(matched, str) else (
+            f"token {matched}"
+        )  # fmt: skip
+        facts.append(("Matched stop", named))
+    if capture.asked_stops:
+        facts.append(("Asked stops", "  ".join(map(quoted, capture.asked_stops))))
+    if capture.model:
+        facts.append(("Model", capture.model))
+    if capture.status is not None:
+        facts.append(("Status", str(capture.status)))
+    if capture.error is not None:
+        facts.append(("Error", capture.error))
+    given = "unknown" if usage is None or usage.input_tokens is None else f"{usage.input_tokens:,}"
+    made = "unknown" if usage is None or usage.output_tokens is None else f"{usage.output_tokens:,}"
+    facts.append(("Tokens", f"prompt {given}, answer {made}"))
+    facts += [("Tool call", f"{call.name}({call.arguments})") for call in capture.tool_calls]
+    return facts

@@ -1,0 +1,81 @@
+"""Lets SIGINT, SIGTERM and SIGHUP end the program; the second one ends it at once.
+
+Python handles a signal only when its interpreter runs, and Qt's loop waits outside of it; a
+wake-up descriptor that the loop watches brings it back. Main thread.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+from app.process import exits
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def exit_at_once() -> None:
+    """End the process, whatever its threads do or wait for."""
+    with contextlib.suppress(OSError):
+        os.write(2, b"fullstop: ended at once, as the second signal asked\n")
+    os._exit(exits.INTERRUPTED)
+
+
+class EndingSignals:
+    """Takes the signals that end a program from now until ``close``, for whoever delivers them.
+
+    Made before the loop exists, so that a signal during start-up is neither lost nor fatal.
+    A SIGHUP that is ignored already (as ``nohup`` does) stays ignored.
+
+    Args:
+        force: What a second signal does, in case the program cannot end in good order.
+    """
+
+    def __init__(self, force: Callable[[], object] = exit_at_once) -> None:
+        self._force = force
+        self._count = 0
+        self._reading, self._writing = socket.socketpair()
+        self._reading.setblocking(False)
+        self._writing.setblocking(False)
+        self._old_descriptor = signal.set_wakeup_fd(
+            self._writing.fileno(), warn_on_full_buffer=False
+        )
+        self._old_handlers = {
+            number: signal.signal(number, self._arrived)
+            for number in _ENDING
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+        }
+
+    @contextlib.contextmanager
+    def delivered(
+        self, loop: asyncio.AbstractEventLoop, act: Callable[[], object]
+    ) -> Iterator[None]:
+        """Call ``act`` on the loop at each signal, earlier ones included, while this is open."""
+
+        def arrived() -> None:
+            with contextlib.suppress(BlockingIOError):
+                numbers = self._reading.recv(64)
+                if any(number in numbers for number in _ENDING):
+                    act()
+
+        loop.add_reader(self._reading.fileno(), arrived)
+        try:
+            yield
+        finally:
+            loop.remove_reader(self._reading.fileno())
+
+    def close(self) -> None:
+        """Put back what was done at these signals before."""
+        for number, handler in self._old_handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._old_descriptor)
+        self._reading.close()
+        self._writing.close()
+
+    def _arrived(self, _number: int, _frame: object) -> None:
+        # The wake-up descriptor has noted the signal: the loop does the rest.
+        self._count += 1
+        if self._count > 1:
+            self._force()

@@ -1,0 +1,1 @@
+"""``fullstop --self-test``: checks that this installation works, on the demo model."""

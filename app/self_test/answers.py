@@ -1,0 +1,168 @@
+"""Answers of the demo model for the self-test: one for every way in which an answer can end.
+
+Knows no server and no window. Runs on the caller's event loop.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from app.folders import paths
+from engine.inference.backend import Backend, Step
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
+from engine.values.chat import Message, Tool
+from engine.values.events import Finished, TextDelta
+from engine.values.request import GenerationRequest, OutputConstraint, Sampling
+from engine.values.verdict import sentence
+
+COUNT = "Count from 1 to 10, one number per line"
+STOP = "6"
+COUNTED = "1\n2\n3\n4\n5\n"
+_COUNTED_TO_TEN = f"{COUNTED}6\n7\n8\n9\n10"
+_SHORT_CONTEXT = 128
+_HELD = "held to a schema"
+_FAULT = "a fault made on purpose"
+_WEATHER = Tool(
+    "get_weather",
+    "Get the weather in a city",
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
+
+StopCheck = Callable[[], Awaitable[str]]
+
+
+class WrongStop(Exception):
+    """An answer did not end as it should; the message says how it ended."""
+
+
+def stop_checks(engine: Engine, scratch: Path) -> dict[StopKind, StopCheck]:
+    """Return, for each kind, a check that ends an answer that way and returns a sentence.
+
+    Args:
+        engine: Has the demo model loaded.
+        scratch: A folder for a copy of the model.
+    """
+    asked = _greedy(COUNT)
+    endless = replace(asked, stops=StopRules(ignore_eos=True))
+    weather = replace(_greedy("What is the weather in Paris?"), tools=(_WEATHER,))
+
+    async def stop_token() -> str:
+        [(token_id, _)] = await engine.tokenize(STOP)
+        wanted = replace(asked, stops=StopRules(token_ids=(token_id,)))
+        return await _ends(engine, wanted, StopKind.STOP_TOKEN, COUNTED)
+
+    async def context_full() -> str:
+        short = Engine()
+        try:
+            await short.load(_with_short_context(scratch))
+            return await _ends(short, endless, StopKind.CONTEXT_FULL)
+        finally:
+            await short.aclose()
+
+    async def error() -> str:
+        failing = Engine(loader=_load_failing)
+        try:
+            await failing.load(paths.demo_model())
+            return await _ends(failing, asked, StopKind.ERROR)
+        finally:
+            await failing.aclose()
+
+    return {
+        StopKind.EOS: lambda: _ends(engine, asked, StopKind.EOS, _COUNTED_TO_TEN),
+        StopKind.STOP_STRING: lambda: _ends(
+            engine, replace(asked, stops=StopRules((STOP,))), StopKind.STOP_STRING, COUNTED
+        ),
+        StopKind.STOP_TOKEN: stop_token,
+        StopKind.MAX_TOKENS: lambda: _ends(
+            engine, replace(asked, max_tokens=5), StopKind.MAX_TOKENS, "1\n2\n3"
+        ),
+        StopKind.TOOL_CALL: lambda: _ends(engine, weather, StopKind.TOOL_CALL),
+        StopKind.CONTEXT_FULL: context_full,
+        StopKind.CANCELLED: lambda: _ends(engine, endless, StopKind.CANCELLED, is_cancelled=True),
+        StopKind.ERROR: error,
+    }
+
+
+async def held_answer(engine: Engine) -> str:
+    """Hold an answer to a JSON schema, which another process compiles first; return the answer.
+
+    Raises:
+        WrongStop: It is another one.
+    """
+    wanted = json.dumps(_HELD)
+    asked = replace(_greedy(COUNT), constraint=OutputConstraint({"const": _HELD}))
+    await _ends(engine, asked, StopKind.EOS, wanted)
+    return wanted
+
+
+def _greedy(question: str) -> GenerationRequest:
+    return GenerationRequest((Message("user", question),), Sampling(temperature=0), thinking=False)
+
+
+async def _ends(
+    engine: Engine,
+    request: GenerationRequest,
+    kind: StopKind,
+    text: str | None = None,
+    *,
+    is_cancelled: bool = False,
+) -> str:
+    """Generate an answer and return why it ended.
+
+    Args:
+        engine: What answers.
+        request: What is asked.
+        kind: How it must end.
+        text: What it must say; None for whatever it says.
+        is_cancelled: Cancel it at its first text.
+
+    Raises:
+        WrongStop: It ended otherwise, or said something else.
+    """
+    generation = await engine.generate(request)
+    said: list[str] = []
+    finished: Finished | None = None
+    async for event in generation.events():
+        if isinstance(event, TextDelta):
+            said.append(event.text)
+            if is_cancelled:
+                generation.cancel()
+        elif isinstance(event, Finished):
+            finished = event
+    if finished is None:
+        raise WrongStop("the answer has no end")
+    why = sentence(finished)
+    if finished.stop.kind is not kind:
+        raise WrongStop(f"it ended by {finished.stop.kind}: {why}")
+    if text is not None and "".join(said) != text:
+        raise WrongStop(f"it said {''.join(said)!r} instead of {text!r}")
+    return why
+
+
+def _with_short_context(folder: Path) -> Path:
+    """Return a folder with the demo model as it would be with a short context."""
+    folder.mkdir()
+    model = paths.demo_model()
+    for file in model.iterdir():
+        if file.suffix in (".safetensors", ".jinja", ".json"):
+            (folder / file.name).write_bytes(file.read_bytes())
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    config["max_position_embeddings"] = _SHORT_CONTEXT
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+def _load_failing(folder: Path, **limits: Any) -> Backend:
+    """Load a model whose steps fail, as they do where a graphics card gives up."""
+    from engine.inference import mlx_backend
+
+    def fail() -> Step:
+        raise RuntimeError(_FAULT)
+
+    backend = mlx_backend.load(folder, **limits)
+    backend.step = fail  # type: ignore[method-assign]
+    return backend

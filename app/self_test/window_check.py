@@ -1,0 +1,115 @@
+"""The self-test's window: the real one, off screen, asked one question by its own controls.
+
+Imports Qt; main thread, on a Qt and asyncio loop of its own.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+
+import qasync
+from PySide6.QtCore import QtMsgType, qInstallMessageHandler
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication
+
+from app.desktop.window import kept_conversations, server_window
+from app.folders import paths
+from app.self_test.answers import COUNT, STOP
+from app.settings.stored_preferences import StoredPreferences
+from engine.scheduling.service import Engine
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import PreferencesState
+from ui.window.main_window import MainWindow
+
+_SIZE = 1200, 800
+_GLANCE_S = 0.02
+_SETTLING_S = 0.3  # the panel draws what is new some thirty times a second
+_SAMPLES = 40
+
+Check = Callable[[str, Callable[[], Awaitable[str]]], Awaitable[bool]]
+
+
+class WindowProblem(Exception):
+    """The window did not do what it should; the message says what it did."""
+
+
+def run(check: Check, engine: Engine) -> None:
+    """Build the window with an engine that has the demo model, and check it.
+
+    Args:
+        check: Runs one check under a name.
+        engine: What answers.
+    """
+    # The offscreen platform says of each window what it cannot do; nobody needs to know.
+    before = qInstallMessageHandler(_only_serious)
+    application = QApplication.instance() or QApplication(sys.argv[:1])
+    assert isinstance(application, QApplication)
+    application.setQuitOnLastWindowClosed(False)
+    try:
+        with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner:
+            runner.run(_checks(check, application, engine))
+    finally:
+        qInstallMessageHandler(before)
+
+
+async def _checks(check: Check, application: QApplication, engine: Engine) -> None:
+    async def work() -> str:
+        return await _asked_window(application, engine)
+
+    await check("window", work)
+
+
+async def _asked_window(application: QApplication, engine: Engine) -> str:
+    stored = StoredPreferences(paths.config_folder())
+    preferences = PreferencesState(stored.preferences(), stored)
+    async with kept_conversations() as store:
+        theme = Theme(application, preferences.now.theme)
+        loop = asyncio.get_running_loop()
+        window = server_window(engine, theme, store, preferences, loop)
+        try:
+            window.resize(*_SIZE)
+            window.show()
+            window.start(paths.demo_model())
+            return await _asked(window)
+        finally:
+            window.close()
+            await window.finish()
+            await preferences.finish()
+            window.deleteLater()
+
+
+async def _asked(window: MainWindow) -> str:
+    workspace = window.workspace
+    await _until(lambda: workspace.model.stage not in ("none", "loading"))
+    if workspace.model.stage != "ready":
+        raise WindowProblem(f"the model is {workspace.model.stage}")
+    workspace.current.stops.ensure(STOP)
+    workspace.send(COUNT)
+    verdict = window.stop_panel.verdict
+    await _until(lambda: verdict.run is not None and verdict.run.is_over)
+    await asyncio.sleep(_SETTLING_S)
+    told = verdict.sentence.text()
+    if STOP not in told:
+        raise WindowProblem(f"the stop panel says {told!r}")
+    picture = window.grab().toImage()
+    if _colors(picture) < 2:
+        raise WindowProblem("its picture is empty")
+    return f"{picture.width()} × {picture.height()}, it says: {told}"
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    while not is_so():  # noqa: ASYNC110 - what is awaited is the window's look
+        await asyncio.sleep(_GLANCE_S)
+
+
+def _colors(picture: QImage) -> int:
+    """Return how many colours a grid of samples of a picture has."""
+    columns = range(0, picture.width(), max(1, picture.width() // _SAMPLES))
+    rows = range(0, picture.height(), max(1, picture.height() // _SAMPLES))
+    return len({picture.pixel(x, y) for x in columns for y in rows})
+
+
+def _only_serious(kind: QtMsgType, _: object, message: str) -> None:
+    if kind in (QtMsgType.QtCriticalMsg, QtMsgType.QtFatalMsg):
+        os.write(sys.stderr.fileno(), f"Qt: {message}\n".encode())

@@ -1,0 +1,159 @@
+"""Keeps the server's API key: in the system's keychain, or in a private file where there is none.
+
+The keychain may ask the person something or hang, so it is only ever talked to on a thread of its
+own. The key is never logged. Fits ``ui.server.api_key.KeyKeeper``.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from app.folders.privacy import made_private
+from ui.server.api_key import KeyPlace
+
+SERVICE = "fullstop"
+USER = "api-key"
+FILE_NAME = "api-key"
+_BYTES = 32
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+
+class Keychain(Protocol):
+    """The part of a ``keyring`` backend that is needed."""
+
+    def get_password(self, service: str, username: str) -> str | None:
+        """Return a secret, or None."""
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        """Keep a secret."""
+
+    def delete_password(self, service: str, username: str) -> None:
+        """Take a secret away."""
+
+
+class NoKeychain(Exception):
+    """There is no keychain, or it does not do its work."""
+
+
+def system_keychain() -> Keychain:
+    """Return the system's keychain. Slow; it may start programs.
+
+    Raises:
+        NoKeychain: There is none.
+    """
+    try:
+        import keyring
+        from keyring.backends import fail, null
+    except ImportError as error:
+        raise NoKeychain("the keyring package is not installed") from error
+    found = keyring.get_keyring()
+    if isinstance(found, fail.Keyring | null.Keyring):
+        raise NoKeychain("this system has no keychain")
+    return found
+
+
+class KeyStore:
+    """The one key.
+
+    Args:
+        folder: Where the file is, if it has to be a file.
+        keychain: Returns the keychain or raises ``NoKeychain``; called on another thread.
+    """
+
+    def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
+        self._file = folder / FILE_NAME
+        self._find_keychain = keychain
+        self._lock = asyncio.Lock()
+
+    async def key(self) -> str | None:
+        """Return the key, or None where there is none.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        return (await self._found())[0]
+
+    async def place(self) -> KeyPlace:
+        """Return where the key is.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        return (await self._found())[1]
+
+    async def renew(self) -> str:
+        """Make a key in place of the old one and return it.
+
+        Raises:
+            OSError: It cannot be kept anywhere.
+        """
+        key = f"fs-{secrets.token_urlsafe(_BYTES)}"
+        async with self._lock:
+            await asyncio.to_thread(self._keep, key)
+        return key
+
+    async def forget(self) -> None:
+        """Take the key away.
+
+        Raises:
+            OSError: It cannot be removed.
+        """
+        async with self._lock:
+            await asyncio.to_thread(self._remove)
+
+    async def _found(self) -> tuple[str | None, KeyPlace]:
+        async with self._lock:
+            return await asyncio.to_thread(self._find)
+
+    def _find(self) -> tuple[str | None, KeyPlace]:
+        # A file is there only if the keychain was not when the key was made: it is the newer one.
+        with contextlib.suppress(FileNotFoundError):
+            if filed := self._file.read_text(encoding="utf-8").strip():
+                return filed, "file"
+        with contextlib.suppress(NoKeychain):
+            if kept := self._ask(lambda chain: chain.get_password(SERVICE, USER)):
+                return kept, "keychain"
+        return None, "none"
+
+    def _keep(self, key: str) -> None:
+        try:
+            self._ask(lambda chain: chain.set_password(SERVICE, USER, key))
+        except NoKeychain as error:
+            _log.warning("the API key is kept in a file: %s", error)
+            _write_private(self._file, key)
+        else:
+            self._file.unlink(missing_ok=True)
+
+    def _remove(self) -> None:
+        self._file.unlink(missing_ok=True)
+        with contextlib.suppress(NoKeychain):
+            if self._ask(lambda chain: chain.get_password(SERVICE, USER)) is not None:
+                try:
+                    self._ask(lambda chain: chain.delete_password(SERVICE, USER))
+                except NoKeychain as error:
+                    raise OSError(f"The key could not be removed: {error}.") from error
+
+    def _ask(self, question: Callable[[Keychain], _T]) -> _T:
+        try:
+            return question(self._find_keychain())
+        except NoKeychain:
+            raise
+        except Exception as error:  # backends raise what they like; none may end the program
+            raise NoKeychain(f"the keychain failed ({type(error).__name__})") from error
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, from its first moment on."""
+    made_private(path.parent)
+    path.unlink(missing_ok=True)
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(number, "w", encoding="utf-8") as file:
+        file.write(text + "\n")

@@ -1,0 +1,150 @@
+"""What the command line asked for, as typed values that commands receive instead of a namespace.
+
+Pure values; knows neither argparse nor any command. Main thread.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.stopping.rules import StopRules
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest, Sampling
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8642
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOptions:
+    """How answers are generated, wherever they are shown.
+
+    Attributes:
+        stops: Stop strings, exactly as given.
+        max_tokens: Most tokens of an answer; None until the context is full.
+        temperature: 0 is greedy; None is the model's own default.
+        seed: Makes the draw repeatable.
+        system: The system prompt; empty for none.
+        is_thinking: Whether the model reasons before it answers, where it can.
+        ignores_eos: Whether it goes on where the model would end by itself.
+    """
+
+    stops: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    system: str = ""
+    is_thinking: bool = False
+    ignores_eos: bool = False
+
+    def request(self, turns: tuple[Message, ...]) -> GenerationRequest:
+        """Return the request that answers these turns."""
+        system = (Message("system", self.system),) if self.system else ()
+        return GenerationRequest(
+            messages=system + turns,
+            sampling=Sampling(temperature=self.temperature, seed=self.seed),
+            stops=StopRules(strings=self.stops, ignore_eos=self.ignores_eos),
+            max_tokens=self.max_tokens,
+            thinking=self.is_thinking,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AskOptions:
+    """One question.
+
+    Attributes:
+        prompt: The question; ``-`` reads it from standard input.
+        model: Folder of the model.
+        answer: How it is answered.
+        is_json: Print one JSON object instead of a stream of text.
+        saved_run: File to which the run is saved, so that it can be replayed.
+    """
+
+    prompt: str
+    model: Path
+    answer: AnswerOptions = field(default_factory=AnswerOptions)
+    is_json: bool = False
+    saved_run: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """A saved run, played again.
+
+    Attributes:
+        file: File of the run.
+        stops: Stop strings in place of the run's own; none keeps those.
+        drops_stops: Play it without any stop strings.
+        is_json: Print one JSON object.
+    """
+
+    file: Path
+    stops: tuple[str, ...] = ()
+    drops_stops: bool = False
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """A conversation, in the window or in the terminal.
+
+    Attributes:
+        model: Folder of the model.
+        answer: How answers are generated.
+    """
+
+    model: Path
+    answer: AnswerOptions = field(default_factory=AnswerOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class ServeLimits:
+    """How much a server takes on; None is the server's or the engine's own default.
+
+    The fields are those of ``api.transport.config.ServerConfig`` and
+    ``engine.scheduling.worker.Limits``.
+    """
+
+    max_rows: int | None = None
+    max_waiting: int | None = None
+    prefill_chunk: int | None = None
+    prompt_cache_bytes: int | None = None
+    max_body_bytes: int | None = None
+    max_connections: int | None = None
+    keepalive_s: float | None = None
+    header_timeout_s: float | None = None
+    body_timeout_s: float | None = None
+    idle_timeout_s: float | None = None
+    write_timeout_s: float | None = None
+    stop_grace_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """A server without a window.
+
+    Attributes:
+        model: Folder of the model.
+        host: Address to listen on.
+        port: Port to listen on; 0 picks a free one.
+        api_key: Key that requests must carry; None for none.
+        allowed_origins: Origins of web pages that may call.
+        is_strict: Refuse what the hosted services refuse.
+        is_verbose: Log requests on standard error.
+        allowed_hosts: Names under which other computers reach this one.
+        tls_cert: File of the certificate with which connections are encrypted; None for none.
+        tls_key: File of its key; None if that is in the certificate's file.
+        limits: How much it takes on.
+    """
+
+    model: Path
+    host: str
+    port: int
+    api_key: str | None = None
+    allowed_origins: tuple[str, ...] = ()
+    is_strict: bool = False
+    is_verbose: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    limits: ServeLimits = field(default_factory=ServeLimits)

@@ -1,0 +1,232 @@
+"""The settings file: one JSON file, checked, of a known version, written whole or not at all.
+
+Knows no toolkit. Main thread; the file is a few kilobytes.
+"""
+
+import itertools
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from api.conformance.captures.harmless import on_one_line
+from app.folders.privacy import made_private
+from engine.files.causes import os_cause
+from engine.files.whole_file import write_whole
+
+FILE_NAME = "settings.json"
+VERSION = 1
+
+# Names in a file that was damaged can be anything.
+_SHOWN_CHARS = 300
+
+FieldPath = tuple[str, ...]
+
+_log = logging.getLogger(__name__)
+
+
+class _Section(BaseModel):
+    """What all parts have in common: unknown fields are found, values are checked when set."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
+
+
+class ServerSettings(_Section):
+    """How other programs are served; the key is kept elsewhere."""
+
+    port: Annotated[int, Field(ge=1, le=65535)] = 8642
+    is_on_network: bool = False
+    is_key_required: bool = False
+    allowed_origins: tuple[str, ...] = ()
+    at_launch: Literal["as_left", "on", "off"] = "as_left"
+    was_on: bool = False
+
+
+class NewConversationSettings(_Section):
+    """What a new conversation begins with."""
+
+    system_prompt: str = ""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    is_thinking: bool = False
+
+
+class ModelSettings(_Section):
+    """Where models are, and when they free their memory."""
+
+    folders: tuple[str, ...] = ()
+    rests_after_min: Annotated[int, Field(ge=0, le=1440)] = 0
+    last_used: tuple[tuple[str, float], ...] = ()
+
+
+class Settings(_Section):
+    """Everything that outlives the program, conversations and models apart."""
+
+    theme: Literal["system", "light", "dark"] = "system"
+    has_high_contrast: bool = False
+    text_percent: Annotated[int, Field(ge=70, le=200)] = 100
+    stays_in_tray: bool = True
+    server: ServerSettings = Field(default_factory=ServerSettings)
+    new_conversation: NewConversationSettings = Field(default_factory=NewConversationSettings)
+    models: ModelSettings = Field(default_factory=ModelSettings)
+    last_model: str = ""
+    window_layout: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings as they were found.
+
+    Attributes:
+        settings: The settings; the defaults where there were none that could be used.
+        notice: What a person should know of it; empty where all was well.
+    """
+
+    settings: Settings
+    notice: str = ""
+
+
+class SettingsFile:
+    """The file in a folder.
+
+    What a later version of the program wrote, or somebody by hand, and this one does not
+    understand, stays in the file beside what it does understand.
+
+    Attributes:
+        path: Where it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        self._version = VERSION
+        self._foreign: dict[FieldPath, Any] = {}
+
+    def load(self) -> Loaded:
+        """Return the settings. A file that cannot be used is set aside, never overwritten."""
+        try:
+            raw = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return Loaded(Settings())
+        except UnicodeDecodeError:
+            return self._set_aside("it is not text")
+        except OSError as error:
+            return Loaded(
+                Settings(),
+                f"The settings in {self.path} cannot be read: {os_cause(error)}. "
+                "The usual ones are used.",
+            )
+        try:
+            values = json.loads(raw)
+        except json.JSONDecodeError as error:
+            return self._set_aside(f"line {error.lineno} is not valid JSON")
+        except (ValueError, RecursionError):
+            return self._set_aside("it is not valid JSON")
+        if not isinstance(values, dict):
+            return self._set_aside("it does not contain a JSON object")
+        return self._understood(values)
+
+    def save(self, settings: Settings) -> None:
+        """Write the settings; a reader finds the old ones or the new ones, never a part.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        made_private(self.path.parent)
+        values, usual = settings.model_dump(mode="json"), Settings().model_dump(mode="json")
+        for place, foreign in self._foreign.items():
+            # Once a person has chosen another value here, that one counts.
+            if _at(values, place) == _at(usual, place):
+                _put(values, place, foreign)
+        values["version"] = self._version
+        write_whole(self.path, json.dumps(values, indent=2) + "\n")
+
+    def _understood(self, values: dict[str, Any]) -> Loaded:
+        """Return the settings that this version understands, and remember the others."""
+        values = migrated(values)
+        self._version = values.pop("version")
+        self._foreign = {}
+        while True:
+            try:
+                settings = Settings.model_validate(values)
+                break
+            except ValidationError as error:
+                places = {_field(problem["loc"]) for problem in error.errors(include_url=False)}
+            for place in places:
+                self._foreign[place] = _taken(values, place)
+        if not self._foreign:
+            return Loaded(settings)
+        listed = ", ".join(sorted(".".join(place) for place in self._foreign))
+        names = on_one_line(listed, _SHOWN_CHARS)
+        _log.warning("settings that are not understood: %s", names)
+        if self._version > VERSION:
+            return Loaded(settings)  # a later version knows what they mean
+        return Loaded(
+            settings,
+            f"{self.path.name} contains settings that this version does not understand: {names}. "
+            "They stay in the file. The others apply.",
+        )
+
+    def _set_aside(self, reason: str) -> Loaded:
+        aside = self.path.with_name(f"{FILE_NAME}.broken-{time.strftime('%Y%m%d-%H%M%S')}")
+        try:
+            os.replace(self.path, aside)
+        except OSError as error:
+            _log.warning("cannot set %s aside: %s", self.path, error)
+            kept = f"It could not be set aside: {os_cause(error)}."
+        else:
+            kept = f"It is kept as {aside.name}."
+        return Loaded(
+            Settings(),
+            f"The settings file could not be used: {reason}. {kept} The usual settings apply.",
+        )
+
+
+def migrated(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the file's values as the present version has them.
+
+    A later version keeps its number, and what can be understood of it.
+    """
+    version = values.get("version", 0)
+    if type(version) is not int or version < 0:
+        version = 0
+    for step in _STEPS[version:]:
+        values = step(values)
+    return {**values, "version": max(version, VERSION)}
+
+
+def _to_1(value: dict[str, Any]) -> dict[str, Any]:
+    """Files written by hand may leave the version out."""
+    return {**value, "version": 1}
+
+
+_STEPS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_to_1,)
+
+
+def _field(place: Iterable[str | int]) -> FieldPath:
+    """Return the field of a problem; of a list, the whole list."""
+    return tuple(itertools.takewhile(lambda part: isinstance(part, str), place))  # type: ignore[arg-type]
+
+
+def _at(values: dict[str, Any], place: FieldPath) -> Any:
+    found: Any = values
+    for part in place:
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
+
+
+def _put(values: dict[str, Any], place: FieldPath, value: Any) -> None:
+    *outer, name = place
+    section = _at(values, tuple(outer))
+    if isinstance(section, dict):
+        section[name] = value
+
+
+def _taken(values: dict[str, Any], place: FieldPath) -> Any:
+    *outer, name = place
+    return _at(values, tuple(outer)).pop(name)

@@ -1,0 +1,419 @@
+"""The store of the window: an SQLite file behind one thread, which the main thread never waits for.
+
+Fits ``ui.records.storing.ConversationStore``. Its methods are called on the main thread; all
+that touches the file runs, in order, on the store's own thread. A change that cannot be written
+stays pending and is tried again, with those after it, until the file takes it.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from app.store import opening, rows, salvage, searching, writing
+from app.store.database_causes import store_cause
+from app.store.pending import PendingWrites, Write
+from ui.records.conversations import Conversation
+from ui.records.finding import MOST_HITS, Hit
+from ui.records.messages import ChatMessage
+from ui.records.presets import Preset
+from ui.records.storing import Recovered, StoreProblem
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+# How long to wait for another program's lock: patiently at first, and not again and again.
+_PATIENT_MS, _IMPATIENT_MS = 5_000, 250
+_TRIED_AGAIN_AFTER_S = 2.0
+_UNSAVED = "Your conversations are not being saved."
+
+
+class StoreUnavailable(Exception):
+    """The file can be neither read nor made; ``problem`` says why, for a person."""
+
+    def __init__(self, problem: StoreProblem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+
+class SqliteConversationStore:
+    """Keeps conversations in a file. Made by ``open_store``."""
+
+    def __init__(self, path: Path, loop: asyncio.AbstractEventLoop) -> None:
+        self._path = path
+        self._loop = loop
+        self._thread = ThreadPoolExecutor(1, "fullstop-store")
+        self._connection: sqlite3.Connection | None = None
+        self._problem: StoreProblem | None = None
+        self._tell: Callable[[StoreProblem | None], None] | None = None
+        self._conversations: list[Conversation] = []
+        self._presets: list[Preset] = []
+        self._saved: dict[str, tuple[Any, ...]] = {}
+        self._pending = PendingWrites()
+        self._is_write_due = False
+        # Whether the file could not be opened yet, and is tried again (store thread).
+        self._is_waiting = False
+        # Whether the index of words was made anew, which is tried once (store thread).
+        self._is_search_new = False
+        self._found: Callable[[list[Conversation], list[Preset]], None] | None = None
+        # Why writing fails; empty while it works. Changed on the main thread alone.
+        self._failing_because = ""
+        self._again: asyncio.TimerHandle | None = None
+
+    # -- life ------------------------------------------------------------------------------
+
+    async def open(self, *, may_wait: bool = False) -> None:
+        """Open the file and read the list of conversations and the newest one.
+
+        Args:
+            may_wait: Whether a file that cannot be used now is tried again until it can; what
+                is written meanwhile is pending.
+
+        Raises:
+            StoreUnavailable: It can be neither read nor made.
+        """
+        try:
+            await asyncio.wrap_future(self._thread.submit(self._open, _PATIENT_MS))
+        except (sqlite3.Error, OSError) as error:
+            _log.error("%s cannot be opened", self._path, exc_info=error)
+            cause = store_cause(error)
+            if not may_wait or isinstance(error, sqlite3.NotSupportedError):
+                self._thread.shutdown(wait=False)
+                words = f"{self._path} cannot be used: {cause}. What you write now is kept until "
+                raise StoreUnavailable(self._unsaved(f"{words}you close the window.")) from error
+            self._is_waiting = True
+            self._failing_because = cause
+            self._problem = self._unsaved(
+                f"{self._path} cannot be used: {cause}. What you write is kept in memory, and "
+                "the file is tried again until it works. Earlier conversations appear then."
+            )
+            self._try_again()
+
+    def _unsaved(self, detail: str) -> StoreProblem:
+        return StoreProblem(_UNSAVED, detail, self._path.parent)
+
+    async def close(self) -> None:
+        """Write what is still to be written and close the file."""
+        self._tell = None
+        await self.settled()
+        if self._again is not None:
+            self._again.cancel()
+        if count := len(self._pending):
+            _log.error("%d changes could not be saved before the end", count)
+        await asyncio.wrap_future(self._thread.submit(self._close))
+        await asyncio.to_thread(self._thread.shutdown)
+
+    # -- the window's side -----------------------------------------------------------------
+
+    @property
+    def problem(self) -> StoreProblem | None:
+        """What went wrong when the file was opened."""
+        return self._problem
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there are changes that the file does not take."""
+        return bool(self._failing_because) and self._pending.has_words
+
+    def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
+        """Call ``tell`` on the main thread when something cannot be kept, and with None when all
+        of it is kept after all.
+        """
+        self._tell = tell
+
+    def on_found(self, tell: Callable[[list[Conversation], list[Preset]], None]) -> None:
+        """Call ``tell`` on the main thread with what a file held that could only be opened late."""
+        self._found = tell
+
+    def is_kept(self, conversation: Conversation) -> bool:
+        """Return whether all that was saved of a conversation is in the file."""
+        return not self._pending.concern(conversation.id)
+
+    def load_all(self) -> list[Conversation]:
+        """Return all conversations as they were when the file was opened."""
+        return self._conversations
+
+    def load_presets(self) -> list[Preset]:
+        """Return all presets as they were when the file was opened."""
+        return self._presets
+
+    async def fill(self, conversation: Conversation) -> None:
+        """Load the messages of a conversation; it stays unloaded if they can not be read."""
+        if conversation.is_loaded:
+            return
+        messages = await self.read(conversation)
+        if messages is not None:
+            conversation.fill(messages)
+
+    async def read(self, conversation: Conversation) -> list[ChatMessage] | None:
+        """Return the messages as they are in the file; None if they cannot be read."""
+        identity = conversation.id
+        found = self._read(lambda database: writing.messages(database, identity))
+        try:
+            return await asyncio.wrap_future(found)
+        except sqlite3.Error:
+            return None  # has been told
+
+    def save(self, conversation: Conversation) -> None:
+        """Keep a conversation's own row, if it is another than before."""
+        row = rows.conversation_row(conversation)
+        if self._saved.get(conversation.id) != row:
+            self._saved[conversation.id] = row
+            self._put(
+                ("conversation", conversation.id),
+                conversation.id,
+                lambda database: writing.save_conversation(database, row),
+                has_words=not conversation.is_unused,
+            )
+
+    def save_messages(self, conversation: Conversation, messages: Sequence[ChatMessage]) -> None:
+        """Keep messages as they are now."""
+        for message in messages:
+            self._save_message(conversation, rows.message_row(conversation, message))
+
+    def delete(self, conversation: Conversation) -> None:
+        """Hide a conversation; it is gone from the file at the next start."""
+        self._mark_deleted(conversation.id, True)
+
+    def restore(self, conversation: Conversation) -> None:
+        """Bring back what was deleted."""
+        self._mark_deleted(conversation.id, False)
+
+    async def search(self, query: str, limit: int = MOST_HITS) -> list[Hit]:
+        """Return where the words of a query were said, best first."""
+        found = self._read(lambda database: searching.search(database, query, limit))
+        try:
+            return await asyncio.wrap_future(found)
+        except sqlite3.Error:
+            return []  # has been told
+
+    def save_preset(self, preset: Preset) -> None:
+        """Keep a preset; one of the same name is replaced."""
+        row = rows.preset_row(preset)
+        self._put(("preset", preset.name), "", lambda db: writing.save_preset(db, row))
+
+    def delete_preset(self, name: str) -> None:
+        """Forget a preset."""
+        self._put(("preset", name), "", lambda db: writing.delete_preset(db, name))
+
+    async def settled(self) -> None:
+        """Wait until all that was saved before is in the file, or its failure has been told."""
+        # Whoever gives up waiting is not to keep the rest from being written.
+        await asyncio.shield(asyncio.wrap_future(self._begin_writing()))
+
+    async def recover(
+        self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
+    ) -> Recovered:
+        """Bring over what can be read of the damaged file that was set aside at the start."""
+        problem = self._problem
+        if problem is None or problem.path is None or not problem.can_be_recovered:
+            return Recovered()
+        path = problem.path
+
+        def take(*rows: list[salvage.Row]) -> tuple[int, int]:
+            # Read on a thread of its own, written where all else is written, in small steps.
+            return self._thread.submit(self._take_over, *rows).result()
+
+        def tell(done: int, total: int) -> None:
+            self._loop.call_soon_threadsafe(advance, done, total)
+
+        recovered, cause = (0, 0, 0), ""
+        try:
+            recovered = await asyncio.to_thread(salvage.bring_over, path, take, tell, is_cancelled)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            _log.error("%s: not all could be recovered", path, exc_info=error)
+            cause = "nothing of it can be read"
+            if isinstance(error, sqlite3.Error | OSError):
+                cause = store_cause(error)
+        await asyncio.wrap_future(self._thread.submit(self._read_all))
+        if self._found is not None:
+            self._found(self._conversations, self._presets)
+        return Recovered(*recovered, cause)
+
+    # -- writing, the main thread's side ---------------------------------------------------
+
+    def _save_message(self, conversation: Conversation, row: rows.MessageRow) -> None:
+        key = ("message", row.id)
+        self._put(key, conversation.id, lambda database: writing.save_message(database, row))
+
+    def _mark_deleted(self, identity: str, is_deleted: bool) -> None:
+        self._put(
+            ("deletion", identity),
+            identity,
+            lambda database: writing.mark_deleted(database, identity, is_deleted),
+        )
+
+    def _put(
+        self,
+        key: tuple[str, str],
+        identity: str,
+        work: Callable[[sqlite3.Connection], None],
+        *,
+        has_words: bool = True,
+    ) -> None:
+        """Note a change, and have it written with all that is still pending."""
+        self._pending.put(Write(key, identity, work, has_words))
+        if not self._is_write_due:
+            self._begin_writing()
+
+    def _begin_writing(self) -> Future[None]:
+        self._is_write_due = True
+        patience_ms = _IMPATIENT_MS if self._failing_because else _PATIENT_MS
+        return self._thread.submit(self._write, patience_ms)
+
+    def _try_again(self) -> None:
+        self._again = self._loop.call_later(_TRIED_AGAIN_AFTER_S, self._begin_writing)
+
+    def _note_found(self) -> None:
+        self._failing_because = ""
+        if self._tell is not None:
+            self._tell(self._problem)
+        if self._found is not None:
+            self._found(self._conversations, self._presets)
+
+    def _note_outcome(self, failure: sqlite3.Error | OSError | None, unusable: int) -> None:
+        """Tell the window when saving begins to fail, fails otherwise, or works again."""
+        self._is_write_due = False
+        cause = "" if failure is None else store_cause(failure)
+        before, self._failing_because = self._failing_because, cause
+        if cause != before:
+            # Once, and not every two seconds.
+            _log.error("saving: %s", cause or "works again", exc_info=failure)
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        if cause:
+            self._try_again()
+        elif len(self._pending):
+            self._begin_writing()  # put while the last look was under way
+        if self._tell is None:
+            return
+        if cause and cause != before:
+            self._tell(
+                StoreProblem(
+                    _UNSAVED,
+                    f"{self._path.name}: {cause}. Everything is kept in memory, and saving is "
+                    "tried again until it works. Export what matters before you quit.",
+                    self._path.parent,
+                )
+            )
+        elif before and not cause:
+            self._tell(None)
+        if unusable:
+            self._tell(
+                StoreProblem(
+                    "A change could not be saved.",
+                    f"{self._path.name} does not take it as it is; everything else is saved. "
+                    "Export the conversation to keep it. The log names the cause.",
+                    self._path.parent,
+                )
+            )
+
+    def _tell_unreadable(self, cause: str) -> None:
+        if self._tell is not None:
+            self._tell(
+                StoreProblem(
+                    "Your conversations could not be read.",
+                    f"{self._path.name}: {cause}. Nothing in the file was changed.",
+                    self._path.parent,
+                )
+            )
+
+    # -- the store's thread ----------------------------------------------------------------
+
+    def _open(self, patience_ms: int) -> None:
+        # What the window needs at once is read before the file counts as sound.
+        self._connection, self._problem = opening.opened(
+            self._path, self._prepare, patience_ms / 1000
+        )
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        writing.recover(connection)
+        self._conversations = writing.summaries(connection)
+        self._presets = writing.presets(connection)
+        # What was last worked on is what the window shows first.
+        last = max(self._conversations, key=lambda c: c.updated_at, default=None)
+        if last is not None and not last.is_loaded:
+            last.fill(writing.messages(connection, last.id))
+
+    def _take_over(
+        self,
+        conversations: list[salvage.Row],
+        messages: list[salvage.Row],
+        presets: list[salvage.Row],
+    ) -> tuple[int, int]:
+        if self._connection is None:
+            raise sqlite3.ProgrammingError("the store is not open")
+        return writing.take_over(self._connection, conversations, messages, presets)
+
+    def _read_all(self) -> None:
+        assert self._connection is not None
+        self._conversations = writing.summaries(self._connection)
+        self._presets = writing.presets(self._connection)
+
+    def _close(self) -> None:
+        self._is_waiting = False
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _write(self, patience_ms: int) -> None:
+        """Write what is pending, and tell the main thread how that went."""
+        failure: sqlite3.Error | OSError | None = None
+        unusable = 0
+        try:
+            if self._is_waiting:
+                self._open(patience_ms)
+                self._is_waiting = False
+                self._loop.call_soon_threadsafe(self._note_found)
+            if self._connection is None:
+                return  # closed
+            self._connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
+            unusable = self._carry_out(self._connection)
+        except (sqlite3.Error, OSError) as error:
+            failure = error
+        self._loop.call_soon_threadsafe(self._note_outcome, failure, unusable)
+
+    def _carry_out(self, connection: sqlite3.Connection) -> int:
+        try:
+            return self._pending.carry_out(connection)
+        except sqlite3.DatabaseError as error:
+            if not opening.is_damage(error) or self._is_search_new:
+                raise
+            # Where only the index of words is damaged, the messages make a new one.
+            _log.error("the index of words is made anew", exc_info=error)
+            self._is_search_new = True
+            writing.rebuild_search(connection)
+            return self._pending.carry_out(connection)
+
+    def _read(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
+        """Let the store's thread read; a failure is told to the window and logged."""
+
+        def run() -> _T:
+            if self._connection is None:
+                raise sqlite3.ProgrammingError("the store is not open")
+            try:
+                return work(self._connection)
+            except sqlite3.Error as error:
+                _log.error("conversations could not be read", exc_info=error)
+                self._loop.call_soon_threadsafe(self._tell_unreadable, store_cause(error))
+                raise
+
+        return self._thread.submit(run)
+
+
+async def open_store(path: Path, *, may_wait: bool = False) -> SqliteConversationStore:
+    """Open the store of a file, made if there is none; to be closed with ``close``.
+
+    Args:
+        path: The file.
+        may_wait: Whether a file that cannot be used now is tried again until it can.
+
+    Raises:
+        StoreUnavailable: The file can be neither read nor made.
+    """
+    store = SqliteConversationStore(path, asyncio.get_running_loop())
+    await store.open(may_wait=may_wait)
+    return store

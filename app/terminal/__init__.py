@@ -1,0 +1,1 @@
+"""Answers and conversations in the terminal. Needs no Qt."""

@@ -1,0 +1,354 @@
+"""Makes sure that an answer can be held to what a request asks of it, and compiles its grammar.
+
+Knows no MLX and no batch. Grammars are compiled on another thread than the engine's, and only
+after another process has survived them; the engine thread receives the result, a ``Form``. The
+library (llguidance) receives the model's vocabulary when the model is loaded.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from engine.constraining.compiling import new_matcher, new_tokenizer
+from engine.constraining.grammar_helper import GrammarHelper, Refusal, TokenizerText
+from engine.constraining.grammars import (
+    answer_grammar,
+    answer_schema,
+    arguments_schema,
+    is_constrained,
+    may_call,
+    schema_grammar,
+    schema_text,
+)
+from engine.constraining.schema_bounds import MOST_CHARACTERS, Bounds
+from engine.constraining.token_constraint import ConstraintTokens, Phase, TokenConstraint
+from engine.errors import EngineError, InvalidRequest
+from engine.output.channels import ChannelFormat
+from engine.output.vocabulary import Vocabulary
+from engine.values.request import GenerationRequest
+
+_MOST_COMPILED = 64
+_MOST_REFUSED = 256
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A request whose schemas keep within the bounds.
+
+    Attributes:
+        request: The request, without its conversation.
+        digest: Of all that decides its grammar, for one model.
+    """
+
+    request: GenerationRequest
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """What an answer is held to, compiled for one model and one answer.
+
+    Attributes:
+        maker: The model's constraints, which made it.
+        matcher: The grammar at its beginning.
+    """
+
+    maker: "Constraints"
+    matcher: Any
+
+
+class FormMissing(EngineError):
+    """A constrained request came without a form of the loaded model.
+
+    Attributes:
+        maker: Who can prepare it.
+    """
+
+    def __init__(self, maker: "Constraints") -> None:
+        super().__init__("the model changed before the form of the answer was prepared; try again")
+        self.maker = maker
+
+
+class Constraints:
+    """The grammars of one loaded model.
+
+    Args:
+        tokenizer: The Hugging Face tokenizer.
+        vocabulary: Its token ids.
+        channels: The tags that mark the channels of its output.
+        call_style: mlx-lm's name of its tool calls, empty where it knows none.
+    """
+
+    def __init__(
+        self, tokenizer: Any, vocabulary: Vocabulary, channels: ChannelFormat, call_style: str
+    ) -> None:
+        self._vocabulary = vocabulary
+        self._channels = channels
+        self._style = call_style
+        self._lock = threading.Lock()
+        self._compiled: OrderedDict[bytes, Any] = OrderedDict()
+        self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
+        self._tokens = ConstraintTokens(vocabulary, channels)
+        self._text: TokenizerText | None = None
+        self._adapter: Any = None
+        self._problem: Exception | None = None
+        # Now, while nothing runs: for a large vocabulary the library keeps all threads from
+        # running for up to a second, and the tokenizer is not made for several threads.
+        try:
+            self._text = text = _tokenizer_text(tokenizer, vocabulary)
+            self._adapter = new_tokenizer(text.text, text.size, list(text.eos))
+            self._tokens.learn_specials(self._adapter.is_special_token)
+        except Exception as error:
+            self._problem = error
+        self._last_draft: Draft | None = None
+
+    def check(
+        self,
+        request: GenerationRequest,
+        prompt: Sequence[int],
+        form: Form | None,
+        *,
+        thinks: bool,
+    ) -> ChannelFormat:
+        """Make sure that an answer can be held to what is asked; return its channels' format.
+
+        Tags that cannot occur in the answer are missing from it: what only looks like one, in
+        a string of the JSON for instance, is text.
+
+        Args:
+            request: The request, constrained or not.
+            prompt: Its token ids.
+            form: What was prepared for it, if it is constrained.
+            thinks: Whether the prompt leaves reasoning open.
+
+        Raises:
+            InvalidRequest: It cannot; the message names the field and says what would do.
+            FormMissing: It is constrained, and nothing was prepared, or for another model.
+        """
+        choice = request.tool_choice
+        if choice.name is not None and choice.mode != "required":
+            raise InvalidRequest("tool_choice", "a tool can be named only where one is required")
+        if not is_constrained(request):
+            return self._channels
+        self._check_beginning(request)
+        if form is None or form.maker is not self:
+            raise FormMissing(self)
+        phase = self._first_phase(request, prompt, thinks)
+        channels = self._channels
+        if phase is not Phase.OPEN:
+            channels = replace(channels, think_start=None)
+        if not may_call(request):
+            channels = replace(channels, tool_start=None, tool_end=None)
+        return channels
+
+    def hold(
+        self,
+        request: GenerationRequest,
+        prompt: Sequence[int],
+        form: Form | None,
+        *,
+        thinks: bool,
+    ) -> TokenConstraint | None:
+        """Return the constraint of a checked request's answer; None where it is free."""
+        if form is None or not is_constrained(request):
+            return None
+        phase = self._first_phase(request, prompt, thinks)
+        return TokenConstraint(form.matcher, self._tokens, phase)
+
+    def _check_beginning(self, request: GenerationRequest) -> None:
+        field = _field(request)
+        if not self._vocabulary.eos:
+            raise InvalidRequest(field, "this model has no EOS token to end the answer with")
+        if request.prompt is not None:
+            if self._channels.harmony:
+                raise InvalidRequest(field, "this model needs messages for it, not a raw prompt")
+        elif request.messages and request.messages[-1].role == "assistant":
+            raise InvalidRequest(
+                field,
+                "the last message is the assistant's, and what it began cannot be held to a "
+                "form any more; end the messages with another role",
+            )
+
+    def _first_phase(
+        self, request: GenerationRequest, prompt: Sequence[int], thinks: bool
+    ) -> Phase:
+        tokens, channels = self._tokens, self._channels
+        if request.prompt is not None:
+            return Phase.ANSWER
+        if thinks:
+            if tokens.closing is None:
+                raise InvalidRequest("thinking", _LONG_TAG)
+            return Phase.REASONING
+        if request.thinking is False or channels.think_start is None or self._is_over(prompt):
+            return Phase.ANSWER
+        if tokens.opening is not None and tokens.closing is not None:
+            return Phase.OPEN
+        if request.thinking:
+            raise InvalidRequest("thinking", _LONG_TAG)
+        return Phase.ANSWER
+
+    def _is_over(self, prompt: Sequence[int]) -> bool:
+        """Say whether the prompt ends with reasoning that is closed already."""
+        text = "".join(self._vocabulary.text_of(token_id) for token_id in prompt[-16:])
+        tag = self._channels.think_end
+        return bool(tag) and text.rstrip().endswith(str(tag))
+
+    # -- grammars --------------------------------------------------------------------------
+
+    def draft(self, request: GenerationRequest) -> Draft:
+        """Look at the schemas of a request before anything is done with them. Any thread.
+
+        Takes a few milliseconds at most, whatever the schemas are.
+
+        Raises:
+            InvalidRequest: One of them goes beyond what is supported.
+        """
+        last = self._last_draft
+        if last is not None and _is_same_form(last.request, request):
+            return last  # another choice of the same answer
+        bounds = Bounds()
+        digest = sha256()
+        digest.update(f"{request.tool_choice} {request.allows_more_keys}".encode())
+        for field, schema in _schemas(request):
+            try:
+                bounds.check(schema)
+                digest.update(f"\0{field}\0{schema_text(schema)}".encode())
+            except ValueError as error:
+                raise InvalidRequest(field, str(error)) from error
+        # Without the conversation, which may be long and decides nothing here.
+        draft = Draft(replace(request, messages=(), prompt=None), digest.digest())
+        self._last_draft = draft
+        return draft
+
+    def ready(self, draft: Draft) -> Form | None:
+        """Return the form of a draft that was prepared lately; None where it was not. Any thread.
+
+        Raises:
+            InvalidRequest: It was refused lately.
+        """
+        with self._lock:
+            refused = self._refused.get(draft.digest)
+            matcher = self._compiled.get(draft.digest)
+            if matcher is not None:
+                self._compiled.move_to_end(draft.digest)
+        if refused is not None:
+            raise InvalidRequest(*refused)
+        return None if matcher is None else Form(self, matcher.deep_copy())
+
+    def prepare(self, draft: Draft, helper: GrammarHelper) -> Form:
+        """Compile what holds an answer to its form: first where it can do no harm. Blocks.
+
+        One thread at a time, and not the engine thread: compiling takes up to seconds.
+
+        Args:
+            draft: What ``draft`` returned.
+            helper: Tries each grammar before this process does.
+
+        Raises:
+            InvalidRequest: It cannot be compiled; the message names the field.
+            HelperUnavailable: It cannot be tried.
+            EngineClosed: The helper has been closed.
+        """
+        if (form := self.ready(draft)) is not None:
+            return form
+        request = draft.request
+        self._check_tokenizer(request)
+        try:
+            grammar = answer_grammar(request, self._channels, self._style)
+            matcher = self._compile(grammar, helper)
+        except ValueError as error:
+            refused = self._culprit(request, str(error), helper)
+            if not isinstance(error, _Refused) or error.is_lasting:
+                self._keep(self._refused, draft.digest, refused, _MOST_REFUSED)
+            raise InvalidRequest(*refused) from error
+        self._keep(self._compiled, draft.digest, matcher, _MOST_COMPILED)
+        return Form(self, matcher.deep_copy())
+
+    def _keep(self, kept: OrderedDict[bytes, T], digest: bytes, value: T, most: int) -> None:
+        with self._lock:
+            kept[digest] = value
+            if len(kept) > most:
+                kept.popitem(last=False)
+
+    def _culprit(
+        self, request: GenerationRequest, reason: str, helper: GrammarHelper
+    ) -> tuple[str, str]:
+        """Find the schema that does not compile; return its field and what is wrong with it."""
+        for field, schema in _schemas(request):
+            try:
+                more = request.allows_more_keys
+                self._compile(schema_grammar(schema, allows_more_keys=more), helper)
+            except ValueError as error:
+                return field, str(error)
+        return _field(request), reason
+
+    def _compile(self, grammar: str, helper: GrammarHelper) -> Any:
+        """Compile a grammar that the helper has survived.
+
+        Raises:
+            ValueError: It has not, or the grammar is wrong.
+        """
+        if len(grammar) > MOST_CHARACTERS:
+            raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
+        assert self._text is not None, "the tokenizer was checked"
+        refusal = helper.refusal(self._text, grammar)
+        if refusal is not None:
+            raise _Refused(refusal)
+        return new_matcher(self._adapter, grammar)
+
+    def _check_tokenizer(self, request: GenerationRequest) -> None:
+        if self._problem is not None:
+            reason = f"this model's tokenizer cannot be held to a form: {self._problem}"
+            raise InvalidRequest(_field(request), reason)
+
+
+class _Refused(ValueError):
+    """The helper has refused a grammar."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.is_lasting = refusal.is_lasting
+
+
+def _is_same_form(one: GenerationRequest, other: GenerationRequest) -> bool:
+    """Say whether two requests share the very objects that decide their grammar."""
+    return (
+        one.constraint is other.constraint
+        and one.tools is other.tools
+        and one.tool_choice == other.tool_choice
+        and one.allows_more_keys is other.allows_more_keys
+    )
+
+
+def _schemas(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the schemas that an answer can be held to, each with its field."""
+    if request.constraint is not None:
+        yield "constraint.json_schema", answer_schema(request.constraint)
+    if may_call(request):
+        # By name: a dialect may have left tools of other kinds out.
+        for tool in request.tools:
+            yield f"tools.{tool.name}.parameters", arguments_schema(tool)
+
+
+def _tokenizer_text(tokenizer: Any, vocabulary: Vocabulary) -> TokenizerText:
+    """Return a tokenizer as text; raises whatever tokenizers do that are not of the fast kind."""
+    fast = copy(tokenizer.backend_tokenizer)
+    fast.no_padding()
+    fast.no_truncation()
+    return TokenizerText(fast.to_str(), vocabulary.size, tuple(sorted(vocabulary.eos)))
+
+
+def _field(request: GenerationRequest) -> str:
+    return "constraint" if request.tool_choice.mode != "required" else "tool_choice"
+
+
+_LONG_TAG = (
+    "this model marks its reasoning by tags of several tokens, which a constrained answer "
+    "cannot follow; switch thinking off"
+)

@@ -1,0 +1,102 @@
+"""Prepares what constrained answers are held to, beside the engine thread.
+
+A request whose schemas were prepared lately costs its own loop a few milliseconds at most. Any
+other waits for one thread that has the trial process compile it first. Any loop may ask.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+import weakref
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from engine.constraining.constraints import Constraints, Draft, Form
+from engine.constraining.grammar_helper import GrammarHelper
+from engine.errors import EngineClosed, QueueFull
+
+MOST_WAITING = 64
+_CLOSED = "the engine has been shut down"
+# So that an answer under way comes first where both want the same core.
+_NICENESS = 10
+
+
+class Forms:
+    """The forms of one engine's answers.
+
+    Args:
+        helper: Tries grammars; the default starts its process with the first one.
+    """
+
+    def __init__(self, helper: GrammarHelper | None = None) -> None:
+        self.helper = helper or GrammarHelper()
+        self._lock = threading.Lock()
+        self._thread: ThreadPoolExecutor | None = None
+        self._waiting = 0
+        self._is_closed = False
+        # Not kept alive: the model's memory may be freed.
+        self._maker: weakref.ref[Constraints] | None = None
+
+    @property
+    def maker(self) -> Constraints | None:
+        """Who makes the forms of the model that was asked last, if it is still there."""
+        return None if self._maker is None else self._maker()
+
+    def learn(self, maker: Constraints) -> None:
+        """Note who makes the forms of the loaded model. Any thread."""
+        self._maker = weakref.ref(maker)
+
+    async def prepared(self, maker: Constraints, draft: Draft) -> Form:
+        """Return the form of a draft; cancelling the caller ends the wait.
+
+        Raises:
+            InvalidRequest: It cannot be compiled; the message names the field.
+            QueueFull: Too many others wait to be compiled.
+            HelperUnavailable: Nothing can be tried.
+            EngineClosed: Closed.
+        """
+        form = maker.ready(draft)
+        if form is not None:
+            return form
+        future = self._submit(maker, draft)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise EngineClosed(_CLOSED) from None  # by ``close``, which took it from the queue
+
+    def close(self) -> None:
+        """End the trial process and refuse what waits. Any thread."""
+        with self._lock:
+            self._is_closed = True
+            thread = self._thread
+        self.helper.close()
+        if thread is not None:
+            thread.shutdown(wait=False, cancel_futures=True)
+
+    def _submit(self, maker: Constraints, draft: Draft) -> "Future[Form]":
+        with self._lock:
+            if self._is_closed:
+                raise EngineClosed(_CLOSED)
+            if self._waiting >= MOST_WAITING:
+                raise QueueFull(self._waiting)
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "fullstop-grammars", _give_way)
+            self._waiting += 1
+            future = self._thread.submit(maker.prepare, draft, self.helper)
+        future.add_done_callback(self._leave)
+        return future
+
+    def _leave(self, _: "Future[Form]") -> None:
+        with self._lock:
+            self._waiting -= 1
+
+
+def _give_way() -> None:
+    """Let the system prefer the other threads to this one, where that can be asked for."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

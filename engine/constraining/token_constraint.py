@@ -1,0 +1,154 @@
+"""Holds one answer to a grammar, token by token, so that it can be nothing else.
+
+Says before each token which ones are allowed. Knows no MLX and no batch; the grammar itself is
+followed by a matcher of llguidance. Engine thread.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+from typing import Any
+
+from engine.constraining.compiling import in_words, is_panic
+from engine.output.channels import ChannelFormat
+from engine.output.vocabulary import Vocabulary
+
+_GAP = ("\n", "\n\n")
+_GAP_TOKENS = 2
+
+
+class Phase(Enum):
+    """How far an answer has come."""
+
+    OPEN = auto()  # the answer or reasoning may begin
+    REASONING = auto()
+    GAP = auto()  # reasoning has ended; a blank line may stand before the answer
+    ANSWER = auto()
+    ENDED = auto()
+
+
+class ConstraintTokens:
+    """The tokens of a model that matter beside the grammar.
+
+    Attributes:
+        eos: Ids that end the answer.
+        opening: The id of the tag that opens reasoning, if it is one token.
+        closing: The id of the tag that closes it, if it is one token.
+        gap: Ids of new lines between reasoning and answer.
+        never: Tags that a grammar would take for their characters; they never are text.
+        only_eos: The bits of ``eos``.
+        while_reasoning: The bits of what reasoning may hold: anything but EOS and a call.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, channels: ChannelFormat) -> None:
+        tags = {tag: token_id for token_id, tag in channels.ids.items()}
+        self.eos = vocabulary.eos
+        self.opening = tags.get(channels.think_start or "")
+        self.closing = tags.get(channels.think_end or "")
+        self.gap = frozenset(
+            token_id for token_id, text in enumerate(vocabulary.text) if text in _GAP
+        )
+        self.never: frozenset[int] = frozenset()
+        self._tags = frozenset(channels.ids) | frozenset(vocabulary.special)
+        words = (vocabulary.size + 31) // 32 * 4
+        only_eos = bytearray(words)
+        _set(only_eos, self.eos)
+        self.only_eos = bytes(only_eos)
+        reasoning = bytearray(b"\xff" * words)
+        _clear(reasoning, self.eos)
+        _clear(reasoning, [tags[tag] for tag in (channels.tool_start,) if tag in tags])
+        self.while_reasoning = bytes(reasoning)
+
+    def learn_specials(self, is_special: Callable[[int], bool]) -> None:
+        """Note which tags the library holds for plain text."""
+        self.never = frozenset(i for i in self._tags - self.eos if not is_special(i))
+
+
+class TokenConstraint:
+    """The state of one constrained answer.
+
+    Attributes:
+        failure: Why the answer cannot be held to its grammar any more; None while it can.
+    """
+
+    def __init__(self, matcher: Any, tokens: ConstraintTokens, phase: Phase) -> None:
+        self.failure: str | None = None
+        self._matcher = matcher
+        self._tokens = tokens
+        self._phase = phase
+        self._gap = 0
+
+    def advance(self, token_id: int) -> None:
+        """Take the next token of the answer."""
+        tokens = self._tokens
+        if self._phase is Phase.OPEN and token_id == tokens.opening:
+            self._phase = Phase.REASONING
+        elif self._phase is Phase.REASONING:
+            if token_id == tokens.closing:
+                self._phase = Phase.GAP
+        elif self._phase is Phase.GAP and token_id in tokens.gap:
+            self._gap += 1
+            if self._gap == _GAP_TOKENS:
+                self._phase = Phase.ANSWER
+        elif self._phase is not Phase.ENDED:
+            self._consume(token_id)
+
+    def _consume(self, token_id: int) -> None:
+        self._phase = Phase.ANSWER
+        if token_id in self._tokens.eos and self._matcher.is_accepting():
+            self._phase = Phase.ENDED
+        elif self.failure is None:
+            try:
+                fits = self._matcher.consume_token(token_id)
+            except BaseException as error:
+                self._fail(_panic(error))
+            else:
+                if not fits:
+                    self._fail(self._matcher.get_error() or f"token {token_id} does not fit")
+
+    def allowed(self) -> bytes:
+        """Return which tokens may come next, one bit each, the lowest bit of a byte first.
+
+        Ids beyond the last bit are not allowed. Once the answer is complete, or has failed,
+        only EOS is.
+        """
+        if self._phase is Phase.REASONING:
+            return self._tokens.while_reasoning
+        if self._phase is Phase.ENDED or self.failure is not None:
+            return self._tokens.only_eos
+        try:
+            bits = bytearray(self._matcher.compute_bitmask())
+        except BaseException as error:
+            return self._fail(_panic(error))
+        if self._matcher.is_error():
+            return self._fail(self._matcher.get_error())
+        if self._matcher.is_stopped() and not self._matcher.is_accepting():
+            return self._fail("nothing can complete the answer")
+        _clear(bits, self._tokens.never)
+        if self._phase is Phase.OPEN and self._tokens.opening is not None:
+            _set(bits, [self._tokens.opening])
+        elif self._phase is Phase.GAP:
+            _set(bits, self._tokens.gap)
+        if not any(bits):
+            return self._fail("no token of this model can continue the answer")
+        return bytes(bits)
+
+    def _fail(self, reason: str) -> bytes:
+        self.failure = in_words(reason)
+        return self._tokens.only_eos
+
+
+def _panic(error: BaseException) -> str:
+    """Return a panic of the library in words; any other exception is raised again."""
+    if not is_panic(error):
+        raise error
+    return f"the library failed: {error}"
+
+
+def _set(bits: bytearray, ids: Iterable[int]) -> None:
+    for token_id in ids:
+        bits[token_id >> 3] |= 1 << (token_id & 7)
+
+
+def _clear(bits: bytearray, ids: Iterable[int]) -> None:
+    for token_id in ids:
+        bits[token_id >> 3] &= ~(1 << (token_id & 7))

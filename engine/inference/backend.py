@@ -1,0 +1,172 @@
+"""What the engine thread needs of a loaded model; the seam between scheduling and MLX.
+
+Types only. An implementation is made, used and dropped on the engine thread; what may be asked on
+others says so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from engine.constraining.constraints import Form
+from engine.library.loading import OnLoadProgress
+from engine.library.models import ModelInfo
+from engine.output.calls import CallParser
+from engine.output.channels import Beginning, ChannelFormat
+from engine.output.detokenizer import Detokenizer
+from engine.output.vocabulary import Vocabulary
+from engine.stopping.record import Channel
+from engine.values.events import TokenStats
+from engine.values.request import GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A request as the model reads it.
+
+    Attributes:
+        tokens: Its token ids, at least one.
+        beginning: Where it leaves the answer: in the text, in reasoning, in a header.
+    """
+
+    tokens: list[int]
+    beginning: Beginning = field(default_factory=Beginning)
+
+    @property
+    def thinks(self) -> bool:
+        """Whether it leaves reasoning open, so that the answer starts inside it."""
+        return self.beginning.channel is Channel.THINKING
+
+
+@dataclass(slots=True)
+class Step:
+    """What one step of the batch did.
+
+    Attributes:
+        read: Per row that is still reading its prompt: (row, tokens read in this batch so far).
+        sampled: Per decoding row: (row, token id, log-probabilities or None).
+        failed: Per row that cannot go on after its token of this step: (row, why).
+    """
+
+    read: list[tuple[int, int]] = field(default_factory=list)
+    sampled: list[tuple[int, int, Any]] = field(default_factory=list)
+    failed: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCacheUse:
+    """What is kept of earlier prompts, and what it has been good for since the model was loaded.
+
+    Attributes:
+        entries: Prompts that are kept.
+        size_bytes: The memory they take.
+        hits: Requests that found a part of their prompt.
+        hit_tokens: Tokens that those requests need not have read.
+    """
+
+    entries: int = 0
+    size_bytes: int = 0
+    hits: int = 0
+    hit_tokens: int = 0
+
+
+class Backend(Protocol):
+    """One loaded model and its running batch.
+
+    ``cache_use`` is another object whenever it has changed.
+    """
+
+    info: ModelInfo
+    vocabulary: Vocabulary
+    channels: ChannelFormat
+
+    @property
+    def cache_use(self) -> PromptCacheUse:
+        """What is kept of earlier prompts."""
+        ...
+
+    def render(self, request: GenerationRequest) -> Prompt:
+        """Template and tokenise; raises ``InvalidRequest`` where the model cannot take it.
+
+        On any thread, also several at once; ``tokenize`` likewise.
+        """
+        ...
+
+    def answer_format(
+        self, request: GenerationRequest, prompt: Prompt, form: Form | None
+    ) -> ChannelFormat:
+        """Return the tags that the answer can hold.
+
+        Raises ``InvalidRequest`` where the answer cannot be held to the request's constraint
+        or choice of tools, ``FormMissing`` where it needs a form of this model and has none.
+        """
+        ...
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the ids of plain text, no special tokens added."""
+        ...
+
+    def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
+        """Return what token ids stand for in the answer to a request."""
+        ...
+
+    def detokenizer(self, vocabulary: Vocabulary, before: Sequence[int] = ()) -> Detokenizer:
+        """Return a fresh streaming detokenizer.
+
+        ``before`` are the last ids of the text that the answer continues; empty where it
+        begins one.
+        """
+        ...
+
+    def call_parser(self, request: GenerationRequest) -> CallParser:
+        """Return the parser of this model's tool calls."""
+        ...
+
+    def join(
+        self, prompt: Prompt, request: GenerationRequest, form: Form | None
+    ) -> tuple[int, int]:
+        """Add a row to the batch; return its number and how many tokens the cache spared."""
+        ...
+
+    def step(self) -> Step:
+        """Decode one token of each running row and read one chunk of the waiting prompts."""
+        ...
+
+    def stats(self, sampled: Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
+        """Say how likely tokens were: (id, log-probabilities) of one step, in order.
+
+        ``count`` of the most likely tokens are named for each.
+        """
+        ...
+
+    def leave(self, row: int) -> None:
+        """Take a row out of the batch, whatever it is doing, and keep its cache."""
+        ...
+
+    def reset(self) -> None:
+        """Drop all rows and the batch itself after a step that failed."""
+        ...
+
+    def close(self) -> None:
+        """Free the model's memory."""
+        ...
+
+
+class Loader(Protocol):
+    """Loads a model from its folder, on the engine thread."""
+
+    def __call__(
+        self,
+        folder: Path,
+        *,
+        prefill_chunk: int,
+        cache_bytes: int,
+        rows: int,
+        on_progress: OnLoadProgress,
+    ) -> Backend:
+        """Load, or raise ``ModelLoadFailed`` with the cause in words.
+
+        ``on_progress`` is told of each part of the work and may raise ``LoadCancelled``.
+        """
+        ...

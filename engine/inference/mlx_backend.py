@@ -1,0 +1,429 @@
+"""A model loaded by mlx-lm: its text, its constraints, its samplers, and its running batch.
+
+Everything here happens on the engine thread, because MLX streams belong to the thread that made
+them. How rows are decoded together is ``engine.inference.mlx_batch``'s business.
+"""
+
+import functools
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx_lm
+from mlx.utils import tree_flatten
+from mlx_lm.utils import _get_classes
+from mlx_lm.utils import load as mlx_load
+
+from engine.constraining.constraints import Constraints, Form
+from engine.constraining.token_constraint import TokenConstraint
+from engine.errors import ModelLoadFailed
+from engine.inference import prompts, sampling, weights
+from engine.inference.backend import Prompt, PromptCacheUse, Step
+from engine.inference.mlx_batch import RunningBatch
+from engine.inference.weights import DamagedWeights
+from engine.library.loading import LoadProgress, OnLoadProgress, unobserved
+from engine.library.models import (
+    EosToken,
+    ModelInfo,
+    check_folder,
+    context_length,
+    model_name,
+    sampling_defaults,
+    weights_size,
+)
+from engine.output.beginnings import continues_text, find_beginning
+from engine.output.calls import CallParser
+from engine.output.channels import Beginning, ChannelFormat
+from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
+from engine.output.harmony import MARKERS
+from engine.output.vocabulary import Vocabulary, read_vocabulary
+from engine.values.events import TokenStats
+from engine.values.request import GenerationRequest
+
+
+class MlxBackend:
+    """See ``engine.inference.backend.Backend``.
+
+    Attributes:
+        info: What other parts of the program may know of the model.
+        vocabulary: Its token ids.
+        channels: The tags that mark the channels of its output.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        info: ModelInfo,
+        vocabulary: Vocabulary,
+        *,
+        prefill_chunk: int,
+        cache_bytes: int,
+        rows: int,
+        batch_of: Callable[..., RunningBatch] = RunningBatch,
+    ) -> None:
+        self.info = info
+        self.vocabulary = vocabulary
+        self._tokenizer = tokenizer
+        self._defaults = sampling_defaults(info.path)
+        self.channels = _channel_format(tokenizer, vocabulary)
+        self._constraints = Constraints(
+            tokenizer._tokenizer, vocabulary, self.channels, _call_style(tokenizer)
+        )
+        self._held: dict[int, TokenConstraint] = {}
+        self._eos = sorted(vocabulary.eos)
+        self._batch = batch_of(
+            model, prefill_chunk=prefill_chunk, cache_bytes=cache_bytes, rows=rows
+        )
+
+    @property
+    def cache_use(self) -> PromptCacheUse:
+        """What is kept of earlier prompts; another object whenever it has changed."""
+        return self._batch.cache_use
+
+    # -- text and tokens -------------------------------------------------------------------
+
+    def render(self, request: GenerationRequest) -> Prompt:
+        """Template and tokenise. Any thread: tokenizers are not changed by being used."""
+        if request.tool_choice.mode == "none":
+            request = replace(request, tools=())
+        tokens = prompts.render(
+            self._tokenizer, request, self.info.context_length, self._longest_token
+        )
+        beginning = find_beginning(request, tokens, self.channels, self.vocabulary)
+        return Prompt(tokens, beginning)
+
+    def answer_format(
+        self, request: GenerationRequest, prompt: Prompt, form: Form | None
+    ) -> ChannelFormat:
+        """Return the tags that the answer can hold, if it can be what the request asks."""
+        channels = self._constraints.check(request, prompt.tokens, form, thinks=prompt.thinks)
+        # The answer to a raw prompt is the text that was generated, its tags included.
+        return channels if request.prompt is None else ChannelFormat()
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the ids of plain text. Any thread."""
+        return prompts.encoded(self._tokenizer, text)
+
+    @functools.cached_property
+    def _longest_token(self) -> int | None:
+        raw = self.vocabulary.raw
+        return None if raw is None else max((len(one) for one in raw), default=None)
+
+    def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
+        """Return what token ids stand for in the answer to a request."""
+        if request.prompt is not None:
+            return self._showing_specials
+        return self._continuing if continues_text(request, beginning) else self.vocabulary
+
+    @functools.cached_property
+    def _showing_specials(self) -> Vocabulary:
+        """The vocabulary of an answer that is all text, tags and markers included."""
+        return self._continuing.showing_specials()
+
+    @functools.cached_property
+    def _continuing(self) -> Vocabulary:
+        """The vocabulary of an answer whose first space is a part of what it continues."""
+        return replace(self.vocabulary, strips_first_space=False)
+
+    def detokenizer(self, vocabulary: Vocabulary, before: Sequence[int] = ()) -> Detokenizer:
+        """Return a fresh streaming detokenizer."""
+        if vocabulary.raw is not None:
+            return ByteDetokenizer(vocabulary)
+        return TokenizerDetokenizer(self._decoded, vocabulary.special, before)
+
+    def _decoded(self, ids: list[int]) -> str:
+        return str(
+            self._tokenizer._tokenizer.decode(
+                ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+            )
+        )
+
+    def call_parser(self, request: GenerationRequest) -> CallParser:
+        """Return the parser of this model's tool calls."""
+        parse = self._tokenizer.tool_parser
+        tools = [prompts.tool_dict(tool) for tool in request.tools]
+
+        def parse_calls(raw: str, name: str | None) -> list[tuple[str, object]]:
+            if name is not None:  # the tag named the tool, so the text is its arguments
+                return [(name, raw)]
+            if parse is None:
+                raise ValueError("this model has no tool parser")
+            try:
+                found = parse(raw, tools)
+            except Exception as error:  # parsers raise whatever their formats suggest
+                raise ValueError(str(error)) from error
+            return [_call(item) for item in (found if isinstance(found, list) else [found])]
+
+        return parse_calls
+
+    # -- the batch -------------------------------------------------------------------------
+
+    def join(
+        self, prompt: Prompt, request: GenerationRequest, form: Form | None
+    ) -> tuple[int, int]:
+        """Add a row to the batch; return its number and the count of cached tokens."""
+        wanted = request.sampling
+        if request.tool_choice.mode == "none":
+            wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
+        processors = sampling.processors(wanted, self._defaults)
+        constraint = self._constraints.hold(request, prompt.tokens, form, thinks=prompt.thinks)
+        if constraint is not None:  # the last word is its own
+            processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
+        row, cached = self._batch.insert(
+            prompt.tokens,
+            sampler=sampling.sampler(wanted, self._defaults, self.info.vocabulary_size),
+            processors=processors,
+        )
+        if constraint is not None:
+            self._held[row] = constraint
+        return row, cached
+
+    def _no_calls(self) -> list[tuple[int, float]]:
+        """Return the bias that keeps the model from opening a tool call by a tag of one token."""
+        start = self.channels.tool_start
+        return [(i, -math.inf) for i, tag in self.channels.ids.items() if tag == start]
+
+    def step(self) -> Step:
+        """Decode one token of each running row and read one chunk of the waiting prompts."""
+        read, sampled = self._batch.step()
+        return Step(read, sampled, self._failed() if self._held else [])
+
+    def _failed(self) -> list[tuple[int, str]]:
+        """Return the rows that cannot be held to their constraint any more."""
+        failures = ((row, held.failure) for row, held in self._held.items())
+        return [(row, failure) for row, failure in failures if failure is not None]
+
+    def stats(self, sampled: Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
+        """Say how likely the tokens of one step were."""
+        # A stream of its own: the next step is already under way on the batch's stream, and
+        # waiting for it would undo the overlap of device and Python.
+        with mx.stream(_stats_stream()):
+            return sampling.token_stats(sampled, self._eos, count)
+
+    def leave(self, row: int) -> None:
+        """Take a row out of the batch and keep its cache for the next turn."""
+        self._held.pop(row, None)
+        self._batch.leave(row)
+
+    def reset(self) -> None:
+        """Drop all rows and the batch itself after a step that failed."""
+        self._held.clear()
+        self._batch.reset()
+
+    def close(self) -> None:
+        """Free the model's memory."""
+        self._batch.close()
+
+
+def leave_thread() -> None:
+    """Free what MLX keeps for this thread, which must use MLX no more.
+
+    A stream that outlives its thread can abort the process at exit.
+    """
+    mx.synchronize()
+    mx.clear_streams()
+
+
+@functools.cache
+def _stats_stream() -> Any:
+    """Return the stream of likelihoods: one for all models, since each costs a thread for good."""
+    return mx.new_thread_local_stream(mx.default_device())
+
+
+def _call(item: Any) -> tuple[str, object]:
+    if not isinstance(item, dict):
+        raise ValueError("a tool call must be an object")
+    name = item.get("name")
+    if not isinstance(name, str) or not name:
+        raise ValueError("a tool call must name its tool")
+    return name, item.get("arguments")
+
+
+def _channel_format(tokenizer: Any, vocabulary: Vocabulary) -> ChannelFormat:
+    ids: dict[int, str] = {}
+    parts: dict[int, str] = {}
+    pairs = (
+        (tokenizer.think_start, tokenizer.think_start_tokens),
+        (tokenizer.think_end, tokenizer.think_end_tokens),
+        (tokenizer.tool_call_start, tokenizer.tool_call_start_tokens),
+        (tokenizer.tool_call_end, tokenizer.tool_call_end_tokens),
+    )
+    for tag, tokens in pairs:
+        if tag and tokens is not None and len(tokens) == 1:
+            ids[tokens[0]] = tag
+        elif tag:
+            parts |= {i: text for i, text in vocabulary.special.items() if text and text in tag}
+    return ChannelFormat(
+        think_start=tokenizer.think_start,
+        think_end=tokenizer.think_end,
+        tool_start=tokenizer.tool_call_start or None,
+        tool_end=tokenizer.tool_call_end,
+        ids=ids,
+        parts=parts,
+        harmony=_harmony_ids(vocabulary),
+    )
+
+
+def _call_style(tokenizer: Any) -> str:
+    return str(getattr(tokenizer.tool_parser, "__module__", "")).rpartition(".")[2]
+
+
+def _harmony_ids(vocabulary: Vocabulary) -> dict[str, int]:
+    """Return the ids of Harmony's markers if the vocabulary has them all, else nothing."""
+    ids = {text: i for i, text in vocabulary.special.items() if text in (*MARKERS, "<|constrain|>")}
+    return ids if all(marker in ids for marker in MARKERS) else {}
+
+
+def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:
+    own = tokenizer.eos_token_id
+    return tuple(
+        EosToken(
+            token_id,
+            str(tokenizer.convert_ids_to_tokens(token_id)),
+            "tokenizer" if token_id == own else "generation_config",
+        )
+        for token_id in sorted(ids)
+    )
+
+
+def _in_words(folder: Path, config: dict[str, Any], error: Exception) -> str:
+    """Return why mlx-lm did not load a folder."""
+    name, kind = model_name(folder), config.get("model_type")
+    if not kind:
+        return f"{name} is no language model: its config.json names no model_type"
+    if code := config.get("model_file"):
+        return f"{name} needs code of its own ({code}), and code from models is never run"
+    if isinstance(error, ValueError) and "not supported" in str(error):
+        return (
+            f"{name} is of architecture {kind}, which mlx-lm {mlx_lm.__version__} does not "
+            "support; a later version may"
+        )
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for {name}"
+    return f"{name} could not be loaded: {error}"
+
+
+# Leaves only this process's part of a model, in place; given the model and its configuration.
+Divide = Callable[[Any, dict[str, Any]], None]
+
+
+def _read(
+    folder: Path, on_progress: OnLoadProgress, divide: Divide | None
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Return a folder's model, tokenizer and configuration; no code that lies in it is ever run."""
+    on_progress(LoadProgress("checking"))
+    stated = check_folder(folder)
+    mx.random.seed(int.from_bytes(os.urandom(4), "little"))
+    total = weights_size(folder)
+    on_progress(LoadProgress("tokenizer", 0, total))
+    try:
+        # Lazily: what follows reads the weights in parts, so that it can be seen and ended.
+        model, tokenizer, config = mlx_load(str(folder), lazy=True, return_config=True)
+        if divide is not None:
+            divide(model, config)
+            total = _size_of(model)
+        weights.read(model, total, on_progress)
+    except DamagedWeights as error:
+        raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        RuntimeError,
+        OSError,
+        ImportError,
+        MemoryError,
+    ) as error:
+        raise ModelLoadFailed(_in_words(folder, stated, error)) from error
+    return model, tokenizer, config
+
+
+def check(folder: Path) -> None:
+    """Look at a model folder without loading it.
+
+    Raises:
+        ModelLoadFailed: It cannot be loaded; the message says why.
+    """
+    stated = check_folder(folder)
+    try:
+        if stated.get("model_file"):
+            raise ValueError("code from models is never run")
+        _get_classes(stated)
+    except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+        raise ModelLoadFailed(_in_words(folder, stated, error)) from error
+
+
+def _size_of(model: Any) -> int:
+    return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
+
+
+def load_part(folder: Path, divide: Divide) -> tuple[Any, int]:
+    """Load only a part of a model, for a process that follows another.
+
+    Returns:
+        The model and the bytes of its weights.
+
+    Raises:
+        ModelLoadFailed: With the cause in words.
+    """
+    model, _, _ = _read(folder.resolve(), unobserved, divide)
+    return model, _size_of(model)
+
+
+def load(
+    folder: Path,
+    *,
+    prefill_chunk: int,
+    cache_bytes: int,
+    rows: int,
+    on_progress: OnLoadProgress = unobserved,
+    divide: Divide | None = None,
+    batch_of: Callable[..., RunningBatch] = RunningBatch,
+) -> MlxBackend:
+    """Load a model folder; no code that lies in it is ever run.
+
+    Args:
+        folder: The model.
+        prefill_chunk: Tokens of a prompt read in one step.
+        cache_bytes: Most bytes kept of earlier prompts.
+        rows: Most rows at once.
+        on_progress: Told of each part of the work.
+        divide: Cuts the model before its weights are read; None leaves it whole.
+        batch_of: Makes its batch.
+
+    Raises:
+        ModelLoadFailed: With the cause in words.
+    """
+    folder = folder.resolve()
+    model, tokenizer, config = _read(folder, on_progress, divide)
+    eos = set(tokenizer.eos_token_ids)
+    size = int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size", 0))
+    vocabulary = read_vocabulary(folder, tokenizer._tokenizer, eos, size)
+    info = ModelInfo(
+        id=model_name(folder),
+        path=folder,
+        architecture=str(config.get("model_type", "unknown")),
+        context_length=context_length(config),
+        vocabulary_size=vocabulary.size,
+        eos=_eos(tokenizer, eos),
+        can_think=bool(tokenizer.has_thinking),
+        can_call_tools=bool(tokenizer.has_tool_calling),
+        size_bytes=weights_size(folder),
+        loaded_at=int(time.time()),
+    )
+    return MlxBackend(
+        model,
+        tokenizer,
+        info,
+        vocabulary,
+        prefill_chunk=prefill_chunk,
+        cache_bytes=cache_bytes,
+        rows=rows,
+        batch_of=batch_of,
+    )

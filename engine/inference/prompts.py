@@ -1,0 +1,194 @@
+"""Renders a request through a model's chat template into token ids. Any thread; no MLX.
+
+Long texts are tokenised without the interpreter's lock, and in slices first: what cannot fit into
+the context is refused before it takes memory.
+"""
+
+import json
+from typing import Any
+
+from engine.constraining.schema_bounds import is_nested_too_deeply
+from engine.errors import InvalidRequest, PromptTooLong
+from engine.values.chat import Message, Tool
+from engine.values.request import GenerationRequest
+
+# Characters up to which a text is tokenised as a whole, however many tokens that gives.
+_WHOLE = 1_000_000
+_SLICE = 100_000
+_MOST_SHOWN = 200
+# Templates drop white space, and tokenizers combine characters.
+_SHRINKING = 2
+
+
+def render(
+    tokenizer: Any, request: GenerationRequest, context: int, longest: int | None = None
+) -> list[int]:
+    """Return the token ids of a request's prompt.
+
+    Args:
+        tokenizer: mlx-lm's tokenizer wrapper.
+        request: With messages, or with a raw prompt.
+        context: Tokens that the model's context holds.
+        longest: Bytes of the longest token; None where that is not known.
+
+    Raises:
+        InvalidRequest: There is nothing to read, no template, or the template refuses it.
+        PromptTooLong: It is so far beyond the context that its tokens were not all counted.
+    """
+    _check_size(request, context, longest)
+    if request.prompt is not None:
+        tokens = _raw_tokens(tokenizer, request.prompt, context)
+    else:
+        text = _templated(tokenizer, request)
+        tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
+    if not tokens:
+        raise InvalidRequest("messages", "the prompt is empty")
+    return tokens
+
+
+def encoded(tokenizer: Any, text: str, *, adds_special: bool = False) -> list[int]:
+    """Return the ids of a text.
+
+    Args:
+        tokenizer: mlx-lm's tokenizer wrapper.
+        text: What is tokenised.
+        adds_special: Whether the tokenizer's own first and last tokens are added.
+    """
+    inner = tokenizer._tokenizer
+    if _is_plain(inner):
+        # As transformers does it, but this one call leaves the other threads alone meanwhile.
+        [found] = inner._tokenizer.encode_batch_fast([text], add_special_tokens=adds_special)
+        return list(found.ids)
+    return list(tokenizer.encode(text, add_special_tokens=adds_special))
+
+
+def _is_plain(inner: Any) -> bool:
+    """Whether a tokenizer does no more than its ``tokenizer.json`` says."""
+    kind = type(inner)
+    names = [getattr(kind, name, None) for name in ("encode", "_encode_plus")]
+    owners = {getattr(method, "__qualname__", "").partition(".")[0] for method in names}
+    return owners <= {"PreTrainedTokenizerBase", "PreTrainedTokenizerFast", "TokenizersBackend"}
+
+
+def _check_size(request: GenerationRequest, context: int, longest: int | None) -> None:
+    """Refuse what cannot fit, whatever its tokens are; the count told is the least possible.
+
+    Raises:
+        PromptTooLong: With the least number of tokens that it can have.
+    """
+    prompt = request.prompt
+    if isinstance(prompt, tuple):
+        if len(prompt) >= context:
+            raise PromptTooLong("prompt", len(prompt), context)
+        return
+    if len(request.messages) >= context:  # each has a role at least
+        raise PromptTooLong("messages", len(request.messages), context)
+    if longest is None:
+        return
+    # Templates may leave reasoning out, which may be in the text of an assistant.
+    texts = (one.content for one in request.messages if one.role != "assistant")
+    size = sum(len(text.strip()) for text in texts) if prompt is None else len(prompt)
+    least = size // (longest * _SHRINKING)
+    if size > _WHOLE and least >= context:
+        raise PromptTooLong("messages" if prompt is None else "prompt", least, context)
+
+
+def _bounded(
+    tokenizer: Any, text: str, field: str, context: int, *, adds_special: bool = False
+) -> list[int]:
+    if len(text) > _WHOLE:
+        least = 0
+        for start in range(0, len(text), _SLICE):
+            # A word that is cut may be some tokens more.
+            least += max(0, len(encoded(tokenizer, text[start : start + _SLICE])) - 16)
+            if least >= context:
+                raise PromptTooLong(field, least, context)
+    return encoded(tokenizer, text, adds_special=adds_special)
+
+
+def _raw_tokens(tokenizer: Any, prompt: str | tuple[int, ...], context: int) -> list[int]:
+    if isinstance(prompt, str):
+        return _bounded(tokenizer, prompt, "prompt", context, adds_special=True)
+    size = len(tokenizer)
+    for index, token_id in enumerate(prompt):
+        if not 0 <= token_id < size:
+            raise InvalidRequest(
+                f"prompt[{index}]", f"token id {token_id} is outside the vocabulary of {size}"
+            )
+    return list(prompt)
+
+
+def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
+    """Return the text that the template makes, or its ids where the tokenizer makes them."""
+    if not request.messages:
+        raise InvalidRequest("messages", "at least one message is required")
+    if not tokenizer.has_chat_template:
+        raise InvalidRequest("messages", "this model has no chat template; send a raw prompt")
+    continues = request.messages[-1].role == "assistant"
+    options: dict[str, Any] = {
+        "tools": [tool_dict(tool) for tool in request.tools] or None,
+        "add_generation_prompt": not continues,
+        "continue_final_message": continues,
+    }
+    template = tokenizer.apply_chat_template
+    if request.thinking is not None:
+        options["enable_thinking"] = request.thinking
+    elif tokenizer._chat_template is None:
+        # The wrapper would switch reasoning on; silence means the template's own default.
+        template = tokenizer._tokenizer.apply_chat_template
+        options["return_dict"] = False
+    if _is_plain(tokenizer._tokenizer):
+        options["tokenize"] = False
+    try:
+        found = template([_as_dict(message) for message in request.messages], **options)
+    except InvalidRequest:
+        raise
+    except RecursionError as error:
+        deep = [tool.name for tool in request.tools if is_nested_too_deeply(tool.parameters)]
+        field = f"tools.{deep[0]}.parameters" if deep else "messages"
+        reason = "nested too deeply for the model's chat template"
+        raise InvalidRequest(field, reason) from error
+    except Exception as error:  # templates raise whatever their authors chose
+        why = str(error)[:_MOST_SHOWN]
+        raise InvalidRequest("messages", f"the model's chat template refused: {why}") from error
+    return found if isinstance(found, str) else list(found)
+
+
+def _as_dict(message: Message) -> dict[str, Any]:
+    values: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.thinking:
+        values["reasoning_content"] = message.thinking
+    if message.tool_calls:
+        values["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _arguments(call.arguments)},
+            }
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        values["tool_call_id"] = message.tool_call_id
+    if message.name is not None:
+        values["name"] = message.name
+    return values
+
+
+def _arguments(text: str) -> Any:
+    """Templates iterate over arguments, so they get the object; broken JSON stays text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def tool_dict(tool: Tool) -> dict[str, Any]:
+    """Return a tool in the form that templates and parsers expect."""
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": dict(tool.parameters),
+        },
+    }

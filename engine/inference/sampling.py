@@ -1,0 +1,169 @@
+"""Draws tokens: mlx-lm samplers and processors of a request, and how likely a draw was.
+
+Engine thread. One of the two modules that import MLX.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.sample_utils import (
+    apply_min_p,
+    apply_top_k,
+    apply_top_p,
+    make_logits_processors,
+    make_sampler,
+)
+
+from engine.constraining.token_constraint import TokenConstraint
+from engine.library.models import SamplingDefaults
+from engine.values.events import TokenStats
+from engine.values.request import Sampling
+
+Sampler = Callable[[mx.array], mx.array]
+
+# Below it the quotient overflows; the draw would be the most likely token anyway.
+_LEAST_TEMPERATURE = 1e-4
+
+
+@lru_cache(maxsize=128)
+def _shared_sampler(temperature: float, top_p: float, top_k: int, min_p: float) -> Sampler:
+    # One object per setting: rows that share it are sampled in a single call.
+    sampler: Sampler = make_sampler(temp=temperature, top_p=top_p, top_k=top_k, min_p=min_p)
+    return sampler
+
+
+def _seeded_sampler(
+    seed: int, temperature: float, top_p: float, top_k: int, min_p: float
+) -> Sampler:
+    """A sampler with a random state of its own, so that its row does not depend on the others."""
+    key = mx.random.key(seed % (1 << 64))  # negative seeds are valid in most APIs
+
+    def sample(logprobs: mx.array) -> mx.array:
+        nonlocal key
+        if 0 < top_p < 1:
+            logprobs = apply_top_p(logprobs, top_p)
+        if min_p > 0:
+            logprobs = apply_min_p(logprobs, min_p)
+        if top_k > 0:
+            logprobs = apply_top_k(logprobs, top_k)
+        key, now = mx.random.split(key)
+        return mx.random.categorical(logprobs * (1 / temperature), key=now)
+
+    return sample
+
+
+def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) -> Sampler:
+    """Return the sampler of a request, log-probabilities (1, vocabulary) to ids (1,)."""
+    temperature = defaults.temperature if wanted.temperature is None else wanted.temperature
+    top_p = defaults.top_p if wanted.top_p is None else wanted.top_p
+    top_k = defaults.top_k if wanted.top_k is None else wanted.top_k
+    min_p = defaults.min_p if wanted.min_p is None else wanted.min_p
+    if top_k >= vocabulary_size:  # mlx-lm takes only a true selection
+        top_k = 0
+    if temperature < _LEAST_TEMPERATURE:
+        return _shared_sampler(0.0, 0.0, 0, 0.0)
+    if wanted.seed is not None:
+        return _seeded_sampler(wanted.seed, temperature, top_p, max(top_k, 0), min_p)
+    return _shared_sampler(temperature, top_p, max(top_k, 0), min_p)
+
+
+def processors(wanted: Sampling, defaults: SamplingDefaults) -> list[Any]:
+    """Return the logits processors of a request, an empty list where nothing is to be done."""
+    repetition = wanted.repetition_penalty
+    if repetition is None:
+        repetition = defaults.repetition_penalty
+    return list(
+        make_logits_processors(
+            logit_bias=dict(wanted.logit_bias) or None,
+            repetition_penalty=repetition if repetition != 1 else None,
+            presence_penalty=wanted.presence_penalty or None,
+            frequency_penalty=wanted.frequency_penalty or None,
+        )
+    )
+
+
+class ConstraintProcessor:
+    """A logits processor that leaves only the tokens that a constraint allows.
+
+    It runs one step ahead: before the token of this step has been handed out, it is asked what
+    may follow. So it has to wait for that token, which rows without a constraint never do.
+
+    Args:
+        constraint: The state of the row's answer.
+        prompt_tokens: Length of the prompt; what follows it in the context is the answer.
+    """
+
+    def __init__(self, constraint: TokenConstraint, prompt_tokens: int) -> None:
+        self._constraint = constraint
+        self._seen = prompt_tokens
+        self._bits = b""
+        self._mask = mx.array(False)
+
+    def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
+        """Return the logits of shape (1, vocabulary), those of other tokens at minus infinity."""
+        sampled: Any = context[self._seen :].tolist()
+        # From here on the model computes while the constraint is asked.
+        mx.async_eval(logits)  # type: ignore[no-untyped-call]
+        self._seen += len(sampled)
+        for token_id in sampled:
+            self._constraint.advance(token_id)
+        bits = self._constraint.allowed()
+        if bits != self._bits:
+            self._bits = bits
+            self._mask = _mask(bits, logits.shape[-1])
+        return mx.where(self._mask, logits, mx.array(-math.inf, logits.dtype))
+
+
+def _mask(bits: bytes, width: int) -> mx.array:
+    """Return booleans of shape (width,) for the lowest bits first; those beyond are False."""
+    view: Any = memoryview(bits)
+    octets = mx.array(view)
+    mask = (octets[:, None] >> mx.arange(8, dtype=mx.uint8)).reshape(-1) & 1
+    if mask.size < width:
+        mask = mx.pad(mask, (0, width - mask.size))
+    return mask[:width].astype(mx.bool_)
+
+
+def token_stats(
+    sampled: Sequence[tuple[int, mx.array]], eos: Sequence[int], count: int
+) -> list[TokenStats]:
+    """Say how likely sampled tokens were; computed on the device, fetched in one go.
+
+    Args:
+        sampled: Per row the id and its log-probabilities of shape (vocabulary,).
+        eos: Ids that end generation.
+        count: How many of the most likely tokens to name.
+    """
+    logprobs = mx.stack([row for _, row in sampled])
+    chosen = mx.take_along_axis(logprobs, mx.array([[token] for token, _ in sampled]), axis=-1)
+    ranks = mx.sum(logprobs > chosen, axis=-1)
+    ending = mx.sum(mx.exp(logprobs[:, mx.array(list(eos))]), axis=-1) if eos else None
+    count = min(count, logprobs.shape[-1])
+    best = best_logprobs = None
+    if count > 0:
+        best = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count]
+        best_logprobs = mx.take_along_axis(logprobs, best, axis=-1)
+    mx.eval([x for x in (chosen, ranks, ending, best, best_logprobs) if x is not None])
+    values: Any = chosen[:, 0].tolist()
+    places: Any = ranks.tolist()
+    endings: Any = ending.tolist() if ending is not None else [0.0] * len(sampled)
+    ids: Any = best.tolist() if best is not None else [[]] * len(sampled)
+    tops: Any = best_logprobs.tolist() if best_logprobs is not None else [[]] * len(sampled)
+    return [
+        TokenStats(
+            logprob=values[row],
+            rank=places[row],
+            top=_likeliest(zip(ids[row], tops[row], strict=True)),
+            eos_probability=endings[row],
+        )
+        for row in range(len(sampled))
+    ]
+
+
+def _likeliest(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    # A constraint makes most tokens impossible; those are no candidates.
+    possible = (pair for pair in pairs if pair[1] > -math.inf)
+    return tuple(sorted(possible, key=lambda pair: -pair[1]))

@@ -1,0 +1,128 @@
+"""Finds the models that are on this machine already. Opens no weights. Any thread."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.library.found import FoundModel, Origin, look_into
+
+_REPOSITORY = "models--"
+# A folder of models holds them by themselves or by their makers: maker/model.
+_DEPTH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Shelves:
+    """Where models are looked for.
+
+    Attributes:
+        bundled: The model that comes with the program.
+        folders: What a person added: a model's folder, or one that holds such folders.
+        hub_cache: The cache of Hugging Face's tools.
+        lm_studio: Where LM Studio keeps models.
+    """
+
+    bundled: Path | None = None
+    folders: tuple[Path, ...] = ()
+    hub_cache: Path | None = None
+    lm_studio: tuple[Path, ...] = ()
+
+
+def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of Hugging Face's cache, as its own tools determine it."""
+    if chosen := environment.get("HF_HUB_CACHE"):
+        return Path(chosen).expanduser()
+    if home := environment.get("HF_HOME"):
+        return Path(home).expanduser() / "hub"
+    caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "huggingface" / "hub"
+
+
+def lm_studio_folders(home: Path | None = None) -> tuple[Path, ...]:
+    """Return where LM Studio keeps models, in its present and its earlier versions."""
+    home = home or Path.home()
+    return (home / ".lmstudio" / "models", home / ".cache" / "lm-studio" / "models")
+
+
+def discover(shelves: Shelves) -> list[FoundModel]:
+    """Return the models that are there: the bundled one, then by name, each folder once.
+
+    Folders that do not exist or cannot be read hold nothing.
+    """
+    found: dict[Path, FoundModel] = {}
+    if shelves.bundled is not None:
+        _add(found, [look_into(shelves.bundled, Origin.BUNDLED)])
+    rest: dict[Path, FoundModel] = {}
+    for folder in shelves.folders:
+        _add(rest, _inside(folder, Origin.FOLDER, is_named=True))
+    if shelves.hub_cache is not None:
+        _add(rest, _cached(shelves.hub_cache))
+    for folder in shelves.lm_studio:
+        _add(rest, _inside(folder, Origin.LM_STUDIO))
+    for model in sorted(rest.values(), key=lambda model: model.name.casefold()):
+        _add(found, [model])
+    return list(found.values())
+
+
+def _add(found: dict[Path, FoundModel], models: Iterable[FoundModel]) -> None:
+    for model in models:
+        found.setdefault(model.folder.resolve(), model)
+
+
+def _inside(
+    folder: Path, origin: Origin, depth: int = _DEPTH, *, is_named: bool = False
+) -> Iterator[FoundModel]:
+    # Unlike a Path's, these questions have an answer for what settings name and can be no path.
+    if os.path.isfile(folder / "config.json"):
+        model = look_into(folder, origin)
+        # What else has a config.json and no weights is another program's folder.
+        if is_named or not model.is_partial:
+            yield model
+        return
+    if depth == 0:
+        return
+    for child in _children(folder):
+        yield from _inside(child, origin, depth - 1)
+
+
+def _cached(cache: Path) -> Iterator[FoundModel]:
+    """Yield the text models of a Hugging Face cache; those whose download has not ended as well."""
+    for repository in _children(cache):
+        if not repository.name.startswith(_REPOSITORY):
+            continue
+        snapshot = _snapshot(repository)
+        if snapshot is None:
+            continue
+        model = look_into(snapshot, Origin.HUGGING_FACE)
+        if model.is_partial and not _has_begun(repository, snapshot):
+            continue
+        yield model
+
+
+def _snapshot(repository: Path) -> Path | None:
+    """Return the folder of a cached repository's files: those of ``main``, else the newest."""
+    try:
+        commit = (repository / "refs" / "main").read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        commit = ""
+    if commit and os.path.isdir(repository / "snapshots" / commit):
+        return repository / "snapshots" / commit
+    snapshots = _children(repository / "snapshots")
+    return max(snapshots, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def _has_begun(repository: Path, snapshot: Path) -> bool:
+    """Whether weights that MLX could read are on their way: their index or a part is there."""
+    if (snapshot / "model.safetensors.index.json").exists():
+        return True
+    return any(repository.glob("blobs/*.incomplete")) or any(snapshot.glob("*.safetensors"))
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(
+            path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
+        )
+    except (OSError, ValueError):
+        return []

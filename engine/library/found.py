@@ -1,0 +1,90 @@
+"""What a folder on disk says of the model in it, without loading anything. Any thread."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelLoadFailed
+from engine.library.models import context_length, model_name, read_json, weights_size
+
+
+class Origin(StrEnum):
+    """How a model came to be on this machine."""
+
+    BUNDLED = "bundled"
+    FOLDER = "folder"
+    HUGGING_FACE = "hugging_face"
+    LM_STUDIO = "lm_studio"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """A model folder as it lies on disk.
+
+    Attributes:
+        name: What it is called; in a Hugging Face cache the repository.
+        folder: Where its configuration and weights are.
+        origin: How it came here.
+        size_bytes: Size of its weight files.
+        architecture: ``model_type`` of its configuration; empty if there is none.
+        context_length: Most tokens of prompt and answer; 0 if it cannot be read.
+        bits: Bits of a quantized weight; None for a model that is not quantized.
+        problem: Why it cannot be loaded as it is, in words; empty where nothing is known.
+        is_partial: Whether files are missing that a download would bring.
+    """
+
+    name: str
+    folder: Path
+    origin: Origin
+    size_bytes: int = 0
+    architecture: str = ""
+    context_length: int = 0
+    bits: int | None = None
+    problem: str = ""
+    is_partial: bool = False
+
+
+def look_into(folder: Path, origin: Origin) -> FoundModel:
+    """Return what a model folder says; files are listed and their JSON is read, no weights."""
+    name = model_name(folder)
+    try:
+        config = read_json(folder / "config.json")
+    except ModelLoadFailed as error:
+        return FoundModel(name, folder, origin, problem=str(error), is_partial=True)
+    missing = _missing(folder)
+    return FoundModel(
+        name,
+        folder,
+        origin,
+        size_bytes=weights_size(folder),
+        architecture=str(config.get("model_type") or ""),
+        context_length=context_length(config),
+        bits=_bits(config),
+        problem=f"{', '.join(missing)} missing" if missing else "",
+        is_partial=bool(missing),
+    )
+
+
+def _bits(config: dict[str, Any]) -> int | None:
+    for key in ("quantization", "quantization_config"):
+        stated = config.get(key)
+        if isinstance(stated, dict) and isinstance(stated.get("bits"), int):
+            return int(stated["bits"])
+    return None
+
+
+def _missing(folder: Path) -> list[str]:
+    """Return the files without which the model cannot be loaded."""
+    there = {path.name for path in folder.glob("*.safetensors") if path.is_file()}
+    index = folder / "model.safetensors.index.json"
+    missing = [] if there else ["weights (*.safetensors)"]
+    if index.is_file():
+        try:
+            wanted = set((read_json(index).get("weight_map") or {}).values())
+        except ModelLoadFailed:
+            return [index.name]
+        missing = sorted(str(name) for name in wanted - there)
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+        missing.append("tokenizer.json")
+    return missing

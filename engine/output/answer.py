@@ -1,0 +1,243 @@
+"""Decides why an answer ends, and makes the record of it.
+
+The only place where a ``StopInfo`` is made. Pure: knows no MLX, no thread, no clock. The engine
+thread feeds an answer one token id at a time and sends on what becomes of it.
+
+Tokens are read by ``engine.output.token_reader``. It asks ``engine.output.endings`` what an id
+means, ``engine.output.channels`` for tags, and ``engine.output.channel_text`` for stops in the
+text. At the end, everything held is released the same way, the open call is closed, and the reason
+is chosen by precedence.
+"""
+
+from dataclasses import dataclass
+
+from engine.output.calls import CallParser, OpenCalls
+from engine.output.channel_text import ChannelText
+from engine.output.channels import Beginning, Splitter
+from engine.output.detokenizer import Detokenizer
+from engine.output.token_reader import TokenReader
+from engine.output.vocabulary import Vocabulary
+from engine.stopping.matcher import Match
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.events import Event
+from engine.values.sources import Sources
+
+_START = Beginning()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLimits:
+    """How long an answer may get, in tokens: what was asked for, and what the context leaves."""
+
+    max_tokens: int | None
+    context_room: int
+
+    @property
+    def most(self) -> int:
+        """The smaller of the two."""
+        return min(self.context_room, self.max_tokens or self.context_room)
+
+    def reached(self, count: int) -> StopKind:
+        """Say which limit ends an answer of ``count`` tokens."""
+        asked = self.max_tokens is not None and count >= self.max_tokens
+        return StopKind.MAX_TOKENS if asked else StopKind.CONTEXT_FULL
+
+
+class AnswerBuilder:
+    """One answer, from its tokens to its events and its record.
+
+    Args:
+        vocabulary: What token ids stand for.
+        detokenizer: Makes text of them.
+        splitter: Follows the channels of the answer.
+        rules: The stops of the request.
+        limits: How long the answer may get.
+        parse_calls: The parser of the model's tool calls.
+        beginning: Where the prompt leaves the answer.
+        sources: Told of which tokens the answer's text is made of, if somebody asks.
+
+    Attributes:
+        vocabulary: As given.
+        reader: Reads the tokens.
+        sources: As given.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary: Vocabulary,
+        detokenizer: Detokenizer,
+        splitter: Splitter,
+        rules: StopRules,
+        limits: AnswerLimits,
+        parse_calls: CallParser,
+        beginning: Beginning = _START,
+        sources: Sources | None = None,
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.sources = sources
+        self._rules = rules
+        self._limits = limits
+        self._most = limits.most
+        self._calls = OpenCalls(parse_calls)
+        self._calls.continue_call(beginning.call, beginning.tool_name)
+        self._text = ChannelText(rules, self._calls, sources)
+        self.reader = TokenReader(
+            vocabulary=vocabulary,
+            detokenizer=detokenizer,
+            splitter=splitter,
+            rules=rules,
+            text=self._text,
+        )
+
+    def add(self, token_id: int) -> StopInfo | None:
+        """Take the next sampled id; return the record if the answer ends with it."""
+        reader = self.reader
+        if reader.take(token_id) or reader.count >= self._most:
+            return self._decide(token_id)
+        self._calls.is_fresh = False
+        return None
+
+    def end(self, kind: StopKind) -> StopInfo:
+        """End the answer from outside (``CANCELLED`` or ``ERROR``) and return the record."""
+        held = self.reader.release()
+        if self._text.channel is Channel.TOOL:
+            self._calls.cut()
+        match = self._kept(self._text.match) if self._text.match is not None else None
+        return StopInfo(
+            kind,
+            channel=self._text.channel,
+            text_offset=self._text.length,
+            token_index=self.count - 1 if self.count else None,
+            held=held,
+            dropped=match.dropped if match is not None else "",
+        )
+
+    @property
+    def events(self) -> list[Event]:
+        """What is to be sent on, up to now."""
+        return self._text.events
+
+    def take_events(self) -> list[Event]:
+        """Return what is to be sent on, and begin anew."""
+        events = self._text.events
+        if events:
+            self._text.events = []
+        return events
+
+    @property
+    def count(self) -> int:
+        """Tokens fed so far."""
+        return self.reader.count
+
+    @property
+    def unfinished_call(self) -> str:
+        """Raw text of a tool call that the end cut short."""
+        return self._calls.unfinished
+
+    @property
+    def channel(self) -> Channel:
+        """The channel that is open now."""
+        return self._text.channel
+
+    @property
+    def held(self) -> str:
+        """The text that is held back now, because it could become a stop or a tag."""
+        return self.reader.held
+
+    @property
+    def progress(self) -> tuple[int, ...]:
+        """For each stop string, how many of its first characters the text now ends with."""
+        return self._text.progress
+
+    # -- deciding --------------------------------------------------------------------------
+
+    def _decide(self, token_id: int) -> StopInfo:
+        """Say why the answer ends with this token."""
+        held = self.reader.release()
+        if self._text.channel is Channel.TOOL:
+            held = self._end_call() or held
+        kind = self._kind()
+        match = self._text.match
+        if kind is StopKind.STOP_TOKEN or (kind is StopKind.STOP_STRING and match is None):
+            match = self._matched_by_id(token_id)
+        elif match is not None:
+            held = ""
+            match = self._kept(match)
+        value: str | int | None = None
+        if kind is StopKind.STOP_STRING and match is not None:
+            value = match.value
+        elif kind is StopKind.STOP_TOKEN:
+            value = token_id
+        is_stop = match is not None and kind in (StopKind.STOP_STRING, StopKind.STOP_TOKEN)
+        return StopInfo(
+            kind=kind,
+            value=value,
+            token_id=token_id,
+            token_text=self.vocabulary.text_of(token_id),
+            channel=self._text.channel,
+            text_offset=match.offset if match and is_stop else self._text.length,
+            token_index=self.count - 1,
+            rule_index=match.rule if match and kind is StopKind.STOP_STRING else None,
+            held=held,
+            dropped=match.dropped if match else "",
+        )
+
+    def _kind(self) -> StopKind:
+        """Choose the reason by precedence."""
+        ending = self.reader.ending
+        by_eos = ending is not None and ending.is_eos
+        if self._calls.is_fresh or (self._calls.count and by_eos and self._text.match is None):
+            return StopKind.TOOL_CALL
+        if self._text.match is not None:
+            return StopKind.STOP_STRING
+        if ending is not None:
+            return ending.kind
+        return self._limits.reached(self.count)
+
+    def _end_call(self) -> str:
+        """End the open call with the answer: it is whole, or text, or was cut short.
+
+        Returns:
+            What was held of its text, where it turned out to be text.
+        """
+        ending = self.reader.ending
+        if ending is None and self._text.match is None and self.reader.splitter.closes_calls:
+            self._calls.cut()  # by a limit, before its end came
+        elif self._calls.is_blank and not (
+            self.reader.is_closed_by_tag or (ending is not None and ending.is_eos)
+        ):
+            self._calls.cut()  # by a stop, where its arguments would have begun
+        elif ending is None or not ending.is_eos:
+            self._calls.unfinished = self._text.parse_call()
+        elif self._text.close_call(self.reader.is_armed) and self._text.match is None:
+            return self._text.flush()
+        return ""
+
+    def _kept(self, match: Match) -> Match:
+        """Keep or drop the stop in the text that matched; add the rest of its last piece."""
+        dropped = match.dropped + self.reader.take_rest()
+        if self._rules.include_stop and not self._calls.is_fresh:
+            self._text.keep(match.value)
+            dropped = dropped[len(match.value) :]
+        return Match(match.rule, match.value, match.offset, dropped)
+
+    def _matched_by_id(self, token_id: int) -> Match:
+        """Return the match of a stop by token or tag, its text kept or dropped."""
+        ending = self.reader.ending
+        assert ending is not None, "decided by the ending"
+        rule = ending.rule
+        is_string = ending.kind is StopKind.STOP_STRING
+        text = self._rules.strings[rule] if is_string else self.vocabulary.text_of(token_id)
+        offset = self._text.length
+        dropped = self.reader.take_rest()
+        if self._rules.include_stop and not self.reader.splitter.in_header:
+            if self.sources is not None:
+                self.sources.add(self.count - 1, text)
+                self.sources.deliver(len(text), self._text.channel)
+            self.reader.piece += text
+            self._text.keep(text)
+        else:
+            dropped = text + dropped
+        return Match(rule, text, offset, dropped)

@@ -1,0 +1,167 @@
+"""The text of one answer on its way out: white space, stop matching, events, channel by channel.
+
+Text that reaches this stage belongs to the open channel; tags are gone. Pure; belongs to the
+thread that feeds the answer.
+"""
+
+from engine.output.calls import OpenCalls
+from engine.stopping.matcher import Match, StopMatcher
+from engine.stopping.record import Channel
+from engine.stopping.rules import StopRules
+from engine.values.events import Event, TextDelta, ThinkingDelta
+from engine.values.sources import Sources
+
+# A member of an enumeration is looked up more slowly than a name, and this is asked at every token.
+_TEXT = Channel.TEXT
+
+
+class ChannelText:
+    """What is written to the channels of one answer.
+
+    Args:
+        rules: The stops of the request.
+        calls: Collects the text of tool calls.
+        sources: Told of which tokens the answer's text is made of, if somebody asks.
+
+    Attributes:
+        events: What is to be sent on.
+        channel: The channel that is open.
+        match: The stop in the text that ended the answer, once there is one.
+        calls: As given.
+        sources: As given.
+    """
+
+    __slots__ = ("_base", "_counting", "_lengths", "_matcher", "_matchers", "_rules",
+                 "_strips_space", "calls", "channel", "events", "match", "sources")  # fmt: skip
+
+    def __init__(self, rules: StopRules, calls: OpenCalls, sources: Sources | None) -> None:
+        self.events: list[Event] = []
+        self.match: Match | None = None
+        self.calls = calls
+        self.sources = sources
+        self._rules = rules
+        self._lengths = dict.fromkeys(Channel, 0)
+        self._matchers: dict[tuple[int, ...], StopMatcher] = {}
+        self.enter(Channel.TEXT)
+
+    @property
+    def length(self) -> int:
+        """Code points of the open channel so far; a call's text counts from its beginning."""
+        return self._lengths[self.channel]
+
+    @property
+    def held(self) -> str:
+        """The text that is held back now, because it could become a stop."""
+        return self._matcher.held if self._matcher is not None else ""
+
+    @property
+    def progress(self) -> tuple[int, ...]:
+        """For each stop string, how many of its first characters the text now ends with."""
+        count = len(self._rules.strings)
+        if self._matcher is None:
+            return (0,) * count
+        if len(self._counting) == count:
+            return self._matcher.progress
+        found = dict(zip(self._counting, self._matcher.progress, strict=True))
+        return tuple(found.get(number, 0) for number in range(count))
+
+    def would_match(self, text: str) -> bool:
+        """Return whether a stop would complete in this text; nothing changes."""
+        if self._matcher is None:
+            return False
+        return self._matcher.would_match(text.lstrip() if self._strips_space else text)
+
+    def deliver(self, text: str, is_armed: bool) -> None:
+        """Take text of the open channel; the stop that completes in it becomes ``match``."""
+        if self._strips_space:
+            text = self._stripped(text)
+            if not text:
+                return
+        if self.sources is not None:
+            self.sources.deliver(len(text), self.channel)
+        matcher = self._matcher
+        if matcher is None:
+            self.emit(text)
+            return
+        self.emit(matcher.feed(text, is_armed=is_armed))
+        found = matcher.match
+        if found is not None:
+            rule, offset = self._counting[found.rule], self._base + found.offset
+            self.match = Match(rule, found.value, offset, found.dropped)
+
+    def _stripped(self, text: str) -> str:
+        left = text.lstrip()
+        self._strips_space = not left
+        if self.sources is not None:
+            self.sources.skip(len(text) - len(left))
+        return left
+
+    def emit(self, text: str) -> None:
+        """Send text of the open channel."""
+        if not text:
+            return
+        channel = self.channel
+        self._lengths[channel] += len(text)
+        if channel is _TEXT:
+            self.events.append(TextDelta(text))
+            if self.sources is not None:
+                self.sources.release(len(text))
+        elif channel is Channel.THINKING:
+            self.events.append(ThinkingDelta(text))
+        else:
+            self.calls.add(text)
+
+    def enter(self, channel: Channel, *, strips_space: bool = False) -> None:
+        """Go over to a channel; no match joins what comes with what was.
+
+        Args:
+            channel: The channel.
+            strips_space: Whether white space that follows is the template's, not the answer's.
+        """
+        self.channel = channel
+        self._strips_space = strips_space
+        self._base = self._lengths[channel]
+        self._counting = counting = self._rules.counting_in(channel)
+        self._matcher = self._matchers.get(counting)
+        if self._matcher is not None:
+            self._matcher.restart()
+        elif counting:
+            strings = self._rules.strings
+            self._matcher = StopMatcher(tuple(strings[number] for number in counting))
+            self._matchers[counting] = self._matcher
+
+    def flush(self) -> str:
+        """Send and return what is held; from here on it can no longer become a stop."""
+        held = self._matcher.flush() if self._matcher is not None else ""
+        self.emit(held)
+        return held
+
+    def close_call(self, is_armed: bool) -> bool:
+        """Close the open call; what turns out to be none is text, and stops count in it.
+
+        Returns:
+            Whether it was text; the channel is the text's then.
+        """
+        stray = self.parse_call()
+        self._lengths[Channel.TOOL] = 0
+        if stray:
+            if self.sources is not None:
+                self.sources.take_back_call()
+            self.enter(Channel.TEXT)
+            self.deliver(stray, is_armed)
+        return bool(stray)
+
+    def parse_call(self) -> str:
+        """Take the open call as complete; return its text if it is none."""
+        events, stray = self.calls.close()
+        self.events += events
+        if events and self.sources is not None:
+            self.sources.drop_call()
+        return stray
+
+    def keep(self, stop: str) -> None:
+        """Send the stop that ended the answer, or add it to the call that it cut short."""
+        if self.channel is Channel.TOOL:
+            self.calls.unfinished += stop
+        else:
+            self.emit(stop)

@@ -1,0 +1,28 @@
+"""What must be known of a model to follow one of its answers without it. Pure values."""
+
+from dataclasses import dataclass, field
+
+from engine.output.channels import Beginning, ChannelFormat
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetting:
+    """The circumstances of one run, set when its request was taken.
+
+    Attributes:
+        model: The model's id.
+        channels: The tags of its output.
+        beginning: Where the prompt left the answer.
+        eos: Ids that end generation.
+        context_room: Tokens that the context left for the answer.
+        has_bytes: Whether the model's tokens are known byte strings.
+        strips_first_space: Whether its decoder drops one space at the very beginning.
+    """
+
+    model: str = ""
+    channels: ChannelFormat = field(default_factory=ChannelFormat)
+    beginning: Beginning = field(default_factory=Beginning)
+    eos: tuple[int, ...] = ()
+    context_room: int = 0
+    has_bytes: bool = True
+    strips_first_space: bool = False

@@ -1,0 +1,263 @@
+"""Reads the sampled tokens of one answer: what each means, and the text it brings to its channel.
+
+An id is first asked whether it ends the answer or is a tag; what is text goes through the
+splitter of channels to the stop matcher of its channel. Decides that the answer ends, never why.
+Pure; belongs to the thread that feeds the answer.
+"""
+
+from collections.abc import Iterable
+
+from engine.output.channel_text import ChannelText
+from engine.output.channels import Part, Splitter, Switch
+from engine.output.detokenizer import Detokenizer
+from engine.output.endings import Ending, Endings
+from engine.output.vocabulary import Vocabulary
+from engine.stopping.record import Channel, StopKind
+from engine.stopping.rules import StopRules
+
+# A member of an enumeration is looked up more slowly than a name, and this is asked at every token.
+_THINKING = Channel.THINKING
+
+
+class TokenReader:
+    """The way of tokens to their channels.
+
+    Args:
+        vocabulary: What token ids stand for.
+        detokenizer: Makes text of them.
+        splitter: Follows the channels of the answer.
+        rules: The stops of the request.
+        text: Takes the text of the channels.
+
+    Attributes:
+        count: Tokens taken so far.
+        thinking_tokens: Those of them that belong to reasoning.
+        piece: The text that the last token completed.
+        residue: The text that appeared only when the detokenizer was finalised.
+        is_structure: Whether the last token that means more than its text was none: its bytes
+            are no part of a character. Whoever asks resets it.
+        ending: The end by a token or a tag, once there is one; ``text.match`` is that by a stop
+            in the text.
+        is_closed_by_tag: Whether that end is a tag which closes what was open.
+        text: As given.
+        splitter: As given.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary: Vocabulary,
+        detokenizer: Detokenizer,
+        splitter: Splitter,
+        rules: StopRules,
+        text: ChannelText,
+    ) -> None:
+        self.count = 0
+        self.thinking_tokens = 0
+        self.piece = ""
+        self.residue = ""
+        self.is_structure = False
+        self.ending: Ending | None = None
+        self.is_closed_by_tag = False
+        self.text = text
+        self.splitter = splitter
+        self._vocabulary = vocabulary
+        self._detokenizer = detokenizer
+        self._sources = text.sources
+        self._least = rules.min_tokens
+        self._endings = Endings(rules, vocabulary, splitter.tags)
+        # Ids that mean more than their text, or have none.
+        self._marked = self._endings.ids.union(splitter.tags, vocabulary.special)
+        self._held = ""
+        self._rest: list[str] = []
+        text.enter(splitter.channel)
+
+    def take(self, token_id: int) -> bool:
+        """Take the next sampled id; return whether a stop or an EOS ends the answer."""
+        is_armed = self.count >= self._least
+        self.count += 1
+        text = self.text
+        thinks = text.channel is _THINKING
+        if token_id in self._marked:
+            self._take_marked(token_id, is_armed)
+        elif self._sources is not None or self.splitter.scans_text:
+            self._take_text(self._detokenizer.add(token_id), is_armed)
+        else:  # as nearly always
+            self.piece = piece = self._detokenizer.add(token_id)
+            if piece:
+                text.deliver(piece, is_armed)
+        if thinks or text.channel is _THINKING:
+            self.thinking_tokens += 1
+        return text.match is not None or self.ending is not None
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether a stop that completes on the last token counts."""
+        return self.count > self._least
+
+    @property
+    def held(self) -> str:
+        """The text that is held back now, because it could become a stop or a tag."""
+        return self.text.held + self.splitter.held
+
+    def _is_over(self) -> bool:
+        return self.text.match is not None or self.ending is not None
+
+    # -- what an id means ------------------------------------------------------------------
+
+    def _take_marked(self, token_id: int, is_armed: bool) -> None:
+        """Take an id that can be an end, a tag, or a token whose text is skipped."""
+        splitter = self.splitter
+        self.is_structure = True
+        ending = self._endings.ending(
+            token_id, self.text.channel, is_armed=is_armed, in_header=splitter.in_header
+        )
+        is_tag = token_id in splitter.tags
+        special = self._vocabulary.special.get(token_id)
+        part = splitter.parts.get(token_id) if self.text.channel is not Channel.TOOL else None
+        winner = None if ending is None else self._outdone(token_id, ending, part)
+        if ending is not None and winner is None:
+            self._end_by(ending, token_id if is_tag else None, is_armed)
+        elif is_tag and not splitter.is_text(token_id):
+            self.piece = ""
+            truncated = self._detokenizer.cut(token_id)
+            if truncated:
+                self._take_text(truncated, is_armed)
+            self._split(splitter.take_tag(token_id), is_armed)
+        elif part is not None:
+            self.piece = ""
+            self._split(splitter.feed(part), is_armed)
+        elif is_tag or (special and self._is_part_of_call(token_id)):
+            self._take_text(self._detokenizer.cut(token_id) + self._name(token_id), is_armed)
+        else:
+            self.is_structure = special is not None
+            self._take_text(self._detokenizer.add(token_id), is_armed)
+        if winner is StopKind.STOP_STRING and self.text.match is None:
+            # It completes in text that is held for a tag, which can come no more.
+            self.release()
+
+    def _own_text(self, token_id: int) -> str | None:
+        """Return the text that a token would bring; None if it is a tag, or is skipped."""
+        if token_id in self.splitter.tags:
+            return self._name(token_id) if self.splitter.is_text(token_id) else None
+        if token_id in self._vocabulary.special:
+            return self._name(token_id) if self._is_part_of_call(token_id) else None
+        return self._detokenizer.peek(token_id)
+
+    def _name(self, token_id: int) -> str:
+        """Return what a special token or a tag is called, which can be a part of a call."""
+        return self.splitter.tags.get(token_id) or self._vocabulary.special[token_id]
+
+    def _is_part_of_call(self, token_id: int) -> bool:
+        return (
+            self.text.channel is Channel.TOOL
+            and self.splitter.keeps_specials
+            and token_id not in self._vocabulary.eos
+        )
+
+    def _outdone(self, token_id: int, ending: Ending, part: str | None) -> StopKind | None:
+        """Say what completes in the text of an ending token and so wins over its id.
+
+        Returns:
+            ``STOP_STRING``, ``TOOL_CALL`` for a tag, or None.
+        """
+        if ending.is_eos:
+            return None
+        if part is None:
+            part = self._own_text(token_id)
+        if part is None:
+            return None
+        text = self.splitter.preview(part)
+        if text is None:
+            return StopKind.TOOL_CALL
+        return StopKind.STOP_STRING if self.text.would_match(text) else None
+
+    def _end_by(self, ending: Ending, tag_id: int | None, is_armed: bool) -> None:
+        """Note the end; what was held before its token goes out first."""
+        self.piece = ""
+        self._held = self.release()
+        if self.text.match is not None:
+            return
+        opening = None if tag_id is None else self.splitter.opens(tag_id)
+        if opening is not None:
+            self._switch(opening, is_armed)
+        self.is_closed_by_tag = tag_id is not None and opening is None
+        self.ending = ending
+
+    # -- text ------------------------------------------------------------------------------
+
+    def _take_text(self, piece: str, is_armed: bool) -> None:
+        self.piece = piece
+        if self._sources is not None and not self.splitter.in_header:
+            self._sources.add(self.count - 1, piece)
+        if self.splitter.scans_text:
+            self._split(self.splitter.feed(piece), is_armed)
+        elif piece:
+            self.text.deliver(piece, is_armed)
+
+    def _split(self, parts: Iterable[Part], is_armed: bool) -> None:
+        for part in parts:
+            if self._is_over():
+                self._drop(part)
+            elif isinstance(part, Switch):
+                self._switch(part, is_armed)
+            elif part:
+                self.text.deliver(part, is_armed)
+
+    def _drop(self, part: Part) -> None:
+        """Throw away what comes after the end."""
+        if isinstance(part, str):
+            self._rest.append(part)
+            return
+        self._rest.append(part.tag)
+        if part.to is Channel.THINKING:
+            self.thinking_tokens += part.tokens + 1
+
+    def _switch(self, switch: Switch, is_armed: bool) -> None:
+        if self._sources is not None:
+            self._sources.skip(switch.visible)
+        held = self.text.flush()
+        ending = self._endings.by_tag(switch.tag) if switch.tag and is_armed else None
+        if ending is not None:
+            self._held = held
+        if ending is None or switch.to is not Channel.TEXT:
+            # A closing tag that ends the answer leaves open what it closes: that ends there.
+            self._change(switch, is_armed)
+        if self.text.match is None:
+            self.ending = ending
+
+    def _change(self, switch: Switch, is_armed: bool) -> None:
+        is_text = self.text.channel is Channel.TOOL and self.text.close_call(is_armed)
+        if self.text.match is not None:
+            return
+        if not (is_text and switch.to is Channel.TEXT):
+            self.text.flush()
+            self.text.enter(switch.to, strips_space=switch.strips_space)
+        if switch.to is Channel.THINKING:
+            self.thinking_tokens += switch.tokens
+        self.text.calls.name = switch.tool_name
+
+    def release(self) -> str:
+        """Send what is held through the same chain as any text; return what was held."""
+        if self._is_over():
+            return self._held
+        is_armed = self.is_armed
+        held = self.held
+        self.residue = self._detokenizer.finish()
+        if self.residue:
+            if self._sources is not None and not self.splitter.in_header:
+                self._sources.add(self.count - 1, self.residue)
+            self._split(self.splitter.feed(self.residue), is_armed)
+        rest = self.splitter.finish()
+        if self._is_over():
+            self._rest.append(rest)
+        elif rest:
+            self.text.deliver(rest, is_armed)
+        if self._is_over():
+            return ""
+        self.text.flush()
+        return held
+
+    def take_rest(self) -> str:
+        """Return what came after the stop in its last piece, or is still kept as a possible tag."""
+        return "".join(self._rest) + self.splitter.finish()

@@ -1,0 +1,52 @@
+"""Describes each token of a run: what it was and what the stop matcher made of it.
+
+Pure. The engine uses it for runs that ask for a trace; a replay uses the same.
+"""
+
+from engine.output.answer import AnswerBuilder
+from engine.stopping.record import Channel, StopInfo
+from engine.values.events import TextDelta, ThinkingDelta, TokenStats, TokenTrace
+
+
+def traced(
+    builder: AnswerBuilder, token_id: int, time_s: float, stats: TokenStats | None
+) -> StopInfo | None:
+    """Feed a token to an answer and append its ``TokenTrace`` to the answer's events.
+
+    Args:
+        builder: The answer.
+        token_id: The sampled id.
+        time_s: Seconds since the request was submitted.
+        stats: How likely the token was, if that was asked for.
+
+    Returns:
+        The record if the answer ends with this token.
+    """
+    before = builder.channel
+    count = len(builder.events)
+    builder.reader.is_structure = False
+    stop = builder.add(token_id)
+    sources = builder.sources
+    released = 0
+    for event in builder.events[count:]:
+        if isinstance(event, (TextDelta, ThinkingDelta)):
+            released += len(event.text)
+    builder.events.append(
+        TokenTrace(
+            index=builder.count - 1,
+            token_id=token_id,
+            piece=builder.reader.piece,
+            raw=builder.vocabulary.bytes_of(token_id),
+            channel=builder.channel if before is Channel.TEXT else before,
+            time_s=time_s,
+            released=released,
+            held="" if stop is not None else builder.held,
+            progress=builder.progress,
+            special=builder.vocabulary.special.get(token_id),
+            stats=stats,
+            is_structure=builder.reader.is_structure,
+            sources=() if sources is None else sources.take_released(),
+            waiting=None if sources is None else sources.waiting,
+        )
+    )
+    return stop

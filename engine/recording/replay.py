@@ -1,0 +1,248 @@
+"""What another stop list would have done: a recorded run through the real answer pipeline.
+
+Pure and instant, no model needed. The same pipeline decides as in a real run, so that the record
+is the one a real run would give, as far as the recording reaches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from engine.output.answer import AnswerBuilder, AnswerLimits
+from engine.output.beginnings import open_splitter
+from engine.output.detokenizer import ByteDetokenizer, Detokenizer
+from engine.output.setting import RunSetting
+from engine.output.trace import traced
+from engine.output.vocabulary import Vocabulary
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.chat import ToolCall
+from engine.values.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedToken:
+    """One token of a recording.
+
+    Attributes:
+        token_id: Its id.
+        raw: Its bytes.
+        piece: The text that it completed in the recorded run.
+        special: Its text, if it is a special token, else None.
+        time_s: Seconds after submission.
+    """
+
+    token_id: int
+    raw: bytes
+    piece: str
+    special: str | None = None
+    time_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A run as it was: enough to play it again with other stops.
+
+    Attributes:
+        setting: The model's side.
+        rules: The stops of the run.
+        max_tokens: Its limit, None for none.
+        tokens: All sampled tokens.
+        residue: Text that appeared only at the end, when the detokenizer was finalised.
+        calls: Parsed calls by the raw text that held them.
+        stop: Why the run ended.
+    """
+
+    setting: RunSetting
+    rules: StopRules
+    max_tokens: int | None
+    tokens: tuple[RecordedToken, ...]
+    residue: str
+    calls: dict[str, tuple[ToolCall, ...]]
+    stop: StopInfo
+
+
+@dataclass(slots=True)
+class Replayed:
+    """The outcome of a replay.
+
+    Attributes:
+        stop: The record; None where the recording ends before anything would have stopped.
+        text: The answer.
+        thinking: The reasoning.
+        calls: The tool calls.
+        output_tokens: Tokens up to the end.
+        events: All events, traces included if they were asked for.
+    """
+
+    stop: StopInfo | None = None
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    output_tokens: int = 0
+    events: list[Event] = field(default_factory=list)
+
+
+def replay(
+    recording: Recording,
+    rules: StopRules | None = None,
+    *,
+    is_traced: bool = False,
+) -> Replayed:
+    """Play a recording again.
+
+    Args:
+        recording: The run.
+        rules: The stops to try; None means those of the run.
+        is_traced: Whether the events include a ``TokenTrace`` per token.
+    """
+    vocabulary = _vocabulary(recording)
+    detokenizer = _detokenizer(recording, vocabulary)
+    builder = AnswerBuilder(
+        vocabulary=vocabulary,
+        detokenizer=detokenizer,
+        splitter=open_splitter(recording.setting.channels, recording.setting.beginning),
+        rules=recording.rules if rules is None else rules,
+        limits=AnswerLimits(recording.max_tokens, recording.setting.context_room),
+        parse_calls=_CallLookup(recording.calls, recording.setting.beginning.call),
+        beginning=recording.setting.beginning,
+    )
+    texts = detokenizer if isinstance(detokenizer, _RecordedText) else None
+    stop: StopInfo | None = None
+    for index, token in enumerate(recording.tokens):
+        if texts is not None:
+            texts.index = index
+        if is_traced:
+            stop = traced(builder, token.token_id, token.time_s, None)
+        else:
+            stop = builder.add(token.token_id)
+        if stop is not None:
+            break
+    if stop is None and recording.stop.kind in (StopKind.CANCELLED, StopKind.ERROR):
+        stop = builder.end(recording.stop.kind)
+    return _replayed(builder, stop)
+
+
+def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
+    events = builder.events
+    held = {builder.channel: builder.held} if stop is None else {}
+    return Replayed(
+        stop=stop,
+        text="".join(e.text for e in events if isinstance(e, TextDelta))
+        + held.get(Channel.TEXT, ""),
+        thinking="".join(e.text for e in events if isinstance(e, ThinkingDelta))
+        + held.get(Channel.THINKING, ""),
+        calls=tuple(e.call for e in events if isinstance(e, ToolCallDelta)),
+        output_tokens=builder.count,
+        events=events,
+    )
+
+
+# Beyond any vocabulary there is; a file may name any id, and must not cost its size in memory.
+_MOST_LISTED = 1 << 21
+
+
+class _ById(Sequence[_T]):
+    """A list over token ids of which only the recorded ones are known."""
+
+    def __init__(self, values: dict[int, _T], missing: _T) -> None:
+        self._values = values
+        self._missing = missing
+        self._length = max(values, default=-1) + 1
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> _T:  # type: ignore[override]
+        return self._values.get(index, self._missing)
+
+
+def _by_id(values: dict[int, _T], missing: _T) -> Sequence[_T]:
+    """Return a plain list where the ids allow it: each token of a replay looks into it twice."""
+    sparse = _ById(values, missing)
+    if len(sparse) > _MOST_LISTED:
+        return sparse
+    listed = [missing] * len(sparse)
+    for index, value in values.items():
+        listed[index] = value
+    return listed
+
+
+def _vocabulary(recording: Recording) -> Vocabulary:
+    raw = {token.token_id: token.raw for token in recording.tokens}
+    text: dict[int, str | None] = {}
+    for token_id, value in raw.items():
+        try:
+            text[token_id] = value.decode("utf-8")
+        except UnicodeDecodeError:
+            text[token_id] = None
+    known = _by_id(raw, b"")
+    return Vocabulary(
+        raw=known,
+        text=_by_id(text, ""),
+        special={t.token_id: t.special for t in recording.tokens if t.special is not None},
+        eos=frozenset(recording.setting.eos),
+        strips_first_space=recording.setting.strips_first_space,
+        size=len(known),
+    )
+
+
+def _detokenizer(recording: Recording, vocabulary: Vocabulary) -> Detokenizer:
+    if recording.setting.has_bytes:
+        return ByteDetokenizer(vocabulary)
+    # What a token is called is in its piece only where it was a part of the text.
+    tags = recording.setting.channels.ids
+    pieces = [
+        token.piece.removesuffix(token.special or tags.get(token.token_id, ""))
+        for token in recording.tokens
+    ]
+    return _RecordedText(pieces, recording.residue)
+
+
+class _RecordedText:
+    """The recorded pieces in their order, where bytes alone do not tell the text.
+
+    Attributes:
+        index: Of the token that is taken; not every token is one that has text.
+    """
+
+    def __init__(self, pieces: list[str], residue: str) -> None:
+        self.index = 0
+        self._pieces = pieces
+        self._residue = residue
+
+    def add(self, token_id: int) -> str:
+        """Return the token's piece."""
+        return self._pieces[self.index]
+
+    def peek(self, token_id: int) -> str:
+        """Return the token's piece."""
+        return self._pieces[self.index]
+
+    def cut(self, token_id: int) -> str:
+        """Return what the recorded tag truncated."""
+        return self._pieces[self.index]
+
+    def finish(self) -> str:
+        """Return the recorded residue, if the recording was played to its end."""
+        return self._residue if self.index >= len(self._pieces) - 1 else ""
+
+
+class _CallLookup:
+    """Stands for the model's parser: what it made of a text is in the recording."""
+
+    def __init__(self, calls: dict[str, tuple[ToolCall, ...]], begun: str) -> None:
+        self._begun = begun
+        # A stop may leave out white space at a call's end.
+        self._calls = {raw.strip(): found for raw, found in calls.items()}
+
+    def __call__(self, raw: str, name: str | None) -> list[tuple[str, object]]:
+        calls = self._calls.get(raw.strip())
+        if calls is None and self._begun:  # the prompt's part of a call is not in its recorded text
+            calls = self._calls.get(raw.removeprefix(self._begun).strip())
+        if calls is None:
+            raise ValueError("the recorded run did not parse this as a call")
+        # Two tools may have been called with the same arguments.
+        return [(name or call.name, call.arguments) for call in calls]

@@ -1,0 +1,236 @@
+"""The file format of a saved run: one JSON object, versioned, enough to replay it anywhere.
+
+Version 1::
+
+    {
+      "fullstop_run": 1,
+      "model": "demo-model",
+      "question": "the last user message, for people",
+      "rules": {"strings": ["END"], "token_ids": [], "scope": "text", "include_stop": false,
+                "ignore_eos": false, "min_tokens": 0},
+      "max_tokens": 512,
+      "setting": {"starts_in": "text", "header": null, "call": "", "tool_name": null,
+                  "eos": [2], "context_room": 4000, "has_bytes": true,
+                  "strips_first_space": false,
+                  "channels": {"think_start": "<think>", "think_end": "</think>",
+                               "tool_start": null, "tool_end": null,
+                               "ids": {"3": "<think>"}, "parts": {}, "harmony": {}}},
+      "tokens": [{"id": 30, "hex": "36", "piece": "6", "special": null, "time_s": 0.1}],
+      "residue": "",
+      "calls": [{"raw": "{...}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}]}],
+      "stop": {"kind": "stop_string", "value": "END", "token_id": 44, "token_text": "D",
+               "channel": "text", "text_offset": 26, "token_index": 20, "rule_index": 0,
+               "held": "", "dropped": "END"}
+    }
+
+Unknown keys are ignored, so that later versions can add some. Pure; any thread.
+"""
+
+import dataclasses
+import json
+
+from engine.errors import EngineError, InvalidRequest
+from engine.files.fields import DamagedFile, Fields, parsed_json
+from engine.files.patient_json import parse_json
+from engine.output.channels import Beginning, ChannelFormat
+from engine.output.setting import RunSetting
+from engine.recording.replay import RecordedToken, Recording
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules, StopScope, checked_strings
+from engine.values.chat import ToolCall
+
+VERSION = 1
+
+
+class DamagedRun(EngineError):
+    """A file is no saved run, or not one that this version can read; names what is wrong."""
+
+
+def to_json(recording: Recording, question: str = "") -> str:
+    """Return a recording as the text of a saved run."""
+    setting = recording.setting
+    values = {
+        "fullstop_run": VERSION,
+        "model": setting.model,
+        "question": question,
+        "rules": dataclasses.asdict(recording.rules),
+        "max_tokens": recording.max_tokens,
+        "setting": {
+            "starts_in": setting.beginning.channel,
+            "header": setting.beginning.header,
+            "call": setting.beginning.call,
+            "tool_name": setting.beginning.tool_name,
+            "eos": setting.eos,
+            "context_room": setting.context_room,
+            "has_bytes": setting.has_bytes,
+            "strips_first_space": setting.strips_first_space,
+            "channels": dataclasses.asdict(setting.channels),
+        },
+        "tokens": [
+            {
+                "id": token.token_id,
+                "hex": token.raw.hex(),
+                "piece": token.piece,
+                "special": token.special,
+                "time_s": token.time_s,
+            }
+            for token in recording.tokens
+        ],
+        "residue": recording.residue,
+        "calls": [
+            {"raw": raw, "calls": [dataclasses.asdict(call) for call in calls]}
+            for raw, calls in recording.calls.items()
+        ],
+        "stop": dataclasses.asdict(recording.stop),
+    }
+    return json.dumps(values, ensure_ascii=False, indent=1)
+
+
+def from_json(text: str) -> Recording:
+    """Return the recording of a saved run.
+
+    Raises:
+        DamagedRun: The text is no saved run; the message names the place and what is expected.
+    """
+    try:
+        values = parsed_json(text)
+    except DamagedFile as error:
+        raise DamagedRun(f"this is no saved run: {error}") from error
+    try:
+        return _recording(Fields(values))
+    except (DamagedFile, InvalidRequest) as error:
+        raise DamagedRun(str(error)) from error
+
+
+def _recording(top: Fields) -> Recording:
+    version = top.take("fullstop_run", int)
+    if version != VERSION:
+        raise DamagedRun(f"fullstop_run: this version reads {VERSION}, the file has {version}")
+    return Recording(
+        setting=_setting(top),
+        rules=_rules(top.inner("rules")),
+        max_tokens=top.maybe("max_tokens", int),
+        tokens=tuple(_token(fields) for fields in _all(top, "tokens")),
+        residue=top.take("residue", str),
+        calls={
+            fields.take("raw", str): tuple(_call(call) for call in _all(fields, "calls"))
+            for fields in _all(top, "calls")
+        },
+        stop=stop_from(top.inner("stop")),
+    )
+
+
+def question_of(text: str) -> str:
+    """Return the question that a saved run was the answer to; empty if the file has none."""
+    try:
+        question = parse_json(text)["question"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return question if isinstance(question, str) else ""
+
+
+def _all(fields: Fields, name: str) -> list[Fields]:
+    """Return the objects of a list that must be there."""
+    fields.take(name, list)
+    return fields.items(name)
+
+
+def _rules(fields: Fields) -> StopRules:
+    return StopRules(
+        strings=checked_strings(fields.take("strings", list), "rules.strings"),
+        token_ids=fields.ints("token_ids"),
+        scope=fields.choice("scope", StopScope),
+        include_stop=fields.take("include_stop", bool),
+        ignore_eos=fields.take("ignore_eos", bool),
+        min_tokens=fields.take("min_tokens", int),
+        scopes=_scopes(fields),
+    )
+
+
+def _scopes(fields: Fields) -> tuple[tuple[str, StopScope], ...]:
+    found = fields.maybe("scopes", list) or []
+    try:
+        return tuple((str(string), StopScope(scope)) for string, scope in found)
+    except (ValueError, TypeError) as error:
+        raise fields.wrong("scopes", str(error)) from error
+
+
+def _setting(top: Fields) -> RunSetting:
+    fields = top.inner("setting")
+    channels = fields.inner("channels")
+    try:
+        ids = {int(token_id): str(tag) for token_id, tag in channels.take("ids", dict).items()}
+        listed = channels.maybe("parts", dict) or {}
+        parts = {int(token_id): str(text) for token_id, text in listed.items()}
+        harmony = {str(name): int(i) for name, i in channels.take("harmony", dict).items()}
+    except (ValueError, TypeError) as error:
+        raise channels.wrong("ids", str(error)) from error
+    return RunSetting(
+        model=top.maybe("model", str) or "",
+        channels=ChannelFormat(
+            think_start=channels.maybe("think_start", str),
+            think_end=channels.maybe("think_end", str),
+            tool_start=channels.maybe("tool_start", str),
+            tool_end=channels.maybe("tool_end", str),
+            ids=ids,
+            parts=parts,
+            harmony=harmony,
+        ),
+        beginning=_beginning(fields, is_harmony=bool(harmony)),
+        eos=fields.ints("eos"),
+        context_room=fields.take("context_room", int),
+        has_bytes=fields.take("has_bytes", bool),
+        strips_first_space=fields.take("strips_first_space", bool),
+    )
+
+
+def _beginning(fields: Fields, *, is_harmony: bool) -> Beginning:
+    header = fields.maybe("header", str)
+    if is_harmony and not fields.has("call"):
+        header = ""  # for earlier versions, every answer began in a header
+    return Beginning(
+        channel=fields.choice("starts_in", Channel),
+        header=header,
+        call=fields.maybe("call", str) or "",
+        tool_name=fields.maybe("tool_name", str),
+    )
+
+
+def _token(fields: Fields) -> RecordedToken:
+    try:
+        raw = bytes.fromhex(fields.take("hex", str))
+    except ValueError as error:
+        raise fields.wrong("hex", str(error)) from error
+    return RecordedToken(
+        token_id=fields.take("id", int),
+        raw=raw,
+        piece=fields.take("piece", str),
+        special=fields.maybe("special", str),
+        time_s=fields.maybe("time_s", float) or 0.0,
+    )
+
+
+def _call(fields: Fields) -> ToolCall:
+    return ToolCall(fields.take("id", str), fields.take("name", str), fields.take("arguments", str))
+
+
+def stop_from(fields: Fields) -> StopInfo:
+    """Return the record of an end as ``dataclasses.asdict`` wrote it; raises ``DamagedFile``."""
+    kind = fields.choice("kind", StopKind)
+    value: str | int | None = None
+    if kind is StopKind.STOP_STRING:
+        value = fields.take("value", str)
+    elif kind is StopKind.STOP_TOKEN:
+        value = fields.take("value", int)
+    return StopInfo(
+        kind=kind,
+        value=value,
+        token_id=fields.maybe("token_id", int),
+        token_text=fields.maybe("token_text", str),
+        channel=fields.choice("channel", Channel),
+        text_offset=fields.maybe("text_offset", int) or 0,
+        token_index=fields.maybe("token_index", int),
+        rule_index=fields.maybe("rule_index", int),
+        held=fields.maybe("held", str) or "",
+        dropped=fields.maybe("dropped", str) or "",
+    )

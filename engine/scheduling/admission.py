@@ -1,0 +1,86 @@
+"""Checks a request against the loaded model and prepares its row. Engine thread; no MLX."""
+
+from engine.errors import InvalidRequest, PromptTooLong
+from engine.inference.backend import Backend, Prompt
+from engine.output.answer import AnswerBuilder, AnswerLimits
+from engine.output.beginnings import continues_text, open_splitter
+from engine.output.setting import RunSetting
+from engine.scheduling.generation import Generation
+from engine.scheduling.row import Row
+from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.sources import Sources
+
+MAX_TOP_LOGPROBS = 20
+# Tokens of a prompt that can change how the first one of an answer reads.
+_NEIGHBOURS = 4
+
+
+def admit(backend: Backend, generation: Generation, prompt: Prompt, submitted_at: float) -> Row:
+    """Return the row of a request, its limits known.
+
+    Args:
+        backend: The loaded model.
+        generation: The reader's handle; its ``prompt_tokens`` is set.
+        prompt: The rendered prompt.
+        submitted_at: ``time.perf_counter()`` of the submission.
+
+    Raises:
+        InvalidRequest: The model can never answer this request; the message names the field.
+    """
+    request = generation.request
+    context = backend.info.context_length
+    if len(prompt.tokens) >= context:
+        field = "messages" if request.prompt is None else "prompt"
+        raise PromptTooLong(field, len(prompt.tokens), context)
+    channels = backend.answer_format(request, prompt, generation.form)
+    vocabulary = backend.vocabulary_of(request, prompt.beginning)
+    generation.prompt_tokens = len(prompt.tokens)
+    generation.vocabulary = backend.vocabulary
+    continues = continues_text(request, prompt.beginning)
+    limits = AnswerLimits(request.max_tokens, context - len(prompt.tokens))
+    generation.setting = RunSetting(
+        model=backend.info.id,
+        channels=channels,
+        beginning=prompt.beginning,
+        eos=tuple(sorted(backend.vocabulary.eos)),
+        context_room=limits.context_room,
+        has_bytes=backend.vocabulary.raw is not None,
+        strips_first_space=vocabulary.strips_first_space,
+    )
+    builder = AnswerBuilder(
+        vocabulary=vocabulary,
+        detokenizer=backend.detokenizer(
+            vocabulary, prompt.tokens[-_NEIGHBOURS:] if continues else ()
+        ),
+        splitter=open_splitter(channels, prompt.beginning),
+        rules=request.stops,
+        limits=limits,
+        parse_calls=backend.call_parser(request),
+        beginning=prompt.beginning,
+        sources=Sources() if request.trace is TraceLevel.FULL else None,
+    )
+    return Row(generation, prompt, builder, submitted_at)
+
+
+def check(backend: Backend, request: GenerationRequest) -> None:
+    """Make sure of what can be said before the prompt is rendered.
+
+    Raises:
+        InvalidRequest: The model can never answer this request; the message names the field.
+    """
+    size = backend.vocabulary.size
+    if request.max_tokens is not None and request.max_tokens < 1:
+        raise InvalidRequest("max_tokens", f"must be at least 1, not {request.max_tokens}")
+    if not 0 <= request.top_logprobs <= MAX_TOP_LOGPROBS:
+        raise InvalidRequest("top_logprobs", f"must be from 0 to {MAX_TOP_LOGPROBS}")
+    for index, token_id in enumerate(request.stops.token_ids):
+        if not 0 <= token_id < size:
+            raise InvalidRequest(
+                f"stops.token_ids[{index}]",
+                f"token id {token_id} is outside the vocabulary of {size}",
+            )
+    for token_id, _ in request.sampling.logit_bias:
+        if not 0 <= token_id < size:
+            raise InvalidRequest(
+                "sampling.logit_bias", f"token id {token_id} is outside the vocabulary of {size}"
+            )

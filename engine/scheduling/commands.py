@@ -1,0 +1,175 @@
+"""What other threads ask of the engine thread: small records put into its inbox."""
+
+import asyncio
+import contextlib
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.inference.backend import PromptCacheUse
+from engine.library.loading import LoadProgress
+from engine.library.models import ModelInfo
+from engine.scheduling.generation import Generation
+from engine.values.request import GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Carries one result back to the loop that waits for it."""
+
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+    @classmethod
+    def here(cls) -> "Reply":
+        """Make one for the running loop."""
+        loop = asyncio.get_running_loop()
+        return cls(loop, loop.create_future())
+
+    def send(self, value: Any) -> None:
+        """Answer (engine thread); an exception is raised at the waiting end."""
+        # A loop that is closed by now has nobody left who waits.
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._settle, value)
+
+    def _settle(self, value: Any) -> None:
+        if self.future.done():
+            return
+        if isinstance(value, BaseException):
+            self.future.set_exception(value)
+        else:
+            self.future.set_result(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Generate an answer.
+
+    Attributes:
+        generation: The request and its reader.
+        at: ``time.perf_counter()`` of the submission.
+        size: About how many characters its prompt has.
+    """
+
+    generation: Generation
+    at: float
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What became of a prompt that was rendered: a ``Prompt``, or the error."""
+
+    request: Submit
+    outcome: object
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End an answer within one step."""
+
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load a model in place of the present one, after or instead of the running work.
+
+    Any thread may set ``gives_up`` to break it off.
+    """
+
+    folder: Path
+    reply: Reply | None
+    cancels_running: bool
+    gives_up: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    """Free the model, after or instead of the running work."""
+
+    reply: Reply
+    cancels_running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CountTokens:
+    """Render a request and answer the number of its tokens."""
+
+    request: GenerationRequest
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class RenderPrompt:
+    """Render a request and answer the (id, text) pairs of its tokens."""
+
+    request: GenerationRequest
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenize:
+    """Answer the (id, text) pairs of plain text."""
+
+    text: str
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class RestAfter:
+    """Free the model's memory once nothing has been asked for so long; None never does."""
+
+    idle_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RestNow:
+    """Free the model's memory as soon as nothing runs; a request that comes before keeps it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """Cancel everything and end the thread."""
+
+
+Command = (
+    Submit
+    | Rendered
+    | Cancel
+    | Load
+    | Unload
+    | CountTokens
+    | RenderPrompt
+    | Tokenize
+    | RestAfter
+    | RestNow
+    | Shutdown
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """What the engine is doing.
+
+    Attributes:
+        state: Whether there is a model.
+        model: The loaded model, if any.
+        running: Rows in the batch.
+        waiting: Requests behind them.
+        message: Why loading failed, else empty.
+        cache_use: What is kept of earlier prompts.
+        loading: How far loading has come, while it is under way.
+        is_resting: Whether the model's memory was freed because nobody asked anything for long,
+            or because somebody asked for that; the next request loads it again.
+    """
+
+    state: Literal["none", "loading", "ready", "failed"] = "none"
+    model: ModelInfo | None = None
+    running: int = 0
+    waiting: int = 0
+    message: str = ""
+    cache_use: PromptCacheUse = field(default_factory=PromptCacheUse)
+    loading: LoadProgress | None = None
+    is_resting: bool = False

@@ -1,0 +1,238 @@
+"""One running answer as its reader sees it: iterate its events, or cancel it.
+
+Made on the reader's event loop, fed by the engine thread. Events cross in batches with one
+wake-up; a reader that lags is woken once and finds its text deltas merged.
+"""
+
+import asyncio
+import itertools
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+
+from engine.constraining.constraints import Form
+from engine.output.setting import RunSetting
+from engine.output.vocabulary import Vocabulary
+from engine.stopping.automaton import Automaton
+from engine.values.chat import ToolCall
+from engine.values.events import (
+    Event,
+    Finished,
+    TextDelta,
+    ThinkingDelta,
+    TokenTrace,
+    ToolCallDelta,
+)
+from engine.values.request import GenerationRequest
+
+_numbers = itertools.count(1)
+
+# Beyond this many unread events the backlog is merged in place, so that a reader who is slow
+# costs the memory of its text and not of its events.
+_MERGE_ABOVE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, as collected from the events of one generation."""
+
+    text: str
+    thinking: str
+    tool_calls: tuple[ToolCall, ...]
+    finished: Finished
+
+
+class Generation:
+    """Handle of one answer that is being generated.
+
+    Attributes:
+        number: Unique in this process, rising.
+        request: What was asked.
+        prompt_tokens: Length of the rendered prompt, known from the moment of acceptance.
+        setting: The circumstances, likewise; with a trace, enough to replay the run.
+        vocabulary: What the model's token ids stand for; None until acceptance.
+        finished: The end, once it has been read.
+        automata: The automata of its stops, kept for the matchers that look for them.
+        form: What the answer is held to; None where it is free.
+    """
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        loop: asyncio.AbstractEventLoop,
+        on_cancel: Callable[["Generation"], None],
+    ) -> None:
+        self.number = next(_numbers)
+        self.request = request
+        self.prompt_tokens = 0
+        self.setting = RunSetting()
+        self.vocabulary: Vocabulary | None = None
+        self.finished: Finished | None = None
+        self.automata: tuple[Automaton, ...] = ()
+        self.form: Form | None = None
+        self._loop = loop
+        self._on_cancel = on_cancel
+        self._lock = threading.Lock()
+        self._pending: list[Event] = []
+        # Up to here the unread events are merged; what follows is merged as it grows.
+        self._merged = 0
+        # Nothing is taken after the one end, whoever tells it.
+        self._is_closed = False
+        self._wake_is_due = False
+        self._arrived = asyncio.Event()
+        self._accepted: asyncio.Future[None] = loop.create_future()
+        self._ended: asyncio.Future[Finished] = loop.create_future()
+        self._listener: Callable[[list[Event]], None] | None = None
+        self._hides_traces = False
+
+    # -- reader's side ---------------------------------------------------------------------
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether ``Finished`` has been read."""
+        return self.finished is not None
+
+    def cancel(self) -> None:
+        """Ask the engine to end this answer within one step; the events still end in one
+        ``Finished``. Does nothing once it has ended. Any thread.
+        """
+        if self.finished is None:
+            self._on_cancel(self)
+
+    def listen(self, listener: Callable[[list[Event]], None], *, hides_traces: bool) -> None:
+        """Let somebody else see the events as they are read; to be asked before the first is.
+
+        Args:
+            listener: Called on the reader's loop with each batch; must return at once.
+            hides_traces: Whether the reader is to get no ``TokenTrace``, having asked for none.
+        """
+        self._listener, self._hides_traces = listener, hides_traces
+
+    async def accepted(self) -> None:
+        """Wait until the engine has taken the request; raises its ``EngineError`` if it refused."""
+        await self._accepted
+
+    async def ended(self) -> Finished:
+        """Wait until the end has been read, by whomever, and return it. On the reader's loop."""
+        return await asyncio.shield(self._ended)
+
+    async def batches(self) -> AsyncIterator[list[Event]]:
+        """Yield events as they come, all that have arrived at once; ends after ``Finished``."""
+        while self.finished is None:
+            batch = self._drain()
+            if not batch:
+                await self._arrived.wait()
+                continue
+            last = batch[-1]
+            self.finished = last if isinstance(last, Finished) else None
+            if self._listener is not None:
+                self._listener(batch)
+                if self._hides_traces:
+                    batch = merged([event for event in batch if type(event) is not TokenTrace])
+            if self.finished is not None and not self._ended.done():
+                self._ended.set_result(self.finished)
+            if batch:
+                yield batch
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Yield events one by one; ends after ``Finished``."""
+        async for batch in self.batches():
+            for event in batch:
+                yield event
+
+    async def collect(self) -> Answer:
+        """Read to the end and return the whole answer. Cancelling the caller cancels it."""
+        text: list[str] = []
+        thinking: list[str] = []
+        calls: list[ToolCall] = []
+        finished: Finished | None = None
+        try:
+            async for event in self.events():
+                match event:
+                    case TextDelta():
+                        text.append(event.text)
+                    case ThinkingDelta():
+                        thinking.append(event.text)
+                    case ToolCallDelta():
+                        calls.append(event.call)
+                    case Finished():
+                        finished = event
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        assert finished is not None, "every generation ends in Finished"
+        return Answer("".join(text), "".join(thinking), tuple(calls), finished)
+
+    def _drain(self) -> list[Event]:
+        with self._lock:
+            batch, self._pending = self._pending, []
+            self._merged = 0
+            self._wake_is_due = False
+        self._arrived.clear()
+        return merged(batch)
+
+    # -- engine's side ---------------------------------------------------------------------
+
+    def push(self, events: Iterable[Event]) -> bool:
+        """Append events. Returns whether the reader now has to be woken.
+
+        The engine thread's, or whoever's who gives that thread up. Nothing is taken after a
+        ``Finished``: there is exactly one.
+        """
+        with self._lock:
+            if self._is_closed:
+                return False
+            pending = self._pending
+            pending.extend(events)
+            self._is_closed = bool(pending) and type(pending[-1]) is Finished
+            if self._wake_is_due:
+                if len(pending) - self._merged > _MERGE_ABOVE:
+                    # Only what is new: traces stay as they are, and looking at all of them again
+                    # would make each push dearer than the one before.
+                    pending[self._merged :] = merged(pending[self._merged :])
+                    self._merged = len(pending) - 1
+                return False
+            self._wake_is_due = True
+            return True
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its end has been handed over. Any thread."""
+        return self._is_closed
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The reader's loop."""
+        return self._loop
+
+    def wake(self) -> None:
+        """Tell the reader that events have arrived (reader's loop)."""
+        self._arrived.set()
+
+    def settle(self, refusal: Exception | None) -> None:
+        """Report acceptance, or the reason of a refusal (reader's loop)."""
+        if self._accepted.done():
+            return
+        if refusal is None:
+            self._accepted.set_result(None)
+        else:
+            self._accepted.set_exception(refusal)
+
+
+def merged(events: list[Event]) -> list[Event]:
+    """Return the events with neighbouring text (or thinking) deltas joined into one."""
+    if len(events) < 2:
+        return events
+    texts = [event.text for event in events if type(event) is TextDelta]
+    if len(texts) == len(events):  # as nearly always, and often
+        return [TextDelta("".join(texts))]
+    out: list[Event] = []
+    for kind, group in itertools.groupby(events, type):
+        if kind is TextDelta:
+            out.append(TextDelta("".join(e.text for e in group if isinstance(e, TextDelta))))
+        elif kind is ThinkingDelta:
+            parts = (e.text for e in group if isinstance(e, ThinkingDelta))
+            out.append(ThinkingDelta("".join(parts)))
+        else:
+            out.extend(group)
+    return out

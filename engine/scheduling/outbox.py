@@ -1,0 +1,72 @@
+"""Carries events from the engine thread to the readers' loops, at most one wake-up a loop a step.
+
+A wake-up costs both threads some tens of microseconds and the interpreter's lock. A small model
+decodes faster than anybody reads, so wake-ups keep a small distance; the first and the last event
+of an answer never wait.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+from engine.scheduling.generation import Generation
+from engine.values.events import Event
+
+_DISTANCE_S = 0.015
+
+
+class Outbox:
+    """Collects the readers to be woken and wakes them together. Engine thread only."""
+
+    def __init__(self) -> None:
+        self._due: dict[asyncio.AbstractEventLoop, list[Generation]] = {}
+        self._is_urgent = False
+        self._flushed_at = 0.0
+
+    def put(
+        self, generation: Generation, events: Iterable[Event], *, is_urgent: bool = False
+    ) -> None:
+        """Hand events to a reader, to be woken at the next flush; at once if it is urgent."""
+        self._is_urgent = self._is_urgent or is_urgent
+        if generation.push(events):
+            self._due.setdefault(generation.loop, []).append(generation)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether readers would be woken now, if there is anything for them."""
+        return self._is_urgent or time.monotonic() - self._flushed_at >= _DISTANCE_S
+
+    def flush(self, *, is_forced: bool = False) -> list[Generation]:
+        """Wake the readers, unless the last wake-up was only just now and nothing is urgent.
+
+        Returns:
+            Those whose loop is closed, who will never read again.
+        """
+        if not self._due:
+            return []
+        if not (is_forced or self.is_due):
+            return []
+        self._flushed_at = time.monotonic()
+        self._is_urgent = False
+        due, self._due = self._due, {}
+        gone: list[Generation] = []
+        for loop, generations in due.items():
+            try:
+                loop.call_soon_threadsafe(_wake, generations)
+            except RuntimeError:
+                gone.extend(generations)
+        return gone
+
+
+def _wake(generations: list[Generation]) -> None:
+    for generation in generations:
+        generation.wake()
+
+
+def settle(generation: Generation, refusal: Exception | None) -> None:
+    """Report acceptance or refusal of a request to its reader."""
+    try:
+        generation.loop.call_soon_threadsafe(generation.settle, refusal)
+    except RuntimeError:
+        # Nobody is left to read; the first flush will notice and cancel.
+        return

@@ -1,0 +1,258 @@
+"""Renders and tokenises prompts beside the engine thread, so that no prompt holds up an answer.
+
+Three threads: one for short prompts, one for long ones, which short ones need not wait for, and
+one for what is only counted or shown. A job that takes too long is ended. No MLX.
+"""
+
+import ctypes
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from engine.errors import EngineClosed, EngineError, InvalidRequest
+from engine.inference.backend import Backend, Prompt
+from engine.values.request import GenerationRequest
+
+_log = logging.getLogger(__name__)
+# Characters that are tokenised in some milliseconds.
+_SHORT = 32_000
+_LOOK_S = 0.5
+
+
+class TookTooLong(BaseException):
+    """Raised inside a job that has had its time; templates cannot catch it."""
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """Something to be done for a prompt.
+
+    Attributes:
+        work: Returns the result or raises; on one of the threads.
+        done: Told the result or the error, once; on any thread.
+        is_dropped: Whether nobody waits for it any more; any thread may set it.
+    """
+
+    work: Callable[[], object]
+    done: Callable[[object], None]
+    is_dropped: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _is_done: bool = False
+
+    def finish(self, outcome: object) -> None:
+        """Tell the outcome, unless one has been told."""
+        with self._lock:
+            if self._is_done:
+                return
+            self._is_done = True
+        self.done(outcome)
+
+
+class _Lane:
+    """One thread and the jobs in line for it."""
+
+    def __init__(self, name: str, most_s: float) -> None:
+        self._name = name
+        self._most_s = most_s
+        self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._began: tuple[Job, float] | None = None
+        self._is_told = False
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def put(self, job: Job) -> None:
+        with self._lock:
+            if self._is_closed:
+                job.finish(EngineClosed("the engine has been shut down"))
+                return
+            self.jobs.put(job)
+            if self._thread is None:
+                self._start()
+
+    def close(self, why: EngineError) -> None:
+        with self._lock:
+            self._is_closed = True
+            began = self._began
+        while not self.jobs.empty():
+            try:
+                job = self.jobs.get_nowait()
+            except queue.Empty:
+                break
+            if job is not None:
+                job.finish(why)
+        if began is not None:
+            began[0].finish(why)
+        self.jobs.put(None)
+
+    def look(self) -> None:
+        """End a job that has taken too long; one that cannot be ended is left behind."""
+        with self._lock:
+            thread, began = self._thread, self._began
+            if thread is None or thread.ident is None or began is None:
+                return
+            job, began_s = began
+            over_s = time.monotonic() - began_s - self._most_s
+            if over_s < 0:
+                return
+            if not self._is_told:
+                self._is_told = True
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread.ident), ctypes.py_object(TookTooLong)
+                )
+                return
+            if over_s < self._most_s:
+                return
+            _log.error("a prompt's thread is stuck and is left behind")
+            self._began = None
+            self._start()
+        job.finish(_too_long(self._most_s))
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                job = self.jobs.get()
+                if job is None:
+                    return
+                self._do(job)
+                if threading.current_thread() is not self._thread:
+                    return
+            except TookTooLong:
+                continue  # it came just after the job's own end
+
+    def _do(self, job: Job) -> None:
+        if job.is_dropped:
+            return
+        with self._lock:
+            self._began, self._is_told = (job, time.monotonic()), False
+        outcome: object
+        try:
+            outcome = job.work()
+        except TookTooLong:
+            outcome = _too_long(self._most_s)
+        except Exception as error:
+            outcome = error
+        except BaseException as error:  # native libraries panic with these
+            outcome = EngineError(f"the prompt could not be read: {type(error).__name__}: {error}")
+        finally:
+            with self._lock:
+                if self._began is not None and self._began[0] is job:
+                    self._began = None
+        job.finish(outcome)
+
+
+class Preparation:
+    """Does what prompts need before the model reads them. Any thread.
+
+    Args:
+        most_s: How long one prompt may take.
+    """
+
+    def __init__(self, most_s: float) -> None:
+        self._short = _Lane("fullstop-prompts", most_s)
+        self._long = _Lane("fullstop-long-prompts", most_s)
+        self._asides = _Lane("fullstop-counting", most_s)
+        self._last: tuple[Backend, GenerationRequest, Prompt] | None = None
+
+    def render(
+        self,
+        backend: Backend,
+        request: GenerationRequest,
+        size: int,
+        done: Callable[[object], None],
+    ) -> Job:
+        """Render a request; ``done`` is told its ``Prompt`` or the error.
+
+        Args:
+            backend: The loaded model.
+            request: What is rendered.
+            size: What ``prompt_size`` says of it.
+            done: Called on another thread.
+        """
+        job = Job(lambda: self._rendered(backend, request), done)
+        (self._short if size <= _SHORT else self._long).put(job)
+        return job
+
+    def aside(self, work: Callable[[], object], done: Callable[[object], None]) -> None:
+        """Do something that no answer waits for."""
+        self._asides.put(Job(work, done))
+
+    @property
+    def asides(self) -> int:
+        """How many of those are in line."""
+        return self._asides.jobs.qsize()
+
+    def look(self) -> None:
+        """End what has taken too long."""
+        for lane in (self._short, self._long, self._asides):
+            lane.look()
+
+    def close(self, why: EngineError) -> None:
+        """Refuse what is in line and end the threads."""
+        self._last = None
+        for lane in (self._short, self._long, self._asides):
+            lane.close(why)
+
+    def _rendered(self, backend: Backend, request: GenerationRequest) -> Prompt:
+        last = self._last
+        if last is not None and last[0] is backend and _reads_as(last[1], request):
+            return last[2]  # the choices of one request
+        prompt = backend.render(request)
+        self._last = (backend, request, prompt)
+        return prompt
+
+    def forget(self) -> None:
+        """Keep nothing of the last prompt."""
+        self._last = None
+
+
+def prompt_size(request: GenerationRequest) -> int:
+    """Return about how many characters, or ids, a request's prompt has."""
+    if request.prompt is not None:
+        return len(request.prompt)
+    return sum(len(one.content) + len(one.thinking or "") + 8 for one in request.messages)
+
+
+def _reads_as(one: GenerationRequest, other: GenerationRequest) -> bool:
+    return (
+        one.messages is other.messages
+        and one.prompt is other.prompt
+        and one.tools is other.tools
+        and one.thinking == other.thinking
+        and one.tool_choice == other.tool_choice
+    )
+
+
+def _too_long(most_s: float) -> InvalidRequest:
+    return InvalidRequest(
+        "messages",
+        f"the model's chat template took longer than {most_s:g} seconds and was ended; shorten "
+        "the conversation, or use another model",
+    )
+
+
+class Watch:
+    """Calls something from time to time on a thread of its own, until it is ended."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+        self._is_over = threading.Event()
+        threading.Thread(target=self._run, name="fullstop-watch", daemon=True).start()
+
+    def end(self) -> None:
+        """Call it no more."""
+        self._is_over.set()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(_LOOK_S):
+            try:
+                self._look()
+            except Exception:
+                _log.exception("the watch failed")

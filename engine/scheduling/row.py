@@ -1,0 +1,163 @@
+"""One answer on its way through the engine thread: its pipeline, its clock, its reader."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from engine.inference.backend import Backend, Prompt, Step
+from engine.output.answer import AnswerBuilder
+from engine.output.trace import traced
+from engine.scheduling.generation import Generation
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Event, Finished, PromptProgress, Timing, TokenStats, Usage
+from engine.values.request import TraceLevel
+
+_log = logging.getLogger(__name__)
+
+
+class Row:
+    """The state of one accepted request. Times are ``time.perf_counter()`` seconds.
+
+    Attributes:
+        generation: The reader's handle.
+        prompt: The rendered prompt; dropped once it has been read.
+        number: The row's number in the batch, -1 while it waits.
+        builder: The answer's pipeline.
+        submitted_at: When it was asked for.
+        trace: How much of each token is reported.
+    """
+
+    __slots__ = ("_cached", "_first_at", "_joined_at", "_last_at", "builder", "generation",
+                 "number", "prompt", "submitted_at", "trace")  # fmt: skip
+
+    def __init__(
+        self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
+    ) -> None:
+        self.generation = generation
+        self.prompt = prompt
+        self.builder = builder
+        self.trace = generation.request.trace
+        self.number = -1
+        self._cached = 0
+        self.submitted_at = submitted_at
+        self._joined_at: float | None = None
+        self._first_at: float | None = None
+        self._last_at = submitted_at
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Length of the prompt in tokens."""
+        return self.generation.prompt_tokens
+
+    def joined(self, number: int, cached: int, now: float) -> PromptProgress:
+        """Note that the row is in the batch; return the event that says so."""
+        self.number = number
+        self._cached = cached
+        self._joined_at = now
+        return PromptProgress(cached, self.prompt_tokens, cached)
+
+    def read(self, tokens: int) -> PromptProgress:
+        """Return the event for ``tokens`` read beyond the cached ones."""
+        return PromptProgress(self._cached + tokens, self.prompt_tokens, self._cached)
+
+    def sampled(
+        self, token_id: int, now: float, stats: TokenStats | Exception | None = None
+    ) -> StopInfo | None:
+        """Take the next token; return the record if it is the last.
+
+        Args:
+            token_id: The token.
+            now: When it was sampled.
+            stats: How likely it was, or why that could not be said, which is raised.
+        """
+        if self._first_at is None:
+            self._first_at = now
+        self._last_at = now
+        if self.trace is TraceLevel.OFF:
+            return self.builder.add(token_id)
+        if isinstance(stats, Exception):
+            raise stats
+        return traced(self.builder, token_id, now - self.submitted_at, stats)
+
+    def finish(self, stop: StopInfo, now: float, error: str | None = None) -> Finished:
+        """Return the last event."""
+        joined = self._joined_at if self._joined_at is not None else now
+        first = self._first_at
+        return Finished(
+            stop=stop,
+            usage=Usage(
+                prompt_tokens=self.prompt_tokens,
+                cached_tokens=self._cached,
+                output_tokens=self.builder.count,
+                thinking_tokens=self.builder.reader.thinking_tokens,
+            ),
+            timing=Timing(
+                queued_s=joined - self.submitted_at,
+                prefill_s=(first if first is not None else now) - joined,
+                first_token_s=None if first is None else first - self.submitted_at,
+                decode_s=0.0 if first is None else self._last_at - first,
+                total_s=now - self.submitted_at,
+            ),
+            error=error,
+            unfinished_tool_call=self.builder.unfinished_call,
+            residue=self.builder.reader.residue,
+        )
+
+    def end(self, kind: StopKind, now: float, error: str | None = None) -> list[Event]:
+        """End the answer from outside; return its remaining events, ``Finished`` last."""
+        builder = self.builder
+        try:
+            stop = builder.end(kind)
+        except Exception:
+            # What made the answer fail may fail again; its reader gets an end nonetheless.
+            _log.exception("held text could not be released")
+            last = builder.count - 1 if builder.count else None
+            stop = StopInfo(kind, channel=builder.channel, token_index=last)
+        return [*self.take_events(), self.finish(stop, now, error)]
+
+    def take_events(self) -> list[Event]:
+        """Return what the pipeline has written since the last call."""
+        return self.builder.take_events()
+
+
+_Wanted = tuple[int, int, Any, int]
+"""A row, its token, the step's log-probabilities, and how many of the likeliest it wants."""
+
+
+def wanted_stats(
+    backend: Backend, rows: Mapping[int, Row], step: Step
+) -> dict[int, TokenStats | Exception]:
+    """Return, by row, the likelihoods of a step's tokens for the rows that want a full trace.
+
+    They are asked for together. Where that fails, each row is asked for alone, and those that
+    fail again have their exception.
+    """
+    wanted = [
+        (number, token_id, logprobs, rows[number].generation.request.top_logprobs)
+        for number, token_id, logprobs in step.sampled
+        if number in rows and rows[number].trace is TraceLevel.FULL
+    ]
+    try:
+        return _stats_of(backend, wanted)
+    except Exception as error:
+        if len(wanted) == 1:
+            return {wanted[0][0]: error}
+    found: dict[int, TokenStats | Exception] = {}
+    for one in wanted:
+        try:
+            found |= _stats_of(backend, [one])
+        except Exception as error:
+            found[one[0]] = error
+    return found
+
+
+def _stats_of(backend: Backend, wanted: list[_Wanted]) -> dict[int, TokenStats | Exception]:
+    found = backend.stats(
+        [(token_id, logprobs) for _, token_id, logprobs, _ in wanted],
+        max(count for *_, count in wanted),
+    )
+    return {
+        number: stats if len(stats.top) <= count else replace(stats, top=stats.top[:count])
+        for (number, _, _, count), stats in zip(wanted, found, strict=True)
+    }

@@ -1,0 +1,274 @@
+"""The running batch and the queue behind it: who joins, who leaves, what each step brings.
+
+Belongs to the engine thread and touches the model only through
+``engine.inference.backend.Backend``.
+"""
+
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.errors import EngineError, QueueFull
+from engine.inference.backend import Backend, Prompt, Step
+from engine.scheduling.admission import admit, check
+from engine.scheduling.generation import Generation
+from engine.scheduling.outbox import Outbox, settle
+from engine.scheduling.row import Row, wanted_stats
+from engine.stopping.record import StopKind
+from engine.values.events import Finished, TokenStats
+from engine.values.request import TraceLevel
+
+_log = logging.getLogger(__name__)
+# What is no fault of one request; other exceptions that are no ``Exception`` are native panics.
+_ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much the engine takes on at once.
+
+    Attributes:
+        max_rows: Answers that are generated together.
+        max_waiting: Requests that may wait behind them; more are refused.
+        prompt_cache_bytes: Most bytes kept of earlier prompts.
+        prefill_chunk: Most tokens of a prompt read between two decode steps.
+        preparing_s: How long one prompt may be rendered.
+        stuck_after_s: How long one step may take before the model counts as stuck.
+    """
+
+    max_rows: int = 32
+    max_waiting: int = 256
+    prompt_cache_bytes: int = 1 << 30
+    prefill_chunk: int = 512
+    preparing_s: float = 30.0
+    stuck_after_s: float = 120.0
+
+
+class Scheduler:
+    """Answers under way with one model.
+
+    Args:
+        limits: How much it takes on.
+        outbox: Where events go.
+
+    Attributes:
+        rows: The answers in the batch, by the batch's number for them.
+        waiting: Those behind them, first come first served.
+    """
+
+    def __init__(self, limits: Limits, outbox: Outbox) -> None:
+        self._limits = limits
+        self._outbox = outbox
+        self.rows: dict[int, Row] = {}
+        self.waiting: deque[Row] = deque()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not (self.rows or self.waiting)
+
+    def check(self, backend: Backend, generation: Generation, preparing: int) -> None:
+        """Make sure that a request can be taken, as far as that is seen before it is rendered.
+
+        Args:
+            backend: The loaded model.
+            generation: The request.
+            preparing: How many are being rendered.
+
+        Raises:
+            EngineError: Why it cannot.
+        """
+        limits = self._limits
+        ahead = len(self.rows) + len(self.waiting) + preparing
+        if ahead >= limits.max_rows + limits.max_waiting:
+            raise QueueFull(ahead - limits.max_rows)
+        check(backend, generation.request)
+
+    def submit(self, backend: Backend, generation: Generation, prompt: Prompt, at: float) -> None:
+        """Take a request that was rendered, or refuse it, and tell its reader which.
+
+        Args:
+            backend: The loaded model.
+            generation: The request.
+            prompt: Its prompt.
+            at: When it was asked for; those that wait are served by that.
+        """
+        try:
+            row = admit(backend, generation, prompt, at)
+        except BaseException as error:
+            settle(generation, refusal(error))
+            return
+        settle(generation, None)
+        place = len(self.waiting)
+        while place and self.waiting[place - 1].submitted_at > at:
+            place -= 1
+        self.waiting.insert(place, row)
+        self.fill(backend)
+
+    def fill(self, backend: Backend) -> None:
+        """Move waiting requests into the batch while there is room."""
+        while self.waiting and len(self.rows) < self._limits.max_rows:
+            row = self.waiting.popleft()
+            try:
+                wanted = row.generation
+                number, cached = backend.join(row.prompt, wanted.request, wanted.form)
+            except BaseException as error:
+                _raise_endings(error)
+                _note("a request could not join the batch", error)
+                self._finish(row, StopKind.ERROR, cause_of(error))
+                continue
+            self.rows[number] = row
+            self._outbox.put(row.generation, [row.joined(number, cached, time.perf_counter())])
+
+    def cancel(self, backend: Backend, generation: Generation) -> None:
+        """End an answer, wherever it is."""
+        for row in self._all():
+            if row.generation is generation:
+                if row.number < 0:
+                    self.waiting.remove(row)
+                else:
+                    del self.rows[row.number]
+                    self._leave(backend, row.number)
+                self._finish(row, StopKind.CANCELLED)
+                return
+
+    def cancel_all(self, backend: Backend) -> None:
+        """End every answer."""
+        for row in list(self._all()):
+            self.cancel(backend, row.generation)
+
+    def close_all(self, last: Finished, why: EngineError) -> None:
+        """End every answer as its reader sees it, and leave the answers themselves alone.
+
+        For another thread than the engine's, which may be in the midst of them: what they hold
+        back is lost.
+        """
+        for row in [*self.rows.copy().values(), *self.waiting.copy()]:
+            generation = row.generation
+            settle(generation, why)
+            generation.push([last])
+            with contextlib.suppress(RuntimeError):  # its loop is closed
+                generation.loop.call_soon_threadsafe(generation.wake)
+
+    def abandon(self, kind: StopKind, error: str | None) -> None:
+        """End every answer without asking the batch, which may be broken."""
+        for row in self._all():
+            self._finish(row, kind, error)
+        self.rows.clear()
+        self.waiting.clear()
+
+    def decoded(self, backend: Backend) -> Step | BaseException:
+        """Step the batch once; nothing of the answers is touched, however long it takes."""
+        try:
+            return backend.step()
+        except BaseException as error:
+            _raise_endings(error)
+            return error
+
+    def take(self, backend: Backend, outcome: Step | BaseException) -> None:
+        """Hand on what a step brought, or end the rows of one that failed."""
+        if isinstance(outcome, BaseException):
+            self._fail_batch(backend, outcome)
+        else:
+            self._spread(backend, outcome)
+
+    def _spread(self, backend: Backend, step: Step) -> None:
+        """Hand the tokens of one step to their rows and let go of those that ended."""
+        now = time.perf_counter()
+        rows = self.rows
+        put = self._outbox.put
+        stats: dict[int, TokenStats | Exception] | None = None
+        for number, token_id, _ in step.sampled:
+            row = rows.get(number)
+            if row is None:
+                continue
+            try:
+                if row.trace is TraceLevel.FULL:
+                    if stats is None:
+                        stats = wanted_stats(backend, rows, step)
+                    stop = row.sampled(token_id, now, stats.get(number))
+                else:
+                    stop = row.sampled(token_id, now)
+            except BaseException as error:
+                _raise_endings(error)
+                # What one answer's text does to a parser is nobody else's affair.
+                del rows[number]
+                _note("a token could not be handled", error)
+                self._finish(row, StopKind.ERROR, cause_of(error))
+                self._leave(backend, number)
+                continue
+            if stop is not None:
+                del rows[number]
+                last = row.finish(stop, time.perf_counter())
+                put(row.generation, [*row.take_events(), last], is_urgent=True)
+                self._leave(backend, number)
+            elif row.builder.count == 1 and row.builder.events:
+                put(row.generation, row.take_events(), is_urgent=True)
+        for number, why in step.failed:
+            row = rows.pop(number, None)
+            if row is not None:
+                self._finish(row, StopKind.ERROR, f"the answer could not be constrained: {why}")
+                self._leave(backend, number)
+        for number, tokens in step.read:
+            row = rows.get(number)
+            if row is not None:
+                put(row.generation, [row.read(tokens)])
+        if self._outbox.is_due:
+            # Until a wake-up is due, what was written gathers where it was written.
+            for row in rows.values():
+                if row.builder.events:
+                    put(row.generation, row.take_events())
+
+    def _leave(self, backend: Backend, number: int) -> None:
+        try:
+            backend.leave(number)
+        except BaseException as error:
+            _raise_endings(error)
+            self._fail_batch(backend, error)
+
+    def _fail_batch(self, backend: Backend, error: BaseException) -> None:
+        """End the rows of a batch that failed; what waits behind them goes on."""
+        _note("a step of the batch failed", error)
+        for row in self.rows.values():
+            self._finish(row, StopKind.ERROR, cause_of(error))
+        self.rows.clear()
+        backend.reset()
+
+    def _finish(self, row: Row, kind: StopKind, error: str | None = None) -> None:
+        last = row.end(kind, time.perf_counter(), error)
+        self._outbox.put(row.generation, last, is_urgent=True)
+
+    def _all(self) -> Iterator[Row]:
+        yield from self.rows.values()
+        yield from self.waiting
+
+
+def refusal(error: BaseException) -> EngineError:
+    """Return what to tell the caller; a fault of ours must not end the thread.
+
+    What asks the thread to end is raised again; the panics of native libraries do not.
+    """
+    _raise_endings(error)
+    if isinstance(error, EngineError):
+        return error
+    _log.exception("a request could not be prepared", exc_info=error)
+    return EngineError(f"the request could not be prepared: {cause_of(error)}")
+
+
+def _raise_endings(error: BaseException) -> None:
+    if isinstance(error, _ENDINGS):
+        raise error
+
+
+def _note(what: str, error: BaseException) -> None:
+    # An error in words needs no traceback.
+    cause = None if isinstance(error, EngineError) else error
+    _log.error("%s: %s", what, error, exc_info=cause)
+
+
+def cause_of(error: BaseException) -> str:
+    """Return an exception in words, its type first."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,108 @@
+"""What a caller asks of the engine, in the domain's own words. Pure values; any thread."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from engine.stopping.rules import StopRules
+from engine.values.chat import Message, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is drawn; None means the model's own default (generation_config).
+
+    Attributes:
+        temperature: 0 is greedy; otherwise the divisor of the logits, up to 2 in most APIs.
+        top_p: Nucleus mass in (0, 1].
+        top_k: Number of candidates; 0 switches it off.
+        min_p: Least probability relative to the most likely token, in [0, 1].
+        repetition_penalty: Multiplicative, 1 is off.
+        presence_penalty: Additive once a token has occurred, 0 is off.
+        frequency_penalty: Additive per occurrence, 0 is off.
+        logit_bias: Token id to additive bias, as pairs.
+        seed: Makes the draw repeatable; None draws anew each time.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    seed: int | None = None
+
+
+class TraceLevel(StrEnum):
+    """How much of each token a run reports: nothing, what stops made of it, or all there is."""
+
+    OFF = "off"
+    STOPS = "stops"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputConstraint:
+    """What the answer's text must be; it can then be nothing else, whatever the model prefers.
+
+    Reasoning before the answer stays free.
+
+    Attributes:
+        json_schema: The JSON schema of the answer; None asks for any JSON object.
+    """
+
+    json_schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """Whether the model may, must or must not call a tool.
+
+    Attributes:
+        mode: ``auto`` leaves it to the model, ``none`` keeps the tools from it, ``required``
+            makes the answer a tool call with valid arguments.
+        name: With ``required``, the only tool that may be called; None means any of them.
+    """
+
+    mode: Literal["auto", "none", "required"] = "auto"
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One answer to be generated.
+
+    Attributes:
+        messages: The conversation; a trailing assistant message is continued, not answered.
+        sampling: How tokens are drawn.
+        stops: What ends the answer beside EOS and limits.
+        max_tokens: Most tokens to sample; None means until the context is full. Larger than
+            the context is no error.
+        tools: Tools the model may call.
+        thinking: True or False switches reasoning where the template knows how; None leaves
+            the template's own default.
+        trace: Whether ``TokenTrace`` events are sent, and how much they tell.
+        top_logprobs: Number of the most likely tokens in each full trace, at most 20.
+        prompt: Instead of messages, text or token ids to continue as they are, no template.
+        constraint: What the answer's text must be; None leaves it free.
+        tool_choice: Whether one of ``tools`` may, must or must not be called.
+        allows_more_keys: Whether objects of a constrained answer, or of a required call, may have
+            keys that their schema neither names nor rules out, as JSON Schema has it. Without it
+            they have no others: a model that is unsure would otherwise add keys without end.
+    """
+
+    messages: tuple[Message, ...] = ()
+    sampling: Sampling = field(default_factory=Sampling)
+    stops: StopRules = field(default_factory=StopRules)
+    max_tokens: int | None = None
+    tools: tuple[Tool, ...] = ()
+    thinking: bool | None = None
+    trace: TraceLevel = TraceLevel.OFF
+    top_logprobs: int = 5
+    prompt: str | tuple[int, ...] | None = None
+    constraint: OutputConstraint | None = None
+    tool_choice: ToolChoice = field(default_factory=ToolChoice)
+    allows_more_keys: bool = False

@@ -1,0 +1,413 @@
+"""How likely tokens were: one entry for each token of the answer's text, and for no other."""
+
+import asyncio
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api.dialects.openai.logprobs import AnswerToken, TokenAligner, aligned, finite, token_text
+from engine.output.answer import AnswerBuilder, AnswerLimits
+from engine.output.channels import ChannelFormat, TagSplitter
+from engine.output.detokenizer import ByteDetokenizer
+from engine.output.trace import traced
+from engine.output.vocabulary import Vocabulary
+from engine.scheduling.service import Engine
+from engine.stopping.record import Channel
+from engine.stopping.rules import StopRules
+from engine.values.events import Event, TextDelta, TokenTrace
+from engine.values.request import TraceLevel
+from engine.values.sources import Sources
+from tests.api.conftest import Site, serving
+from tests.engine.output.test_families import ANALYSIS, FINAL, HARMONY, tool_template
+from tests.support.asking import events_of, run
+from tests.support.scripted import Stage
+
+# -- the tokens of a text ---------------------------------------------------------------------
+
+EOS = "<eos>"
+TAGS = ChannelFormat(think_start="<think>", think_end="</think>")
+
+
+def played(pieces: list[bytes], rules: StopRules, tags: ChannelFormat) -> list[list[Event]]:
+    """Return, token by token, what the engine's own pipeline makes of pieces that end in EOS."""
+    vocabulary = Vocabulary(
+        raw=[*pieces, EOS.encode()],
+        text=[_whole(piece) for piece in pieces] + [EOS],
+        special={len(pieces): EOS},
+        eos=frozenset({len(pieces)}),
+        strips_first_space=False,
+        size=len(pieces) + 1,
+    )
+    builder = AnswerBuilder(
+        vocabulary=vocabulary,
+        detokenizer=ByteDetokenizer(vocabulary),
+        splitter=TagSplitter(tags, Channel.TEXT),
+        rules=rules,
+        limits=AnswerLimits(None, 10_000),
+        parse_calls=lambda raw, name: [],
+        sources=Sources(),
+    )
+    steps: list[list[Event]] = []
+    for token_id in range(len(pieces) + 1):
+        stop = traced(builder, token_id, 0.0, None)
+        steps.append(list(builder.events))
+        builder.events.clear()
+        if stop is not None:
+            break
+    return steps
+
+
+def _whole(piece: bytes) -> str | None:
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def text_of(steps: list[list[Event]]) -> str:
+    return "".join(event.text for step in steps for event in step if isinstance(event, TextDelta))
+
+
+def cut(draw: st.DrawFn, raw: bytes) -> list[bytes]:
+    places = sorted(draw(st.sets(st.integers(1, max(len(raw) - 1, 1)), max_size=12)))
+    ends = [0, *(place for place in places if place < len(raw)), len(raw)]
+    return [raw[start:end] for start, end in itertools.pairwise(ends) if start < end]
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[list[bytes], StopRules]:
+    """Text with thinking, half characters and pieces of stops, cut into tokens at random."""
+    parts = st.sampled_from(["a", "b ", "EN", "END", "D", "é", "👋", " ", "\n", "<"])
+    thinking = draw(st.sampled_from([(), ("<think>", "a END b", "</think>", "\n\n")]))
+    raw = "".join(draw(st.lists(parts, max_size=8))).encode()
+    raw = raw[: max(len(raw) - draw(st.integers(0, 2)), 0)]
+    stops = draw(st.sampled_from([(), ("END",), ("END", "b é"), ("👋",), ("a", "NDa")]))
+    parts_of_all = [*(one.encode() for one in thinking), raw]
+    pieces = [piece for part in parts_of_all for piece in cut(draw, part)]
+    return pieces, StopRules(strings=stops, include_stop=draw(st.booleans()))
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs())
+def test_the_tokens_of_an_answer_are_its_text(run: tuple[list[bytes], StopRules]) -> None:
+    steps = played(*run, TAGS)
+    tokens = aligned(event for step in steps for event in step)
+
+    assert "".join(token.text for token in tokens) == text_of(steps)
+    spelled = b"".join(token.raw for token in tokens)
+    assert spelled.decode("utf-8", "replace") == text_of(steps)
+
+
+@settings(max_examples=100, deadline=None)
+@given(runs())
+def test_tokens_come_in_order_and_never_before_their_text(
+    run: tuple[list[bytes], StopRules],
+) -> None:
+    aligner = TokenAligner()
+    text = told = ""
+    indexes: list[int] = []
+    for step in played(*run, TAGS):
+        for event in step:
+            if isinstance(event, TextDelta):
+                aligner.add_text(event.text)
+            elif isinstance(event, TokenTrace):
+                more, tokens = aligner.take(event)
+                text += more
+                told += "".join(token.text for token in tokens)
+                indexes += [token.trace.index for token in tokens]
+        assert text.startswith(told)
+    assert indexes == sorted(set(indexes))
+
+
+def entries(*pieces: bytes, stops: tuple[str, ...] = ()) -> list[AnswerToken]:
+    steps = played(list(pieces), StopRules(strings=stops), TAGS)
+    return aligned(event for step in steps for event in step)
+
+
+def test_a_token_that_a_stop_cuts_in_two_is_told_up_to_the_stop() -> None:
+    assert [token.text for token in entries(b"one", b" twoEN", b"D three", stops=("END",))] == [
+        "one",
+        " two",
+    ]
+
+
+def test_half_characters_are_told_as_bytes() -> None:
+    tokens = entries("👋".encode()[:2], "👋".encode()[2:], b"!")
+
+    assert [token_text(token.raw) for token in tokens] == [
+        "bytes:\\xf0\\x9f",
+        "bytes:\\x91\\x8b",
+        "!",
+    ]
+    assert [token.text for token in tokens] == ["", "👋", "!"]
+
+
+def test_tags_and_thoughts_are_not_told() -> None:
+    pieces = (b"<th", b"ink>", b"hm", b"</thi", b"nk>", b"\n\n", b"yes")
+
+    assert [token.text for token in entries(*pieces)] == ["yes"]
+
+
+def spoken(stage: Stage, rules: StopRules) -> tuple[str, list[AnswerToken]]:
+    """Return the text of a scripted answer, and its tokens."""
+
+    async def play() -> list[Event]:
+        engine = Engine(loader=stage.load)
+        try:
+            await engine.load(stage.folder)
+            return await events_of(engine, "go", rules=rules, trace=TraceLevel.FULL)
+        finally:
+            await engine.aclose()
+
+    events = run(play())
+    return text_of([events]), aligned(events)
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+def test_a_special_stop_that_is_kept_has_its_entry(tmp_path: Path, by_id: bool) -> None:
+    stage = Stage(tmp_path, {"go": ["one", " E", "<|odd|>", "x"]}, special=["<|odd|>"])
+    ids = (stage.id("<|odd|>"),) if by_id else ()
+    strings = ("END",) if by_id else ("END", "<|odd|>")
+    text, tokens = spoken(stage, StopRules(strings, ids, include_stop=True))
+
+    assert text == "one E<|odd|>"
+    assert [(token.text, token.raw) for token in tokens] == [
+        ("one", b"one"),
+        (" E", b" E"),
+        ("<|odd|>", b"<|odd|>"),
+    ]
+
+
+def test_a_call_that_is_text_has_the_entries_of_its_tokens(tmp_path: Path) -> None:
+    tags = ["<tool_call>", "</tool_call>"]
+    script = ["so ", "<tool_call>", "{bro", "ken", "</tool_call>", " END"]
+    template = tool_template("<tool_call> tool_call.name")
+    stage = Stage(tmp_path, {"go": script}, special=tags, template=template)
+    text, tokens = spoken(stage, StopRules(("END",)))
+
+    assert text == "so {broken "
+    assert [token.text for token in tokens] == ["so ", "{bro", "ken", " "]
+
+
+def test_no_entry_keeps_bytes_of_a_stop_that_was_dropped(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["a", "b"]}, pieces=["a", "b"])
+    rocket = stage.ids("🚀")
+    stage.scripts["go"] = [stage.id("a"), *rocket, stage.id("b")]
+    for rules, wanted in (
+        (StopRules(("🚀",)), [b"a"]),
+        (StopRules(token_ids=(rocket[2],)), [b"a", "🚀".encode()[:1], "🚀".encode()[1:2]]),
+        (StopRules(("🚀",), include_stop=True), [b"a", *(bytes([n]) for n in "🚀".encode())]),
+    ):
+        text, tokens = spoken(stage, rules)
+        assert [token.raw for token in tokens] == wanted
+        assert "".join(token.text for token in tokens) == text
+
+
+# -- on the wire ------------------------------------------------------------------------------
+
+SCRIPT = ["Hel", "lo ", "EN", "D of", " it"]
+STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server on a scripted model of Harmony's family."""
+    folder = tmp_path_factory.mktemp("logprobs")
+    stage = Stage(folder, {"go": [*ANALYSIS, *FINAL, *SCRIPT]}, **HARMONY)
+    engine = Engine(loader=stage.load)
+    asyncio.run(engine.load(folder))
+    with serving(engine) as found:
+        yield found
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def client(site: Site) -> Iterator[openai.OpenAI]:
+    """OpenAI's client."""
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+def is_sure(logprob: float) -> bool:
+    """Whether a probability is that of a scripted token."""
+    return math.isclose(logprob, 0.0, abs_tol=1e-3)
+
+
+@STREAMED
+def test_chat_tells_each_token_of_the_content(client: openai.OpenAI, is_streamed: bool) -> None:
+    answer: Any = client.chat.completions.create(
+        model="m",
+        messages=[{"role": "user", "content": "go"}],
+        stop="END",
+        logprobs=True,
+        stream=is_streamed,
+    )
+    choices = [chunk.choices[0] for chunk in answer] if is_streamed else [answer.choices[0]]
+    found = [one for choice in choices if choice.logprobs for one in choice.logprobs.content]
+
+    assert [one.token for one in found] == ["Hel", "lo "]
+    assert [bytes(one.bytes) for one in found] == [b"Hel", b"lo "]
+    assert all(is_sure(one.logprob) for one in found)
+    if is_streamed:
+        with_text = [choice for choice in choices if choice.delta.content]
+        assert ["".join(one.token for one in choice.logprobs.content) for choice in with_text] == [
+            choice.delta.content for choice in with_text
+        ]
+
+
+@STREAMED
+def test_completions_tells_each_token_of_the_text(client: openai.OpenAI, is_streamed: bool) -> None:
+    answer: Any = client.completions.create(
+        model="m",
+        prompt="<|start|>user:<|message|>user:go<|end|><|start|>assistant<|go|>",
+        stop="END",
+        logprobs=0,
+        max_tokens=100,
+        stream=is_streamed,
+    )
+    choices = [chunk.choices[0] for chunk in answer] if is_streamed else [answer.choices[0]]
+    found = [choice.logprobs for choice in choices if choice.logprobs is not None]
+
+    # The answer to a raw prompt holds all that was generated.
+    tokens = ["<|channel|>", "analysis", "<|message|>", "think "]
+    offsets = [0, *itertools.accumulate(map(len, tokens))][: len(tokens)]
+    assert [token for one in found for token in one.tokens] == tokens
+    assert [offset for one in found for offset in one.text_offset] == offsets
+    assert all(is_sure(value) for one in found for value in one.token_logprobs)
+
+
+@STREAMED
+def test_responses_tells_each_token_of_the_message(
+    client: openai.OpenAI, is_streamed: bool
+) -> None:
+    wanted: dict[str, Any] = {
+        "model": "m",
+        "input": "go",
+        "include": ["message.output_text.logprobs"],
+        "extra_body": {"stop": "END"},
+    }
+    deltas: list[str] = []
+    if is_streamed:
+        with client.responses.stream(**wanted) as stream:
+            for event in stream:
+                if event.type == "response.output_text.delta":
+                    deltas += [one.token for one in event.logprobs]
+            response: Any = stream.get_final_response()
+        assert deltas == ["Hel", "lo "]
+    else:
+        response = client.responses.create(**wanted)
+    (part,) = response.output[-1].content
+
+    assert [one.token for one in part.logprobs] == ["Hel", "lo "]
+    assert all(is_sure(one.logprob) for one in part.logprobs)
+
+
+def test_nothing_is_told_unasked(site: Site) -> None:
+    ask = {"model": "m", "messages": [{"role": "user", "content": "go"}], "prompt": "x"}
+
+    assert site.send("POST", "/v1/chat/completions", ask).json["choices"][0]["logprobs"] is None
+    assert site.send("POST", "/v1/completions", ask).json["choices"][0]["logprobs"] is None
+    response = site.send("POST", "/v1/responses", {"model": "m", "input": "go"}).json
+    assert response["output"][-1]["content"][0]["logprobs"] == []
+
+
+def test_logprobs_are_numbers_that_json_knows(site: Site) -> None:
+    ask = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "go"}],
+        "logprobs": True,
+        "logit_bias": {"5": -100},
+    }
+    reply = site.send("POST", "/v1/chat/completions", ask)
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    json.loads(reply.body, parse_constant=refuse)
+
+
+@STREAMED
+def test_chat_names_the_likeliest_tokens(client: openai.OpenAI, is_streamed: bool) -> None:
+    answer: Any = client.chat.completions.create(
+        model="m",
+        messages=[{"role": "user", "content": "go"}],
+        logprobs=True,
+        top_logprobs=20,
+        stream=is_streamed,
+    )
+    choices = [chunk.choices[0] for chunk in answer] if is_streamed else [answer.choices[0]]
+    first = next(one for choice in choices if choice.logprobs for one in choice.logprobs.content)
+
+    assert len(first.top_logprobs) == 20
+    assert (first.top_logprobs[0].token, bytes(first.top_logprobs[0].bytes)) == ("Hel", b"Hel")
+    assert first.top_logprobs[0].logprob == first.logprob
+    assert first.top_logprobs[1].logprob < first.logprob
+
+
+@STREAMED
+def test_completions_names_the_likeliest_tokens(client: openai.OpenAI, is_streamed: bool) -> None:
+    answer: Any = client.completions.create(
+        model="m",
+        prompt="<|start|>user:<|message|>user:go<|end|><|start|>assistant<|go|>",
+        logprobs=2,
+        max_tokens=100,
+        stream=is_streamed,
+    )
+    choices = [chunk.choices[0] for chunk in answer] if is_streamed else [answer.choices[0]]
+    top = [one for choice in choices if choice.logprobs for one in choice.logprobs.top_logprobs]
+
+    pieces = [*ANALYSIS, *FINAL, *SCRIPT]
+    assert all(len(one) == 2 for one in top)
+    assert all(piece in one for piece, one in zip(pieces, top, strict=True))
+
+
+def test_responses_names_the_likeliest_tokens(client: openai.OpenAI) -> None:
+    response: Any = client.responses.create(model="m", input="go", top_logprobs=3)
+    (part,) = response.output[-1].content
+
+    assert [one.top_logprobs[0].token for one in part.logprobs] == SCRIPT
+    assert all(len(one.top_logprobs) == 3 for one in part.logprobs)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/completions", {"prompt": "1", "repetition_penalty": 5e-324}),
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": "1"}], "repetition_penalty": 1e300},
+        ),
+        ("/generate", {"text": "1", "sampling_params": {"repetition_penalty": 1e-9}}),
+        ("/api/generate", {"prompt": "1", "model": "m", "options": {"repeat_penalty": 1e-9}}),
+    ],
+)
+def test_a_penalty_whose_logits_would_overflow_is_refused_by_its_name(
+    site: Site, path: str, body: dict[str, Any]
+) -> None:
+    reply = site.send("POST", path, {"model": "m", **body})
+
+    assert reply.status == 400
+    assert b"_penalty" in reply.body
+
+
+@pytest.mark.parametrize("logprob", [math.nan, -math.inf])
+def test_what_json_has_no_number_for_is_the_least(logprob: float) -> None:
+    assert finite(logprob) == -9999.0
+    assert finite(-1.5) == -1.5
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_more_than_twenty_are_refused(site: Site, path: str) -> None:
+    ask = {"model": "m", "messages": [{"role": "user", "content": "go"}], "input": "go"}
+    reply = site.send("POST", path, ask | {"logprobs": True, "top_logprobs": 21})
+
+    assert reply.status == 400
+    assert reply.json["error"]["param"] == "top_logprobs"

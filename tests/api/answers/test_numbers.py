@@ -1,0 +1,154 @@
+"""Numbers that no program can reckon with are refused by name in every dialect, never a 500."""
+
+import json
+from typing import Any
+
+import pytest
+
+from api.dialects.anthropic.wire import MessageCreateParams
+from api.dialects.chat.wire import ChatCompletionParams
+from api.dialects.completions.wire import CompletionParams
+from api.dialects.ollama.wire import ChatParams, Options
+from api.dialects.ollama.wire import GenerateParams as OllamaParams
+from api.dialects.responses.wire import ResponseParams
+from api.dialects.sglang.wire import GenerateParams, SamplingParams
+from api.dialects.shared.body import WireModel
+
+TURN = [{"role": "user", "content": "Say: yes"}]
+GOOD: dict[str, tuple[type[WireModel], dict[str, Any]]] = {
+    "/v1/messages": (MessageCreateParams, {"model": "m", "max_tokens": 2, "messages": TURN}),
+    "/v1/chat/completions": (
+        ChatCompletionParams,
+        {"model": "m", "max_tokens": 2, "messages": TURN},
+    ),
+    "/v1/completions": (CompletionParams, {"model": "m", "max_tokens": 2, "prompt": "a"}),
+    "/v1/responses": (ResponseParams, {"model": "m", "max_output_tokens": 2, "input": "a"}),
+    "/generate": (GenerateParams, {"text": "a", "sampling_params": {"max_new_tokens": 2}}),
+    "/api/chat": (ChatParams, {"model": "m", "messages": TURN, "options": {"num_predict": 2}}),
+    "/api/generate": (OllamaParams, {"model": "m", "prompt": "a", "options": {"num_predict": 2}}),
+}
+INNER: dict[str, tuple[str, type[WireModel]]] = {
+    "/generate": ("sampling_params", SamplingParams),
+    "/api/chat": ("options", Options),
+    "/api/generate": ("options", Options),
+}
+LONG = "9" * 5000
+BIASED = [
+    ("/v1/chat/completions", ""),
+    ("/v1/completions", ""),
+    ("/v1/responses", ""),
+    ("/generate", "sampling_params"),
+]
+
+
+def bodies(path: str, value: str) -> list[tuple[str, bytes]]:
+    """Return a request for each field that the route knows, with the number in its place."""
+    model, good = GOOD[path]
+    found = [
+        (name, json.dumps(good | {name: "HERE"}).replace('"HERE"', value).encode())
+        for name in model.model_fields
+    ]
+    if path in INNER:
+        outer, inner = INNER[path]
+        found += [
+            (
+                name,
+                json.dumps(good | {outer: good[outer] | {name: "HERE"}})
+                .replace('"HERE"', value)
+                .encode(),
+            )
+            for name in inner.model_fields
+        ]
+    return found
+
+
+@pytest.mark.parametrize("value", [LONG, "-" + LONG, "1e999", "-1e400", "9" * 400, LONG + ".5"])
+@pytest.mark.parametrize("path", GOOD)
+def test_a_number_beyond_all_bounds_is_refused_whatever_field_it_is_in(
+    site: Any, path: str, value: str
+) -> None:
+    for name, body in bodies(path, value):
+        reply = site.send("POST", path, body)
+        assert reply.status == 400, (name, reply.body)
+        assert name in reply.body.decode()
+        assert len(reply.body) < 1000
+
+
+@pytest.mark.parametrize("value", [str(2**63), str(-(2**63)), str(2**64 - 1), "1e300", "-0.0"])
+@pytest.mark.parametrize("path", GOOD)
+def test_a_large_number_never_breaks_the_server(site: Any, path: str, value: str) -> None:
+    for name, body in bodies(path, value):
+        # Answers that may be as long as the context allows are not what this is about.
+        if name not in ("max_tokens", "num_predict", "max_new_tokens", "seed", "max_output_tokens"):
+            reply = site.send("POST", path, body)
+            assert reply.status < 500, (name, reply.body)
+
+
+@pytest.mark.parametrize("key", [LONG, "9" * 19, "²", "٣", "-1", "+1", "1_0", " 1", "1.0", "", "x"])
+@pytest.mark.parametrize(("path", "outer"), BIASED)
+def test_a_bias_for_what_is_no_token_id_is_refused_by_name(
+    site: Any, path: str, outer: str, key: str
+) -> None:
+    _, good = GOOD[path]
+    given = {"logit_bias": {key: 1}}
+    reply = site.send("POST", path, good | ({outer: given} if outer else given))
+    assert reply.status == 400, reply.body
+    assert "logit_bias" in reply.body.decode()
+    assert len(reply.body) < 1000
+
+
+@pytest.mark.parametrize("key", ["9" * 18, "1000000"])
+@pytest.mark.parametrize(("path", "outer"), BIASED)
+def test_a_bias_for_an_id_outside_of_the_vocabulary_is_refused(
+    site: Any, path: str, outer: str, key: str
+) -> None:
+    _, good = GOOD[path]
+    given = {"logit_bias": {key: 1}}
+    reply = site.send("POST", path, good | ({outer: given} if outer else given))
+    assert reply.status == 400, reply.body
+    assert "logit_bias" in reply.body.decode()
+
+
+def test_long_numbers_in_content_are_the_clients_own_affair(site: Any) -> None:
+    _, good = GOOD["/v1/messages"]
+    tool = {"name": "f", "input_schema": {"type": "object", "default": 10**30}}
+    assert site.send("POST", "/v1/messages", good | {"tools": [tool]}).status == 200
+    stated = [{"role": "user", "content": LONG[:900]}]
+    assert site.send("POST", "/v1/messages", good | {"messages": stated}).status == 200
+
+
+STOPS = {
+    "/v1/messages": ("stop_sequences", ""),
+    "/v1/chat/completions": ("stop", ""),
+    "/v1/completions": ("stop", ""),
+    "/v1/responses": ("stop", ""),
+    "/generate": ("stop", "sampling_params"),
+    "/api/chat": ("stop", "options"),
+    "/api/generate": ("stop", "options"),
+}
+
+
+def with_stops(path: str, stops: list[str]) -> dict[str, Any]:
+    name, outer = STOPS[path]
+    good = GOOD[path][1]
+    return good | ({outer: good[outer] | {name: stops}} if outer else {name: stops})
+
+
+@pytest.mark.parametrize("path", STOPS)
+def test_stops_that_are_too_long_together_are_refused_with_the_limit(site: Any, path: str) -> None:
+    longest = [f"{n:02}" + "x" * 1022 for n in range(64)]
+    assert site.send("POST", path, with_stops(path, longest)).status == 200
+    longest[7] += "x"
+    reply = site.send("POST", path, with_stops(path, longest))
+    assert reply.status == 400
+    assert "at most 65536 characters, these have 65537" in reply.body.decode()
+    assert STOPS[path][0] in reply.body.decode()
+
+
+@pytest.mark.parametrize("path", STOPS)
+def test_stops_are_counted_without_duplicates(site: Any, path: str) -> None:
+    assert site.send("POST", path, with_stops(path, ["x" * 4096, "END"] * 500)).status == 200
+    many = [f"<{n}>" for n in range(65)]
+    reply = site.send("POST", path, with_stops(path, many * 2))
+    assert reply.status == 400
+    assert "at most 64 stop sequences are accepted, got 65" in reply.body.decode()

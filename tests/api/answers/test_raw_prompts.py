@@ -1,0 +1,82 @@
+"""The answer to a raw prompt is the text that was generated: tags, calls and markers included."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from engine.scheduling.service import Engine
+from tests.api.conftest import Site, serving
+from tests.engine.output.test_families import ANALYSIS, CALL, FINAL, FORMATS, HARMONY, tool_template
+from tests.support.scripted import END, GO, START, Stage
+
+CALLED = ["<think>", "\n", "hm ", "</think>", "\n\n", *FORMATS["json"][2], "\n", "so"]
+FAMILIES: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "tags": (
+        CALLED,
+        {
+            "plain": ["<think>", "</think>", "<tool_call>", "</tool_call>"],
+            "template": tool_template("<tool_call> tool_call.name"),
+        },
+    ),
+    "special tags": (
+        CALLED[5:],
+        {
+            "special": ["<tool_call>", "</tool_call>"],
+            "template": tool_template("<tool_call> tool_call.name"),
+        },
+    ),
+    "open-ended": (
+        FORMATS["open-ended"][2],
+        {"special": ["[TOOL_CALLS]", "[ARGS]"], "template": tool_template("[TOOL_CALLS]")},
+    ),
+    "any special token": (["</tool_call>", "a", "<|odd|>", "b"], {"special": ["<|odd|>"]}),
+    "harmony": ([*ANALYSIS, *CALL[:-1], "<|end|>", *FINAL, "yes"], HARMONY),
+}
+PROMPT = f"{START}user:go{END}{GO}"
+ASKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "completions": ("/v1/completions", {"prompt": PROMPT, "max_tokens": 100}),
+    "generate": ("/generate", {"text": PROMPT, "sampling_params": {"max_new_tokens": 100}}),
+    "ollama": ("/api/generate", {"prompt": PROMPT, "raw": True, "stream": False}),
+}
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    if "choices" in answer:
+        [choice] = answer["choices"]
+        assert not {"tool_calls", "reasoning_content"} & choice.keys()
+        return str(choice["text"])
+    assert not {"thinking", "reasoning_content", "tool_calls"} & answer.keys()
+    return str(answer["text"] if "text" in answer else answer["response"])
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def played(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Site, str]]:
+    """A server on a model of each family, and all that its model says."""
+    script, options = FAMILIES[request.param]
+    folder = tmp_path_factory.mktemp("raw")
+    engine = Engine(loader=Stage(folder, {"go": script}, **options).load)
+    asyncio.run(engine.load(folder))
+    with serving(engine) as site:
+        yield site, "".join(script)
+    engine.close()
+
+
+@pytest.mark.parametrize("dialect", ASKS)
+def test_a_raw_prompts_answer_loses_no_character(played: tuple[Site, str], dialect: str) -> None:
+    site, whole = played
+    path, body = ASKS[dialect]
+    assert text_of(site.send("POST", path, {"model": "m", **body}).json) == whole
+
+
+def test_a_tag_is_text_for_the_stops_of_a_raw_prompt(played: tuple[Site, str]) -> None:
+    site, whole = played
+    tag = next(one for one in ("</tool_call>", "[TOOL_CALLS]", "<|message|>") if one in whole)
+    answer = site.send(
+        "POST", "/v1/completions", {"model": "m", "prompt": PROMPT, "max_tokens": 100, "stop": tag}
+    ).json
+    assert text_of(answer) == whole.partition(tag)[0]
+    assert answer["choices"][0]["matched_stop"] == tag

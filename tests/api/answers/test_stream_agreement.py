@@ -1,0 +1,217 @@
+"""What is streamed and what is sent whole say the same, however the text was cut up."""
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api.dialects.anthropic import convert as messages
+from api.dialects.anthropic.stream import MessageEncoder
+from api.dialects.anthropic.wire import MessageCreateParams
+from api.dialects.chat import convert as chat
+from api.dialects.chat.stream import ChatEncoder
+from api.dialects.chat.wire import ChatCompletionParams
+from api.dialects.completions import convert as completions
+from api.dialects.completions.stream import CompletionEncoder
+from api.dialects.completions.wire import CompletionParams
+from api.dialects.openai.chunks import AnswerHead
+from api.dialects.responses.output import ResponseHead
+from api.dialects.responses.output import response_to_wire as whole_response
+from api.dialects.responses.stream import ResponseEncoder
+from api.dialects.responses.wire import ResponseParams
+from engine.scheduling.generation import merged
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.chat import ToolCall
+from engine.values.events import (
+    Event,
+    Finished,
+    PromptProgress,
+    TextDelta,
+    ThinkingDelta,
+    Timing,
+    ToolCallDelta,
+    Usage,
+)
+
+ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+NORMAL = [kind for kind in StopKind if kind not in (StopKind.ERROR, StopKind.CANCELLED)]
+VALUES: dict[StopKind, str | int] = {StopKind.STOP_STRING: "END", StopKind.STOP_TOKEN: 21}
+
+texts = st.lists(st.text(min_size=1, max_size=8), max_size=6)
+calls = st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=4)), max_size=2)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> list[list[Event]]:
+    """A generation's batches: thinking, text, calls, and a normal end, cut up at random."""
+    kind = draw(st.sampled_from(NORMAL))
+    events: list[Event] = [PromptProgress(3, 9, 3)]
+    events += [ThinkingDelta(text) for text in draw(texts)]
+    events += [TextDelta(text) for text in draw(texts)]
+    events += [
+        ToolCallDelta(index, ToolCall(f"id{index}", "f", json.dumps(arguments)))
+        for index, arguments in enumerate(draw(calls))
+    ]
+    events.append(Finished(StopInfo(kind, VALUES.get(kind)), Usage(9, 3, 20, 4), Timing()))
+    batches: list[list[Event]] = []
+    while events:
+        size = draw(st.integers(1, len(events)))
+        batches.append(merged(events[:size]))
+        events = events[size:]
+    return batches
+
+
+def whole(batches: list[list[Event]]) -> tuple[list[Event], Finished]:
+    events = [event for batch in batches for event in batch]
+    finished = events.pop()
+    assert isinstance(finished, Finished)
+    return merged([event for event in events if not isinstance(event, PromptProgress)]), finished
+
+
+def rebuilt_message(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Put a streamed message together as clients do."""
+    message: dict[str, Any] = {}
+    for event in events:
+        match event["type"]:
+            case "message_start":
+                message = event["message"]
+            case "content_block_start":
+                message["content"].append({**event["content_block"], "_json": ""})
+            case "content_block_delta":
+                block, delta = message["content"][event["index"]], event["delta"]
+                match delta["type"]:
+                    case "text_delta":
+                        block["text"] += delta["text"]
+                    case "thinking_delta":
+                        block["thinking"] += delta["thinking"]
+                    case "signature_delta":
+                        block["signature"] = delta["signature"]
+                    case "input_json_delta":
+                        block["_json"] += delta["partial_json"]
+            case "content_block_stop":
+                block = message["content"][event["index"]]
+                partial = block.pop("_json")
+                if block["type"] == "tool_use":
+                    block["input"] = json.loads(partial)
+            case "message_delta":
+                message |= event["delta"]
+                message["usage"] = event["usage"]
+    return message
+
+
+@settings(max_examples=150, deadline=None)
+@given(answers())
+def test_a_streamed_message_adds_up_to_the_whole_one(batches: list[list[Event]]) -> None:
+    params = MessageCreateParams.model_validate({**ASK, "max_tokens": 64})
+    encoder = MessageEncoder(message_id="msg_1", model="m", params=params, request_id="req_1")
+    streamed = [json.loads(event.data) for batch in batches for event in encoder.encode(batch)]
+    events, finished = whole(batches)
+
+    assert rebuilt_message(streamed) == messages.response_to_wire(
+        events, message_id="msg_1", model="m", params=params, finished=finished
+    )
+
+
+def rebuilt_completion(chunks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Put a streamed completion together as clients do."""
+    message: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
+    end: dict[str, Any] = {}
+    for chunk in chunks:
+        for choice in chunk["choices"]:
+            delta = choice["delta"]
+            message["role"] = delta.get("role", message.get("role"))
+            message["content"] += delta.get("content", "")
+            message["reasoning_content"] += delta.get("reasoning_content", "")
+            for call in delta.get("tool_calls", []):
+                assert call.pop("index") == len(message["tool_calls"])
+                message["tool_calls"].append(call)
+            if choice["finish_reason"] is not None:
+                end = {key: choice[key] for key in ("finish_reason", "matched_stop", "stop_reason")}
+    return {"message": message, "usage": chunks[-1]["usage"], **end}
+
+
+@settings(max_examples=150, deadline=None)
+@given(answers())
+def test_a_streamed_completion_adds_up_to_the_whole_one(batches: list[list[Event]]) -> None:
+    params = ChatCompletionParams.model_validate({**ASK, "stream_options": {"include_usage": True}})
+    encoder = ChatEncoder(AnswerHead("chatcmpl-1", 1, "m"), params)
+    lines = [event.data for batch in batches for event in encoder.encode(batch)]
+    assert lines.pop() == "[DONE]"
+    found = rebuilt_completion([json.loads(line) for line in lines])
+    body = chat.response_to_wire([whole(batches)], AnswerHead("chatcmpl-1", 1, "m"), params)
+    (choice,) = body["choices"]
+
+    assert found["usage"] == body["usage"]
+    assert {key: found[key] for key in ("finish_reason", "matched_stop", "stop_reason")} == {
+        key: choice[key] for key in ("finish_reason", "matched_stop", "stop_reason")
+    }
+    message = choice["message"]
+    assert found["message"] == {
+        "role": message["role"],
+        "content": message["content"] or "",
+        "reasoning_content": message.get("reasoning_content", ""),
+        "tool_calls": message.get("tool_calls", []),
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(answers(), st.booleans())
+def test_a_streamed_raw_completion_adds_up_to_the_whole_one(
+    batches: list[list[Event]], echo: bool
+) -> None:
+    params = CompletionParams.model_validate(
+        {"model": "m", "prompt": "Once", "echo": echo, "stream_options": {"include_usage": True}}
+    )
+    encoder = CompletionEncoder(AnswerHead("cmpl-1", 1, "m"), params)
+    lines = [event.data for batch in batches for event in encoder.encode(batch)]
+    assert lines.pop() == "[DONE]"
+    *chunks, end, usage = [json.loads(line) for line in lines]
+    body = completions.response_to_wire([whole(batches)], AnswerHead("cmpl-1", 1, "m"), params)
+    parts = [chunk["choices"][0] for chunk in chunks]
+    rebuilt = end["choices"][0] | {"text": "".join(part["text"] for part in parts)}
+    if thinking := "".join(part.get("reasoning_content", "") for part in parts):
+        rebuilt["reasoning_content"] = thinking
+    if found := [call for part in parts for call in part.get("tool_calls", [])]:
+        assert [call.pop("index") for call in found] == list(range(len(found)))
+        rebuilt["tool_calls"] = found
+
+    assert body["choices"] == [rebuilt]
+    assert body["usage"] == usage["usage"]
+
+
+def rebuilt_response(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put the items of a streamed response together as clients do, from deltas alone."""
+    items: list[dict[str, Any]] = []
+    for event in events:
+        match event["type"].removeprefix("response."):
+            case "output_item.added":
+                assert event["output_index"] == len(items)
+                items.append(event["item"])
+            case "content_part.added":
+                items[-1]["content"].append(event["part"])
+            case "output_text.delta" | "reasoning_text.delta":
+                items[-1]["content"][event["content_index"]]["text"] += event["delta"]
+            case "function_call_arguments.delta":
+                items[-1]["arguments"] += event["delta"]
+            case "output_item.done":
+                items[-1]["status"] = event["item"]["status"]
+                assert items[-1] == event["item"]
+    return items
+
+
+@settings(max_examples=150, deadline=None)
+@given(answers(), st.booleans())
+def test_a_streamed_response_adds_up_to_the_whole_one(
+    batches: list[list[Event]], parallel: bool
+) -> None:
+    asked = {"model": "m", "input": "Hi", "stop": "END", "parallel_tool_calls": parallel}
+    head = ResponseHead("resp_1", 1, "m", ResponseParams.model_validate(asked))
+    encoder = ResponseEncoder(head)
+    events = [json.loads(event.data) for batch in batches for event in encoder.encode(batch)]
+    last = events[-1]
+    expected = whole_response(head, *whole(batches))
+
+    assert last["response"] == expected
+    assert last["type"] == f"response.{expected['status']}"
+    assert rebuilt_response(events) == expected["output"]

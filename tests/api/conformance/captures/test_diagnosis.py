@@ -1,0 +1,257 @@
+"""What is wrong in a captured answer is named once, and what is right is left alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.conformance.captures.diagnosis import diagnose
+from api.conformance.captures.parsing import parse
+from api.conformance.captures.values import Severity, WireDialect
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+FOLDERS = {
+    "messages": WireDialect.MESSAGES,
+    "chat": WireDialect.CHAT,
+    "completions": WireDialect.COMPLETIONS,
+    "responses": WireDialect.RESPONSES,
+    "generate": WireDialect.GENERATE,
+    "ollama_chat": WireDialect.OLLAMA,
+    "ollama_generate": WireDialect.OLLAMA,
+}
+BROKEN_OFF = ("cancelled", "error_after_text")
+
+START = {"type": "message_start", "message": {"usage": {"input_tokens": 5}}}
+OPEN = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+CLOSE = {"type": "content_block_stop", "index": 0}
+STOP = {"type": "message_stop"}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": words},
+    }
+
+
+def delta(reason: str | None, sequence: str | None = None) -> dict[str, Any]:
+    return {
+        "type": "message_delta",
+        "delta": {"stop_reason": reason, "stop_sequence": sequence},
+        "usage": {"output_tokens": 3},
+    }
+
+
+def stream(*events: dict[str, Any]) -> str:
+    return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+
+
+def answer(words: str, reason: str | None, sequence: str | None = None) -> str:
+    return stream(START, OPEN, text(words), CLOSE, delta(reason, sequence), STOP)
+
+
+def found(captured: str, *stops: str) -> dict[str, Severity]:
+    return {finding.code: finding.severity for finding in diagnose(parse(captured), stops)}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_what_our_own_encoders_write_is_faultless(folder: str) -> None:
+    paths = sorted((GOLDEN / folder).glob("*.json"))
+    assert len(paths) >= 10
+    for path in paths:
+        frames = [
+            (f"event: {name}\n" if name else "")
+            + f"data: {data if isinstance(data, str) else json.dumps(data)}\n\n"
+            for name, data in json.loads(path.read_text())
+        ]
+        capture = parse("".join(frames))
+        assert capture.dialect is FOLDERS[folder], path
+        faults = [one for one in diagnose(capture) if one.severity is not Severity.NOTE]
+        assert faults == [], path
+        assert (capture.error is not None) == (path.stem in BROKEN_OFF), path
+
+
+def test_a_right_answer_has_no_finding() -> None:
+    assert found(answer("A B ", "stop_sequence", "STOP"), "STOP") == {}
+
+
+def test_a_missing_reason_is_found() -> None:
+    assert found(answer("A", None)) == {"reason_missing": Severity.ERROR}
+
+
+def test_a_null_sequence_beside_its_reason_is_found() -> None:
+    assert found(answer("A B ", "stop_sequence"), "STOP") == {"sequence_null": Severity.ERROR}
+
+
+def test_a_text_that_ends_with_the_stop_while_none_is_named_is_found() -> None:
+    assert found(answer("A STOP", "end_turn"), "STOP") == {
+        "stop_in_text": Severity.ERROR,
+        "sequence_null": Severity.ERROR,
+    }
+
+
+def test_a_sequence_without_its_reason_and_one_nobody_asked_for_are_found() -> None:
+    assert found(answer("A", "end_turn", "STOP"), "STOP") == {
+        "sequence_without_reason": Severity.ERROR
+    }
+    assert found(answer("A", "stop_sequence", "X"), "STOP") == {"sequence_unknown": Severity.ERROR}
+
+
+def test_leading_letters_at_the_end_are_suspicious_after_a_stop_only() -> None:
+    leaked, released = answer("A ST", "stop_sequence", "STOP"), answer("A ST", "end_turn")
+    assert found(leaked, "STOP") == {"stop_prefix_at_end": Severity.WARNING}
+    assert found(released, "STOP") == {"stop_prefix_at_end": Severity.NOTE}
+
+
+def test_the_stop_and_what_follows_it_are_found_with_their_event() -> None:
+    captured = stream(START, OPEN, text("A ST"), text("OP"), text(" B"), CLOSE,
+                      delta("end_turn"), STOP)  # fmt: skip
+    inside, after = diagnose(parse(captured), ["STOP"])
+    assert (inside.code, inside.event_index) == ("stop_in_text", 2)
+    assert (after.code, after.event_index, after.excerpt) == ("text_after_stop", 4, " B")
+
+
+def test_the_stops_of_a_pasted_command_are_used() -> None:
+    command = 'curl http://127.0.0.1/ -d \'{"stop_sequences": ["B"]}\'\n'
+    assert set(found(command + answer("A B", "end_turn"))) == {"stop_in_text", "sequence_null"}
+
+
+def test_a_reason_set_twice_is_found() -> None:
+    captured = stream(START, OPEN, CLOSE, delta("end_turn"), delta("max_tokens"), STOP)
+    assert found(captured) == {"reason_repeated": Severity.ERROR}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (OPEN, START, text("A"), CLOSE, delta("end_turn"), STOP),
+        (START, text("A"), OPEN, CLOSE, delta("end_turn"), STOP),
+        (START, OPEN, text("A"), delta("end_turn"), CLOSE, STOP),
+        (START, OPEN, text("A"), CLOSE, STOP, delta("end_turn")),
+        (START, OPEN, CLOSE, OPEN, CLOSE, delta("end_turn"), STOP),
+    ],
+)
+def test_events_out_of_order_are_found(events: tuple[dict[str, Any], ...]) -> None:
+    assert found(stream(*events)) == {"event_order": Severity.ERROR}
+
+
+def test_a_stream_without_its_last_event_is_found() -> None:
+    begun = (START, OPEN, text("A"))
+    assert found(stream(*begun, CLOSE, delta("end_turn"))) == {"end_marker_missing": Severity.ERROR}
+    cut = found(stream(*begun))
+    assert cut == {"stream_truncated": Severity.ERROR, "reason_missing": Severity.ERROR}
+
+
+def test_a_stream_that_breaks_off_in_its_json_is_found() -> None:
+    captured = stream(START, OPEN, text("A")) + 'data: {"type":"content_bl'
+    assert "stream_truncated" in found(captured)
+    assert "bad_json" not in found(captured)
+
+
+def test_a_line_that_is_no_json_is_found() -> None:
+    captured = stream(START, OPEN) + "data: {oops}\n\n" + stream(CLOSE, delta("end_turn"), STOP)
+    assert found(captured) == {"bad_json": Severity.ERROR}
+
+
+def test_missing_usage_is_found_where_clients_read_it() -> None:
+    start = {"type": "message_start", "message": {}}
+    last = {key: value for key, value in delta("end_turn").items() if key != "usage"}
+    assert found(stream(start, OPEN, CLOSE, last, STOP)) == {"usage_missing": Severity.WARNING}
+
+
+def test_event_names_are_checked() -> None:
+    captured = answer("A", "end_turn")
+    assert found(captured.replace("event: message_stop\n", "")) == {
+        "event_name_missing": Severity.ERROR
+    }
+    assert found(captured.replace("event: message_stop", "event: message_end")) == {
+        "event_name_differs": Severity.ERROR
+    }
+    assert found(stream(START, {"type": "status"}, OPEN, CLOSE, delta("end_turn"), STOP)) == {
+        "unknown_event": Severity.WARNING
+    }
+
+
+def chunk(choice: dict[str, Any] | None, **more: Any) -> str:
+    choices = [] if choice is None else [{"index": 0} | choice]
+    return f"data: {json.dumps({'object': 'chat.completion.chunk', 'choices': choices} | more)}\n\n"
+
+
+CONTENT = chunk({"delta": {"content": "A"}})
+REASON = chunk({"delta": {}, "finish_reason": "stop"})
+USAGE = chunk(None, usage={"completion_tokens": 1})
+DONE = "data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    ("captured", "code"),
+    [
+        (CONTENT + REASON + USAGE, "end_marker_missing"),
+        (CONTENT + USAGE + DONE, "reason_missing"),
+        (CONTENT + REASON + REASON + USAGE + DONE, "reason_repeated"),
+        (REASON + CONTENT + USAGE + DONE, "text_after_reason"),
+        (CONTENT + REASON + DONE + USAGE, "event_order"),
+        (CONTENT + chunk({"delta": {}, "finish_reason": "stop"}, usage=None) + DONE,
+         "usage_missing"),
+    ],
+)  # fmt: skip
+def test_each_fault_of_a_chat_stream_is_found_alone(captured: str, code: str) -> None:
+    assert found(CONTENT + REASON + USAGE + DONE) == {}
+    assert set(found(captured)) == {code}
+
+
+def response_events() -> list[dict[str, Any]]:
+    done = {"status": "completed", "usage": {"output_tokens": 1}, "output": []}
+    where = {"output_index": 0, "content_index": 0}
+    events = [
+        {"type": "response.created", "response": {"model": "m"}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {"type": "message"}},
+        {"type": "response.content_part.added", **where},
+        {"type": "response.output_text.delta", "delta": "A", **where},
+        {"type": "response.output_text.done", "text": "A", **where},
+        {"type": "response.completed", "response": done},
+    ]
+    return [event | {"sequence_number": number} for number, event in enumerate(events)]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        (lambda events: events.pop(0), "event_order"),
+        (lambda events: events.pop(1), "event_order"),
+        (lambda events: events.pop(2), "event_order"),
+        (lambda events: events[3].update(sequence_number=0), "event_order"),
+        (lambda events: events[4].update(text="B"), "text_differs"),
+        (lambda events: events[5]["response"].pop("usage"), "usage_missing"),
+    ],
+)
+def test_each_fault_of_a_responses_stream_is_found_alone(spoil: Any, code: str) -> None:
+    events = response_events()
+    assert found(stream(*events)) == {}
+    spoil(events)
+    assert set(found(stream(*events))) == {code}
+
+
+def test_a_frame_that_takes_text_back_is_found() -> None:
+    frames = [{"text": "A B"}, {"text": "A"}]
+    meta = {"meta_info": {"finish_reason": None, "completion_tokens": 1}}
+    last = {"text": "A B", "meta_info": {"finish_reason": {"type": "stop"},
+                                          "completion_tokens": 1}}  # fmt: skip
+    captured = "".join(f"data: {json.dumps(one | meta)}\n\n" for one in frames)
+    captured += f"data: {json.dumps(last)}\n\n{DONE}"
+    assert found(captured) == {"text_retracted": Severity.ERROR}
+
+
+def test_lines_of_ollama_that_never_say_done_are_found() -> None:
+    lines = [{"message": {"content": "A"}, "done": False}] * 2
+    assert set(found("\n".join(map(json.dumps, lines)))) == {
+        "end_marker_missing",
+        "reason_missing",
+    }
+
+
+def test_an_error_is_reported_and_nothing_is_said_about_stops() -> None:
+    captured = json.dumps({"type": "error", "error": {"type": "api_error", "message": "busy"}})
+    assert found(captured, "STOP") == {"error": Severity.NOTE}

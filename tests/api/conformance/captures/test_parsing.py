@@ -1,0 +1,251 @@
+"""Answers of any server are read, whatever stands around them."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from api.conformance.captures.diagnosis import diagnose
+from api.conformance.captures.parsing import parse
+from api.conformance.captures.values import Ending, WireDialect
+
+MESSAGE = {
+    "type": "message",
+    "model": "m",
+    "content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "A B "}],
+    "stop_reason": "stop_sequence",
+    "stop_sequence": "STOP",
+    "usage": {"input_tokens": 5, "output_tokens": 3, "cache_read_input_tokens": 2},
+}
+MESSAGE_EVENTS = [
+    {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 5}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": "A\u2028 "},
+    },
+    {"type": "ping"},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "B"}},
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": {"output_tokens": 7},
+    },
+    {"type": "message_stop"},
+]
+
+
+def sse(events: list[dict[str, Any]], *, end: str = "\n") -> str:
+    # Not ASCII: a line separator inside JSON must not end a line.
+    return "".join(
+        f"event: {event['type']}{end}data: {json.dumps(event, ensure_ascii=False)}{end}{end}"
+        for event in events
+    )
+
+
+def chunks(*choices: dict[str, Any], **last: Any) -> str:
+    body = [{"object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in [*body, *([last] if last else [])]]
+    return "".join(lines) + "data: [DONE]\n\n"
+
+
+def test_a_message_is_read() -> None:
+    capture = parse(json.dumps(MESSAGE, indent=2))
+    assert capture.dialect is WireDialect.MESSAGES
+    assert (capture.text, capture.thinking, capture.model) == ("A B ", "Hm.", "m")
+    assert (capture.reason, capture.ending) == ("stop_sequence", Ending.STOP)
+    assert capture.matched == "STOP"
+    assert capture.usage is not None
+    assert (capture.usage.input_tokens, capture.usage.output_tokens) == (5, 3)
+    assert capture.usage.cached_tokens == 2
+    assert capture.findings == ()
+    assert not capture.is_streamed
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_stream_of_messages_is_read_event_by_event(end: str) -> None:
+    capture = parse(": still here\n\n" + sse(MESSAGE_EVENTS, end=end))
+    assert capture.is_streamed
+    assert capture.text == "A\u2028 B"
+    assert (capture.ending, capture.matched) == (Ending.NATURAL, None)
+    assert [event.text for event in capture.events if event.text] == ["A\u2028 ", "B"]
+    assert capture.usage is not None
+    assert (capture.usage.input_tokens, capture.usage.output_tokens) == (5, 7)
+    assert capture.findings == ()
+
+
+def test_a_stream_whose_blank_lines_were_lost_is_read() -> None:
+    text = sse(MESSAGE_EVENTS).replace("\n\n", "\n")
+    assert parse(text).text == "A\u2028 B"
+    bare = chunks({"index": 0, "delta": {"content": "A"}}, {"index": 0, "delta": {"content": "B"}})
+    assert parse(bare.replace("\n\n", "\n")).text == "AB"
+
+
+def test_chat_is_read_whole_and_streamed() -> None:
+    message = {"role": "assistant", "content": "A B ", "reasoning_content": "Hm."}
+    choice = {"index": 0, "message": message, "finish_reason": "stop", "matched_stop": "STOP"}
+    usage = {"prompt_tokens": 5, "completion_tokens": 3}
+    whole = parse(json.dumps({"model": "m", "choices": [choice], "usage": usage}))
+    assert (whole.dialect, whole.text, whole.thinking) == (WireDialect.CHAT, "A B ", "Hm.")
+    assert (whole.ending, whole.matched, whole.says_matched) == (Ending.STOP, "STOP", True)
+    streamed = parse(
+        chunks(
+            {"index": 0, "delta": {"role": "assistant", "reasoning": "Hm."}},
+            {"index": 0, "delta": {"content": "A B "}},
+            {"index": 0, "delta": {}, "finish_reason": "stop"},
+            choices=[],
+            usage=usage,
+        )
+    )
+    assert (streamed.text, streamed.thinking) == ("A B ", "Hm.")
+    assert (streamed.ending, streamed.says_matched) == (Ending.NATURAL_OR_STOP, False)
+    assert streamed.usage is not None
+    assert streamed.usage.output_tokens == 3
+    assert streamed.findings == ()
+
+
+def test_the_parts_of_a_tool_call_are_put_together() -> None:
+    first = {"index": 0, "function": {"name": "look", "arguments": '{"a"'}}
+    second = {"index": 0, "function": {"arguments": ": 1}"}}
+    capture = parse(
+        chunks(
+            {"index": 0, "delta": {"tool_calls": [first]}},
+            {"index": 0, "delta": {"tool_calls": [second]}},
+            {"index": 0, "delta": {}, "finish_reason": "tool_calls"},
+        )
+    )
+    [call] = capture.tool_calls
+    assert (call.name, call.arguments) == ("look", '{"a": 1}')
+    assert capture.ending is Ending.TOOL
+
+
+def test_completions_are_told_from_chat() -> None:
+    choice = {"index": 0, "text": "A", "finish_reason": "length"}
+    capture = parse(json.dumps({"choices": [choice], "usage": {"completion_tokens": 1}}))
+    assert (capture.dialect, capture.text) == (WireDialect.COMPLETIONS, "A")
+    assert capture.ending is Ending.LIMIT
+
+
+def test_frames_of_cumulative_text_add_up() -> None:
+    frames = [
+        {"text": "A", "meta_info": {"finish_reason": None}},
+        {
+            "text": "A B ",
+            "output_ids": [1, 2],
+            "meta_info": {
+                "finish_reason": {"type": "stop", "matched": "STOP"},
+                "prompt_tokens": 4,
+                "completion_tokens": 3,
+            },
+        },
+    ]
+    text = "".join(f"data: {json.dumps(frame)}\n\n" for frame in frames) + "data: [DONE]\n\n"
+    capture = parse(text)
+    assert (capture.dialect, capture.text) == (WireDialect.GENERATE, "A B ")
+    assert [event.text for event in capture.events] == ["A", " B ", ""]
+    assert (capture.matched, capture.output_ids) == ("STOP", (1, 2))
+    assert capture.findings == ()
+
+
+def test_lines_of_ollama_are_read() -> None:
+    lines = [
+        {"model": "m", "message": {"role": "assistant", "content": "A "}, "done": False},
+        {"model": "m", "message": {"content": "B", "thinking": "Hm."}, "done": False},
+        {
+            "model": "m",
+            "message": {"content": ""},
+            "done": True,
+            "done_reason": "length",
+            "prompt_eval_count": 5,
+            "eval_count": 2,
+        },
+    ]
+    capture = parse("\n".join(map(json.dumps, lines)))
+    assert (capture.dialect, capture.text) == (WireDialect.OLLAMA, "A B")
+    assert (capture.thinking, capture.ending) == ("Hm.", Ending.LIMIT)
+    assert capture.is_streamed
+    assert capture.findings == ()
+    single = parse(json.dumps({"response": "A", "done": True, "done_reason": "stop"}))
+    assert (single.text, single.is_streamed) == ("A", False)
+
+
+CURL = (
+    "$ curl -sS http://127.0.0.1/v1/messages \\\n"
+    "  -H 'content-type: application/json' \\\n"
+    '  -d \'{"model": "m", "stop_sequences": ["STOP", "it\'"\'"\'s"]}\'\n'
+)
+
+
+def test_what_curl_i_prints_is_read_with_its_head_and_its_command() -> None:
+    text = f"{CURL}HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{json.dumps(MESSAGE)}"
+    capture = parse(text)
+    assert (capture.status, capture.headers["content-type"]) == (200, "application/json")
+    assert capture.asked_stops == ("STOP", "it's")
+    assert capture.text == "A B "
+
+
+def test_what_curl_v_prints_is_read() -> None:
+    text = (
+        "*   Trying 127.0.0.1:8080...\n> POST /v1/messages HTTP/1.1\n> host: x\n>\n"
+        "} [20 bytes data]\n< HTTP/1.1 100 Continue\n<\n< HTTP/1.1 429 Too Many\n"
+        f"< retry-after: 3\n<\n{json.dumps({'type': 'error', 'error': {'message': 'busy'}})}\n"
+        "* Connection #0 to host left intact\n"
+    )
+    capture = parse(text)
+    assert (capture.status, capture.headers) == (429, {"retry-after": "3"})
+    assert (capture.dialect, capture.error) == (WireDialect.MESSAGES, "busy")
+
+
+def test_chunks_collected_in_an_array_are_a_stream() -> None:
+    capture = parse(json.dumps(MESSAGE_EVENTS))
+    assert capture.is_streamed
+    assert capture.text == "A\u2028 B"
+
+
+@pytest.mark.parametrize("text", ["", "   \n", "hello", "[1, 2]", '"text"', "{}", "<html></html>"])
+def test_what_is_no_answer_is_said_so_and_raises_nothing(text: str) -> None:
+    capture = parse(text)
+    assert capture.dialect is None
+    assert [finding.code for finding in capture.findings] == ["unknown_dialect"]
+
+
+# fmt: off
+WORDS = [
+    "type", "message", "content", "text", "usage", "stop_reason", "stop_sequence", "index",
+    "delta", "content_block", "choices", "finish_reason", "tool_calls", "function", "arguments",
+    "object", "response", "output", "item", "item_id", "status", "error", "output_index",
+    "content_index", "sequence_number", "meta_info", "output_ids", "done", "done_reason", "name",
+    "data", "message_start", "content_block_start", "content_block_delta", "content_block_stop",
+    "message_delta", "message_stop", "response.created", "response.output_item.added",
+    "response.content_part.added", "response.output_text.delta", "response.output_text.done",
+    "response.completed", "function_call", "reasoning", "tool_use", "thinking", "stop",
+    "matched", "fullstop", "completed", "failed", "incomplete",
+]
+# fmt: on
+ANY_JSON = st.recursive(
+    st.sampled_from(WORDS) | st.none() | st.booleans() | st.integers(-1, 3) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(ANY_JSON, max_size=4), st.sampled_from([None, *WireDialect]))
+def test_nothing_that_is_sent_can_make_reading_fail(
+    bodies: list[Any], dialect: WireDialect | None
+) -> None:
+    for form in ("{}", "data: {}\n\n", "event: message_start\ndata: {}\n\n", "data: {}\n"):
+        text = "\n".join(form.format(json.dumps(body)) for body in bodies)
+        assert isinstance(diagnose(parse(text, dialect), ["stop"]), list)
+
+
+@settings(deadline=None)
+@given(st.text(), st.sampled_from([None, *WireDialect]))
+def test_no_text_can_make_reading_fail(text: str, dialect: WireDialect | None) -> None:
+    assert isinstance(diagnose(parse(text, dialect), ["stop"]), list)

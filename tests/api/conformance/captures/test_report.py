@@ -1,0 +1,44 @@
+"""What ``inspect`` shows of an answer."""
+
+import json
+
+from api.conformance.captures.diagnosis import diagnose
+from api.conformance.captures.parsing import parse
+from api.conformance.captures.report import as_data, as_text, has_faults
+
+BODY = {
+    "type": "message",
+    "model": "m",
+    "content": [{"type": "text", "text": "A\nST"}],
+    "stop_reason": "stop_sequence",
+    "stop_sequence": "STOP",
+    "usage": {"input_tokens": 5, "output_tokens": 3},
+}
+
+
+def test_the_lines_say_what_came_and_what_is_wrong() -> None:
+    capture = parse(json.dumps(BODY))
+    lines = as_text(capture, diagnose(capture, ["STOP"])).splitlines()
+    assert "reason    stop_sequence, stop 'STOP'" in lines
+    assert "tokens    prompt 5, answer 3" in lines
+    assert "text      'A\\nST'" in lines
+    assert lines[-2].startswith("WARNING stop_prefix_at_end (event 0): ")
+
+
+def test_a_right_answer_is_said_to_be_right() -> None:
+    capture = parse(json.dumps(BODY))
+    assert as_text(capture, diagnose(capture)).endswith("\nNothing is wrong with it.\n")
+
+
+def test_the_object_can_be_written() -> None:
+    capture = parse(json.dumps(BODY))
+    data = json.loads(json.dumps(as_data(capture, diagnose(capture, ["STOP"]))))
+    assert data["text"] == "A\nST"
+    assert data["events"][0]["text"] == "A\nST"
+    assert [one["code"] for one in data["findings"]] == ["stop_prefix_at_end"]
+
+
+def test_a_suspicion_alone_is_no_fault() -> None:
+    capture = parse(json.dumps(BODY))
+    assert not has_faults(diagnose(capture, ["STOP"]))
+    assert has_faults(diagnose(capture, ["A"]))

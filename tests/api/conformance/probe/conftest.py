@@ -1,0 +1,28 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.running import probe
+from api.conformance.probe.values import ProbeOptions, Report
+from tests.api.conformance.probe.small_server import SmallServer
+from tests.support.asking import run
+
+Probed = Callable[..., Report]
+
+
+@pytest.fixture
+def probed() -> Probed:
+    """Probes a small server and returns the report."""
+
+    def work(make: Callable[[], SmallServer], on_progress: Any = None, **options: Any) -> Report:
+        async def probing() -> Report:
+            async with make().listening() as url:
+                settings = {"timeout_s": 5.0, "patience_s": 0.5, "model": "small"} | options
+                settings.setdefault("dialect", WireDialect.MESSAGES)
+                return await probe(ProbeOptions(url, **settings), on_progress)
+
+        return run(probing())
+
+    return work

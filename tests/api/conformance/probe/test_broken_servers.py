@@ -1,0 +1,100 @@
+"""Each fault is found where it is, and nothing else is."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.api.probe import broken_servers as servers
+
+from api.conformance.probe.values import Outcome, Report
+from tests.api.conformance.probe.small_server import SmallServer
+
+Probed = Callable[..., Report]
+
+
+def test_a_server_that_is_right_has_no_fault(probed: Probed) -> None:
+    report = probed(SmallServer)
+    assert report.failed == ()
+    assert report.is_deterministic
+    stops = [one for one in report.results if one.code.startswith("stop.")]
+    assert len(stops) == 13
+    assert {one.outcome for one in stops} == {Outcome.PASSED}
+
+
+@pytest.mark.parametrize(
+    ("make", "codes"),
+    [
+        (servers.Leaks, {"prefix_leaked"}),
+        (servers.LeaksWhenStreamed, {"prefix_leaked"}),
+        (servers.NamesTheWrongReason, {"wrong_reason"}),
+        (servers.NamesNoSequence, {"sequence_null"}),
+        (servers.OnlyHides, {"stop_only_hidden"}),
+        # What is cut out at the very end shows in the reason alone.
+        (servers.CutsOut, {"stop_cut_out", "wrong_reason"}),
+        (servers.Ignores, {"stop_ignored"}),
+        (servers.Includes, {"stop_included"}),
+        (servers.TakesTheFirstListed, {"another_stop_won", "wrong_sequence"}),
+        (servers.LosesHeldText, {"text_lost"}),
+        (servers.ReversesEvents, {"event_order"}),
+        (servers.NeverEnds, {"end_marker_missing"}),
+        (servers.CountsNothing, {"usage_missing"}),
+        (servers.IgnoresLimits, {"limit_ignored"}),
+        (servers.AcceptsAnything, {"wrong_type_accepted"}),
+        (servers.FiresOnNothing, {"empty_stop_fires"}),
+        (servers.Fails, {"server_error"}),
+        (servers.SpeaksPlainly, {"error_envelope"}),
+    ],
+)
+def test_each_fault_is_named_and_nothing_else(
+    probed: Probed, make: Callable[[], SmallServer], codes: set[str]
+) -> None:
+    assert probed(make).fault_codes == codes
+
+
+def test_a_fault_of_streams_is_told_from_one_of_whole_answers(probed: Probed) -> None:
+    report = probed(servers.LeaksWhenStreamed)
+    assert {fault.mode for result in report.failed for fault in result.faults} == {"streamed"}
+
+
+def test_a_stop_that_is_taken_without_its_space_shows_in_that_check_alone(probed: Probed) -> None:
+    report = probed(servers.TrimsStops)
+    assert [result.code for result in report.failed] == ["stop.leading_space"]
+
+
+def test_a_rest_of_the_last_piece_is_found(probed: Probed) -> None:
+    codes = probed(servers.CutsAtPieces).fault_codes
+    assert "text_after_stop" in codes
+    assert codes <= {"text_after_stop", "stop_included", "stop_ignored"}
+
+
+def test_a_stream_that_always_says_something_else_is_no_lack_of_determinism(probed: Probed) -> None:
+    report = probed(servers.StreamsOtherText)
+    assert report.is_deterministic
+    assert "stream_differs" in report.fault_codes
+
+
+def test_a_hang_is_named_where_it_hangs_and_the_rest_is_checked(probed: Probed) -> None:
+    report = probed(servers.HangsOnBlank, timeout_s=0.8)
+    assert report.fault_codes == {"no_answer"}
+    assert [result.code for result in report.failed] == ["stops.blank"]
+
+
+def test_a_place_that_is_not_freed_after_a_hang_up_is_found(probed: Probed) -> None:
+    report = probed(servers.RunsOnAfterHangUps, patience_s=0.3)
+    assert report.fault_codes == {"not_freed"}
+
+
+def test_a_server_that_never_says_the_same_twice_is_judged_as_far_as_can_be(probed: Probed) -> None:
+    report = probed(servers.Wanders)
+    assert not report.is_deterministic
+    assert report.failed == ()
+    outcomes = {one.code: one.outcome for one in report.results}
+    assert outcomes["baseline"] is Outcome.UNJUDGED
+    assert outcomes["stop.one_character"] is Outcome.PASSED
+    assert outcomes["stop.across_newline"] is Outcome.PASSED
+
+
+def test_what_is_certain_is_a_fault_of_a_server_that_never_says_the_same_too(
+    probed: Probed,
+) -> None:
+    report = probed(servers.WandersAndIgnores)
+    assert report.fault_codes == {"stop_ignored"}

@@ -1,0 +1,292 @@
+"""Servers that mean harm: no key leaves for another origin, and nothing they send has no end."""
+
+import asyncio
+import gzip
+import json
+import resource
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from api.conformance.captures.harmless import harmless
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.asking.client import Budget, LimitReached
+from api.conformance.probe.reports.as_data import as_data
+from api.conformance.probe.reports.as_html import as_html
+from api.conformance.probe.reports.as_text import as_text
+from api.conformance.probe.running import probe
+from api.conformance.probe.values import ProbeFailed, ProbeOptions
+from app.commands.probe import ProbeCommand
+from app.commands.probe import run as run_command
+from app.process import exits
+from app.process.exits import CommandError
+from tests.api.conformance.probe.small_server import Reply, SmallServer
+from tests.support.asking import run
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+EVIL = "x\x1b[2J\x9b\u202e\u2066\x07\r\x85\u2028|<b>`"
+_OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+_CHUNKED = _OK + b"transfer-encoding: chunked\r\n\r\n"
+_MIB = 1 << 20
+
+
+@asynccontextmanager
+async def talking(talk: Talk) -> AsyncIterator[str]:
+    """Serve raw bytes; yields the address."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def guarded(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await talk(reader, writer)
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+            tasks.discard(task)
+
+    server = await asyncio.start_server(guarded, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def endless(head: bytes, part: bytes, most: int = 400 * _MIB) -> Talk:
+    """Send a head and then the same bytes again and again."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head)
+        for _ in range(most // len(part)):
+            writer.write(part)
+            await writer.drain()
+
+    return talk
+
+
+async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send a byte now and then, for ever."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(_CHUNKED)
+    while True:
+        writer.write(b"1\r\n \r\n")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+
+
+def chunk(content: bytes) -> bytes:
+    return f"{len(content):x}\r\n".encode() + content + b"\r\n"
+
+
+PACKED = b"content-encoding: gzip\r\n"
+BOMB = gzip.compress(bytes(300 * _MIB), 6)
+DEEP = b"[" * 100_000
+TALKS: dict[str, Talk] = {
+    "an endless body": endless(_CHUNKED, chunk(b"x" * 65_536)),
+    "an endless stream of events": endless(_CHUNKED, chunk(b"data: {}\n\n" * 6_000)),
+    "endless blank lines": endless(_CHUNKED, chunk(b"\n" * 65_536)),
+    "a list of models without end": endless(
+        _OK + b"transfer-encoding: chunked\r\n\r\n" + chunk(b'{"data": ['),
+        chunk(b'{"id": 5},' * 6_000),
+    ),
+    "a header without end": endless(b"HTTP/1.1 200 OK\r\nx: ", b"x" * 65_536),
+    "headers without end": endless(b"HTTP/1.1 200 OK\r\n", b"x-a: b\r\n" * 8_000),
+    "a status line without end": endless(b"HTTP/1.1 200 ", b"x" * 65_536),
+    "continues without end": endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 2_000),
+    "a packed bomb": endless(
+        _OK + PACKED + f"content-length: {len(BOMB)}\r\n\r\n".encode(), BOMB, len(BOMB)
+    ),
+    "JSON nested deeply": endless(
+        _OK + f"content-length: {len(DEEP)}\r\n\r\n".encode(), DEEP, len(DEEP)
+    ),
+    "a number of many digits": endless(_OK + b"content-length: 9000\r\n\r\n", b"9" * 9_000, 9_000),
+    "bytes that are no HTTP": endless(b"", b"\xff\x00\x1b[2J" * 1_000, _MIB),
+    "a chunk of an absurd size": endless(_CHUNKED, b"fffffffffffffffffffff\r\n", _MIB),
+    "a negative length": endless(_OK + b"content-length: -5\r\n\r\n", b"x", 10),
+    "a body in drips": drip,
+}
+
+
+@pytest.mark.parametrize("model", [None, "m"])
+@pytest.mark.parametrize("name", TALKS)
+def test_whatever_a_server_sends_the_probe_ends_in_words(name: str, model: str | None) -> None:
+    async def work() -> str:
+        async with talking(TALKS[name]) as url:
+            options = ProbeOptions(
+                url, WireDialect.CHAT, model, api_key="k", timeout_s=1.0, time_limit_s=20
+            )
+            with pytest.raises(ProbeFailed) as failed:
+                await probe(options)
+            return str(failed.value)
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    words = run(work())
+    grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert len(words) < 1_000
+    assert grown_mib < 200, f"{grown_mib:.0f} MiB"
+
+
+class Elsewhere(SmallServer):
+    """Notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, str]] = []
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.seen.append(dict(request.headers))
+        return await super().handle(request)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("model", [None, "small"])
+def test_no_key_and_no_prompt_follows_a_redirect(status: int, model: str | None) -> None:
+    async def work() -> tuple[str, list[dict[str, str]]]:
+        other = Elsewhere()
+        async with other.listening() as there:
+
+            async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                line = await reader.readline()
+                await reader.readuntil(b"\r\n\r\n")
+                where = f"{there}/v1/messages" if line.startswith(b"POST") else f"{there}/v1/models"
+                head = f"HTTP/1.1 {status} Moved\r\nlocation: {where}\r\ncontent-length: 0\r\n\r\n"
+                writer.write(head.encode())
+                await writer.drain()
+
+            async with talking(talk) as url:
+                options = ProbeOptions(url, WireDialect.MESSAGES, model, api_key="secret")
+                with pytest.raises(ProbeFailed) as failed:
+                    await probe(options)
+                return str(failed.value), other.seen
+
+    words, seen = run(work())
+    assert seen == []
+    assert f"status {status}, it redirects to http://127.0.0.1:" in words
+
+
+class Steering(SmallServer):
+    """Puts control characters into everything that it says."""
+
+    def stopped(self, reply: Reply, full: str) -> Reply:
+        return Reply(reply.text + EVIL, "stop_sequence", EVIL, reply.tokens)
+
+    def message(self, reply: Reply) -> dict[str, Any]:
+        return {**super().message(reply), "model": EVIL}
+
+    def error(self, message: str) -> web.Response:
+        return web.json_response({"error": {"message": message + EVIL}}, status=500)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        response = await super().handle(request)
+        if not response.prepared:
+            response.headers["server"] = "evil\x9b\u202e"
+        return response
+
+
+def test_reports_show_control_characters_and_obey_none(tmp_path: Any) -> None:
+    async def work() -> Any:
+        async with Steering().listening() as url:
+            return await probe(ProbeOptions(url, WireDialect.MESSAGES, "small", timeout_s=10))
+
+    report = run(work())
+    assert report.failed
+    for shown in (as_text(report), as_html(report)):
+        assert harmless(shown) == shown
+    assert "\\u202e" in as_text(report)
+    assert "<b>" not in as_html(report).replace("<strong>", "")
+    json.dumps(as_data(report)).encode()
+
+
+def test_what_the_command_prints_into_a_pipe_steers_nothing(
+    capfd: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    async def serve(stop: asyncio.Event, ready: asyncio.Queue[str]) -> None:
+        async with Steering().listening() as url:
+            await ready.put(url)
+            await stop.wait()
+
+    loop = asyncio.new_event_loop()
+    stop, ready = asyncio.Event(), asyncio.Queue[str]()
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(stop, ready),))
+    thread.start()
+    try:
+        url = asyncio.run_coroutine_threadsafe(ready.get(), loop).result(30)
+        options = ProbeOptions(url, WireDialect.MESSAGES, "small", timeout_s=10)
+        for is_json in (False, True):
+            code = run_command(ProbeCommand(options, is_json, tmp_path / "page.html"))
+            assert code == exits.FAILURE
+            out, err = capfd.readouterr()
+            assert harmless(out) == out
+            assert harmless(err) == err
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+def test_a_refusal_that_steers_is_shown_in_the_error(capfd: pytest.CaptureFixture[str]) -> None:
+    class Refusing(SmallServer):
+        def refuse(self, body: Any) -> str | None:
+            return EVIL * 100
+
+    async def work() -> str:
+        async with Refusing().listening() as url:
+            with pytest.raises(ProbeFailed) as failed:
+                await probe(ProbeOptions(url, WireDialect.MESSAGES, "small"))
+            return str(failed.value)
+
+    words = run(work())
+    assert harmless(words) == words
+    assert len(words) < 1_000
+
+
+def test_a_probe_keeps_no_more_than_so_much_of_all_answers() -> None:
+    budget = Budget(max_requests=10, ends_at_s=float("inf"))
+    budget.spend()
+    budget.note(64 * _MIB)
+    with pytest.raises(LimitReached, match="64 MiB in all"):
+        budget.spend()
+
+
+@pytest.mark.parametrize(
+    "listed", [{"data": 5}, {"data": {"id": "m"}}, {"models": "m"}, [1], {"data": [{"id": "\x1b"}]}]
+)
+def test_a_list_of_models_of_another_form_is_no_list(listed: Any) -> None:
+    class Listing(SmallServer):
+        pass
+
+    async def work() -> str:
+        app = web.Application()
+
+        async def models(request: web.Request) -> web.Response:
+            return web.json_response(listed)
+
+        small = Listing()
+        app.router.add_get("/v1/models", models)
+        app.router.add_post("/v1/messages", small.handle)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        try:
+            url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            report = await probe(ProbeOptions(url, WireDialect.MESSAGES, max_requests=20))
+            return report.model
+        finally:
+            await runner.cleanup()
+
+    assert run(work()) == "small"
+
+
+def test_nothing_there_is_an_error_of_one_line() -> None:
+    with pytest.raises(CommandError) as failed:
+        run_command(ProbeCommand(ProbeOptions("http://127.0.0.1:9")))
+    assert "\n" not in str(failed.value)

@@ -1,0 +1,132 @@
+"""What is wrong with one answer, given the answer without stops."""
+
+import json
+from typing import Any
+
+import pytest
+
+from api.conformance.captures.parsing import parse
+from api.conformance.captures.values import Ending, WireDialect
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.baseline import Baseline
+from api.conformance.probe.dialects import Ask
+from api.conformance.probe.judging import invariants, judge, no_answer
+from api.conformance.probe.planning import StopCase
+
+FULL = "one two three four five six seven"
+STOP = "two"
+
+
+def case(stop: str | None = STOP, **more: Any) -> StopCase:
+    values = {"ending": Ending.NATURAL, "tokens": 20, "total_s": 2.0} | more
+    full = Baseline(Ask("?"), FULL, FULL, **values)
+    if stop is None:
+        return StopCase("never", "never", full, ("never",), FULL, None)
+    return StopCase("stop", "stop", full, (stop,), FULL[: FULL.index(stop)], stop)
+
+
+def answer(text: str, reason: str = "stop_sequence", matched: str | None = STOP) -> dict[str, Any]:
+    return {
+        "type": "message",
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": reason,
+        "stop_sequence": matched,
+        "usage": {"input_tokens": 3, "output_tokens": 3},
+    }
+
+
+def exchange(body: Any, dialect: WireDialect = WireDialect.MESSAGES, **more: Any) -> Exchange:
+    text = json.dumps(body)
+    values = {"status": 200, "total_s": 0.3} | more
+    return Exchange(body={}, text=text, capture=parse(text, dialect), **values)
+
+
+def codes(one: StopCase, run: Exchange, *, names_stop: bool = True) -> list[str]:
+    return [verdict.code for verdict in judge(one, run, names_stop=names_stop)]
+
+
+def test_what_must_come_has_no_fault() -> None:
+    assert codes(case(), exchange(answer("one "))) == []
+    assert codes(case(None), exchange(answer(FULL, "end_turn", None))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (FULL, "stop_ignored"),
+        ("one  three four five six seven", "stop_cut_out"),
+        ("one two", "stop_included"),
+        ("one two th", "text_after_stop"),
+        ("one tw", "prefix_leaked"),
+        ("one", "text_lost"),
+        ("uno ", "text_differs"),
+    ],
+)
+def test_each_way_of_getting_the_text_wrong_has_its_name(text: str, code: str) -> None:
+    assert codes(case(), exchange(answer(text))) == [code]
+
+
+def test_a_lost_end_is_found_where_no_stop_could_fire() -> None:
+    assert codes(case(None), exchange(answer(FULL[:-2], "end_turn", None))) == ["text_lost"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "matched", "code"),
+    [
+        ("end_turn", None, "wrong_reason"),
+        ("max_tokens", None, "wrong_reason"),
+        ("stop_sequence", None, "sequence_null"),
+        ("stop_sequence", "three", "wrong_sequence"),
+    ],
+)
+def test_reason_and_sequence_are_judged(reason: str, matched: str | None, code: str) -> None:
+    assert codes(case(), exchange(answer("one ", reason, matched))) == [code]
+
+
+def test_a_missing_reason_is_named() -> None:
+    body = answer("one ")
+    body["stop_reason"] = body["stop_sequence"] = None
+    assert codes(case(), exchange(body)) == ["reason_missing", "sequence_null"]
+
+
+def test_a_chat_answer_without_a_place_for_the_stop_need_not_name_it() -> None:
+    choice = {"index": 0, "message": {"content": "one "}, "finish_reason": "stop"}
+    body = {"choices": [choice], "usage": {"completion_tokens": 3}}
+    run = exchange(body, WireDialect.CHAT)
+    assert codes(case(), run, names_stop=False) == []
+    choice["matched_stop"] = None
+    run = exchange(body, WireDialect.CHAT)
+    assert codes(case(), run, names_stop=False) == ["sequence_null"]
+
+
+def test_as_many_tokens_as_without_the_stop_mean_that_it_only_hides() -> None:
+    body = answer("one ")
+    body["usage"]["output_tokens"] = 20
+    assert codes(case(), exchange(body)) == ["stop_only_hidden"]
+
+
+def test_without_counted_tokens_time_says_so() -> None:
+    body = answer("one ")
+    del body["usage"]
+    assert codes(case(), exchange(body, total_s=1.9)) == ["stop_only_hidden"]
+    assert codes(case(), exchange(body, total_s=0.5)) == []
+
+
+def test_a_stop_near_the_end_costs_what_the_whole_costs() -> None:
+    body = answer("one two three four five six ", matched="seven")
+    body["usage"]["output_tokens"] = 20
+    assert codes(case("seven"), exchange(body)) == []
+
+
+def test_no_answer_is_one_fault_and_no_more() -> None:
+    assert codes(case(), exchange({}, problem="no whole answer within 5 s")) == ["no_answer"]
+    assert codes(case(), exchange({"error": "?"}, status=503)) == ["server_error"]
+    refused = no_answer(exchange({"type": "error", "error": {"message": "no"}}, status=400))
+    assert refused is not None
+    assert refused.code == "refused"
+
+
+def test_whatever_the_text_should_be_a_stop_must_not_stand_in_it() -> None:
+    found = invariants(case(), exchange(answer("zero two ", "end_turn", None)))
+    assert [verdict.code for verdict in found] == ["stop_ignored"]
+    assert invariants(case(), exchange(answer("zero ", "end_turn", None))) == []

@@ -1,0 +1,116 @@
+"""Stops are chosen from answers so that what each must do is certain."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api.conformance.captures.matching import first_occurrence
+from api.conformance.captures.values import Ending
+from api.conformance.probe.baseline import Baseline
+from api.conformance.probe.dialects import Ask
+from api.conformance.probe.planning import StopCase, missing, plan
+from engine.stopping.matcher import StopMatcher
+
+LINES = "\n".join(str(number) for number in range(1, 21))
+WORDS = "The quick brown fox jumps over the lazy dog"
+
+
+def baseline(text: str, bounds: tuple[int, ...] = (), **more: object) -> Baseline:
+    values = {"stable": text, "bounds": bounds, "ending": Ending.NATURAL} | more
+    return Baseline(Ask("?"), text, **values)  # type: ignore[arg-type]
+
+
+def case(code: str, *baselines: Baseline) -> StopCase:
+    [found] = [one for one in plan(baselines) if one.code == code]
+    return found
+
+
+@settings(deadline=None)
+@given(
+    st.text(st.sampled_from("ab1 \n,é数👋"), min_size=12, max_size=60),
+    st.lists(st.integers(1, 59), unique=True, max_size=20).map(sorted),
+)
+def test_every_case_expects_what_the_rule_says_and_the_engine_agrees(
+    text: str, bounds: list[int]
+) -> None:
+    if len(text.strip()) < 12:
+        return
+    ends = tuple(end for end in bounds if end < len(text))
+    for one in plan([baseline(text, (*ends, len(text)))]):
+        assert all(one.stops)
+        matcher = StopMatcher(one.stops)
+        kept = matcher.feed(text)
+        kept += "" if matcher.match else matcher.flush()
+        assert kept == one.text
+        assert (matcher.match.value if matcher.match else None) == one.matched
+        assert one.end <= len(text)
+
+
+def test_every_kind_is_found_in_lines_words_and_signs() -> None:
+    pieces = tuple(range(3, len(LINES), 3))
+    three = (baseline(LINES, pieces), baseline(WORDS), baseline("Grüße, 数 and 👋 too"))
+    cases = plan(three)
+    assert missing(cases) == []
+    assert len({one.code for one in cases}) == 13
+
+
+def test_a_stop_inside_a_piece_touches_neither_of_its_ends() -> None:
+    found = case("inside_token", baseline(WORDS, (3, 9, 15, 19)))
+    assert found.stops == ("brow",)
+
+
+def test_a_stop_across_pieces_holds_a_boundary_in_its_middle() -> None:
+    text = WORDS
+    bounds = (4, 8, 13, 17, 21)
+    found = case("across_tokens", baseline(text, bounds))
+    start = text.index(found.stops[0])
+    assert any(start < bound < start + len(found.stops[0]) for bound in bounds)
+
+
+def test_where_many_tokens_come_as_one_piece_a_stop_reaches_from_word_to_word() -> None:
+    found = case("across_tokens", baseline(WORDS, (len(WORDS),)))
+    assert " " in found.stops[0].strip()
+
+
+def test_of_overlapping_stops_the_one_that_completes_first_is_listed_last() -> None:
+    found = case("overlapping", baseline(WORDS))
+    second, first = found.stops
+    assert found.matched == first
+    assert first[-1] == second[0]
+
+
+def test_the_shadowing_stop_begins_the_other_and_is_listed_last() -> None:
+    found = case("shadowed", baseline(WORDS))
+    long, short = found.stops
+    assert long.startswith(short)
+    assert found.matched == short
+
+
+@pytest.mark.parametrize("code", ["recurring_prefix", "held_at_the_end"])
+def test_stops_that_never_come_leave_the_whole_answer(code: str) -> None:
+    found = case(code, baseline(LINES))
+    assert (found.matched, found.text) == (None, LINES)
+    assert found.stops[0] not in LINES
+    assert found.stops[0][0] in LINES
+
+
+def test_the_last_characters_are_no_stop_where_a_limit_ended_the_answer() -> None:
+    limited = plan([baseline(LINES, ending=Ending.LIMIT)])
+    assert "last_characters" not in {one.code for one in limited}
+
+
+def test_nothing_is_chosen_from_text_that_does_not_repeat() -> None:
+    stable = WORDS[:20]
+    cases = plan([baseline(WORDS, stable=stable, is_repeatable=False)])
+    assert cases
+    for one in cases:
+        found = first_occurrence(stable, one.stops)
+        assert found is not None
+        assert one.matched == found.stop
+
+
+def test_a_stop_that_occurs_in_the_thinking_is_not_chosen() -> None:
+    thinking = "I count 5, 6 and 7"
+    cases = plan([baseline(LINES, thinking=thinking)])
+    assert cases
+    assert not [stop for one in cases for stop in one.stops if stop in thinking]

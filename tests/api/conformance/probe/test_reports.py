@@ -1,0 +1,123 @@
+"""Reports say the same as a table, as JSON and as a page, and their commands show each fault."""
+
+import asyncio
+import html.parser
+import json
+import shutil
+
+import pytest
+
+from api.conformance.captures.diagnosis import diagnose
+from api.conformance.captures.parsing import parse
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.asking.curl import curl_line
+from api.conformance.probe.dialects import DRIVERS, Ask
+from api.conformance.probe.reports.as_data import as_data
+from api.conformance.probe.reports.as_html import as_html
+from api.conformance.probe.reports.as_text import as_text, summary
+from api.conformance.probe.running import probe
+from api.conformance.probe.values import CheckResult, Fault, Outcome, ProbeOptions, Report
+from tests.api.conformance.probe.broken_servers import NamesNoSequence
+from tests.support.asking import run
+
+FAULT = Fault("stop_ignored", 'The stop "|" was ignored.', "whole", "a", "a|\n<b>", "curl x")
+REPORT = Report(
+    url="http://127.0.0.1:1/v1/messages",
+    dialect=WireDialect.MESSAGES,
+    model="<m>",
+    server="",
+    is_deterministic=True,
+    results=(
+        CheckResult("stop.a", "Stop: a", Outcome.PASSED, "'a|b'"),
+        CheckResult("stop.b", "Stop: b", Outcome.FAILED, "It was ignored.", (FAULT,)),
+        CheckResult("c", "C", Outcome.SKIPPED, "Not here."),
+        CheckResult("d", "D", Outcome.UNJUDGED, "x" * 200),
+    ),
+    requests=12,
+    duration_s=1.25,
+)
+
+
+def test_the_table_has_a_row_for_each_check_and_the_same_cells_in_each_row() -> None:
+    lines = as_text(REPORT).splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) == 2 + len(REPORT.results)
+    assert all(row.replace("\\|", "").count("|") == 4 for row in rows)
+    assert "| Stop: b | Failed  | It was ignored. |" in rows
+    assert "1 of 2 checks failed." in as_text(REPORT)
+    assert "curl x" in as_text(REPORT)
+
+
+def test_the_summary_counts_what_was_judged() -> None:
+    assert summary(REPORT) == "1 of 2 checks failed."
+
+
+def test_the_object_can_be_written_and_says_whether_all_held() -> None:
+    data = json.loads(json.dumps(as_data(REPORT)))
+    assert (data["format"], data["has_passed"]) == (2, False)
+    assert [one["outcome"] for one in data["results"]] == [
+        "passed",
+        "failed",
+        "skipped",
+        "unjudged",
+    ]
+    assert data["results"][1]["faults"][0]["code"] == "stop_ignored"
+
+
+class Page(html.parser.HTMLParser):
+    """Notes tags and checks that they are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_stands_alone_and_escapes_what_servers_say() -> None:
+    text = as_html(REPORT)
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    tags = {tag for tag, _ in page.seen}
+    assert not tags & {"script", "link", "img", "iframe", "b", "m"}
+    assert not [attrs for _, attrs in page.seen if {"src", "onclick"} & attrs.keys()]
+    links = [attrs["href"] for tag, attrs in page.seen if tag == "a"]
+    assert links == ["#stop.b"]
+    assert {"id": "stop.b"} in [attrs for tag, attrs in page.seen if tag == "h2"]
+
+
+@pytest.mark.parametrize("dialect", WireDialect)
+def test_a_key_is_never_in_a_command(dialect: WireDialect) -> None:
+    body = DRIVERS[dialect].body(Ask("it's", stops=("\n",), is_streamed=True), "m")
+    line = curl_line("http://127.0.0.1/", dialect, body, has_key=True)
+    assert '"authorization: Bearer $API_KEY"' in line
+    assert "-N" in line
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_commands_of_a_report_show_the_fault_when_they_are_run() -> None:
+    async def work() -> list[str]:
+        async with NamesNoSequence().listening() as url:
+            report = await probe(ProbeOptions(url, WireDialect.MESSAGES, "small"))
+            commands = [fault.curl for result in report.failed for fault in result.faults]
+            shown = []
+            for command in (commands[0], commands[1], commands[-1]):
+                process = await asyncio.create_subprocess_shell(
+                    command, stdout=asyncio.subprocess.PIPE
+                )
+                output, _ = await process.communicate()
+                capture = parse(f"{command}\n{output.decode()}")
+                assert capture.status == 200
+                assert capture.asked_stops
+                shown.extend(finding.code for finding in diagnose(capture))
+            return shown
+
+    assert run(work()) == ["sequence_null"] * 3

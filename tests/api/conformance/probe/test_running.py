@@ -1,0 +1,174 @@
+"""A probe finds its server, keeps within its limits, tells how far it is, and can be cancelled."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.detection import place_of
+from api.conformance.probe.running import probe
+from api.conformance.probe.values import Outcome, ProbeFailed, ProbeOptions, Progress, Report
+from tests.api.conformance.probe.small_server import SmallServer
+from tests.support.asking import run
+
+Probed = Callable[..., Report]
+
+
+class Guarded(SmallServer):
+    """Wants a key."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if request.headers.get("x-api-key") != "secret":
+            error = {"type": "authentication_error", "message": "a key is needed"}
+            return web.json_response({"type": "error", "error": error}, status=401)
+        return await super().handle(request)
+
+
+class Short(SmallServer):
+    """Says too little."""
+
+    def script(self, prompt: str) -> str:
+        return "Yes."
+
+
+@pytest.mark.parametrize(
+    ("url", "base", "dialect"),
+    [
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080", None),
+        ("127.0.0.1:8080/", "http://127.0.0.1:8080", None),
+        ("http://localhost:8080/v1", "http://localhost:8080", None),
+        ("https://host/base/v1/", "https://host/base", None),
+        ("http://host/v1/chat/completions", "http://host", WireDialect.CHAT),
+        ("http://host/v1/completions", "http://host", WireDialect.COMPLETIONS),
+        ("http://host/x/v1/messages", "http://host/x", WireDialect.MESSAGES),
+        ("http://[::1]:9/api/chat", "http://[::1]:9", WireDialect.OLLAMA),
+    ],
+)
+def test_an_address_is_taken_apart(url: str, base: str, dialect: WireDialect | None) -> None:
+    place = place_of(url)
+    assert (place.base, place.dialect) == (base, dialect)
+
+
+@pytest.mark.parametrize("url", ["ftp://host", "http://", "", "http://[", "http://host:999999"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(ProbeFailed, match="is no address"):
+        place_of(url)
+
+
+def test_the_dialect_that_answers_is_found(probed: Probed) -> None:
+    report = probed(SmallServer, dialect=None)
+    assert report.dialect is WireDialect.MESSAGES
+    assert report.other_dialects == ()
+    assert report.failed == ()
+
+
+def test_nothing_there_is_said_so() -> None:
+    with pytest.raises(ProbeFailed, match="does not answer"):
+        run(probe(ProbeOptions("http://127.0.0.1:9")))
+
+
+def test_a_server_without_the_dialect_is_said_so(probed: Probed) -> None:
+    with pytest.raises(ProbeFailed, match=r"/v1/chat/completions: status 404"):
+        probed(SmallServer, dialect=WireDialect.CHAT)
+
+
+def test_a_key_that_is_missing_is_said_so_and_one_that_is_given_is_sent(probed: Probed) -> None:
+    with pytest.raises(ProbeFailed, match=r"a key is needed; --model NAME and --api-key KEY"):
+        probed(Guarded)
+    report = probed(Guarded, api_key="secret")
+    assert report.failed == ()
+
+
+def test_answers_that_are_too_short_are_said_so(probed: Probed) -> None:
+    with pytest.raises(ProbeFailed, match="too short"):
+        probed(Short)
+
+
+def test_progress_is_told_before_and_after_each_check(probed: Probed) -> None:
+    told: list[Progress] = []
+    report = probed(SmallServer, told.append)
+    results = [one.result for one in told if one.result is not None]
+    assert results == list(report.results[1:])
+    assert (told[-1].done, told[-1].total) == (len(results), len(results))
+    assert [one.done for one in told] == sorted(one.done for one in told)
+
+
+def test_it_sends_no_more_requests_than_it_may(probed: Probed) -> None:
+    report = probed(SmallServer, max_requests=20)
+    assert report.requests == 20
+    outcomes = [one.outcome for one in report.results]
+    assert outcomes.count(Outcome.PASSED) >= 4
+    assert report.failed == ()
+    left_out = [one for one in report.results if one.outcome is Outcome.SKIPPED]
+    assert len(left_out) > 10
+    assert all("20 requests were sent" in one.sentence for one in left_out)
+
+
+def test_it_takes_no_longer_than_it_may(probed: Probed) -> None:
+    class Slow(SmallServer):
+        piece_s = 0.002
+
+    report = probed(Slow, time_limit_s=1.0)
+    assert report.duration_s < 3
+    assert any("time for the whole probe is used up" in one.sentence for one in report.results)
+
+
+def test_a_probe_can_be_cancelled_and_leaves_no_request_behind() -> None:
+    class Counting(SmallServer):
+        open_requests = 0
+
+        async def handle(self, request: web.Request) -> web.StreamResponse:
+            type(self).open_requests += 1
+            try:
+                await asyncio.sleep(0.01)
+                return await super().handle(request)
+            finally:
+                type(self).open_requests -= 1
+
+    async def work() -> None:
+        async with Counting().listening() as url:
+            reached = asyncio.Event()
+
+            def told(progress: Progress) -> None:
+                if progress.done == 3:
+                    reached.set()
+
+            options = ProbeOptions(url, WireDialect.MESSAGES, "small")
+            task = asyncio.create_task(probe(options, told))
+            await asyncio.wait_for(reached.wait(), 10)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            for _ in range(100):
+                if Counting.open_requests == 0:
+                    return
+                await asyncio.sleep(0.02)
+            raise AssertionError("a request is still open")
+
+    run(work())
+
+
+def test_a_server_that_dies_of_a_request_is_named_and_the_rest_is_left_out(probed: Probed) -> None:
+    class Mortal(SmallServer):
+        is_dead = False
+
+        async def handle(self, request: web.Request) -> web.StreamResponse:
+            body: Any = {}
+            try:
+                body = await request.json()
+            except json.JSONDecodeError:
+                return self.error("no JSON")
+            self.is_dead |= body.get("stop_sequences") == 5
+            if self.is_dead:
+                return web.Response(status=503)
+            return await super().handle(request)
+
+    report = probed(Mortal)
+    assert report.fault_codes == {"server_error", "server_died"}
+    outcomes = {one.code: one.outcome for one in report.results}
+    assert outcomes["errors.stop_number"] is Outcome.FAILED
+    assert outcomes["errors.stop_item"] is Outcome.SKIPPED

@@ -1,0 +1,419 @@
+"""The Ollama dialect: what its requests ask for, and what its lines say."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from api.dialects.ollama.convert import chat_from_wire, generate_from_wire
+from api.dialects.ollama.stream import AnswerEncoder, JsonLine
+from api.dialects.ollama.wire import (
+    ChatParams,
+    GenerateParams,
+    OllamaChatAnswer,
+    OllamaGenerateAnswer,
+)
+from api.transport.errors import ApiError
+from api.transport.events import SseEvent
+from engine.values.chat import Message
+from engine.values.events import Event
+from engine.values.request import GenerationRequest
+from tests.api.conftest import LONG
+from tests.support.encoding import written
+
+ASK = {"model": "demo-model", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def read(**fields: Any) -> GenerationRequest:
+    return chat_from_wire(ChatParams.model_validate({**ASK, **fields}))
+
+
+def read_prompt(**fields: Any) -> GenerationRequest:
+    return generate_from_wire(
+        GenerateParams.model_validate({"model": "m", "prompt": "Hi", **fields})
+    )
+
+
+def encoder(*, is_chat: bool = True, reports: bool = False) -> AnswerEncoder:
+    return AnswerEncoder(
+        model="demo-model:latest",
+        created_at="2026-11-21T00:00:00.000000Z",
+        is_chat=is_chat,
+        reports=reports,
+    )
+
+
+def encoded(batches: Iterable[list[Event]], **options: bool) -> list[JsonLine]:
+    return written(encoder(**options), batches)
+
+
+def lines_of(body: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in body.decode().splitlines()]
+
+
+# -- requests ---------------------------------------------------------------------------------
+
+
+def test_options_are_read() -> None:
+    wanted = read(
+        options={
+            "stop": ["a", "b"],
+            "num_predict": 7,
+            "temperature": 0.5,
+            "seed": 3,
+            "top_k": 4,
+            "top_p": 0.9,
+            "min_p": 0.1,
+            "repeat_penalty": 1.1,
+            "num_ctx": 8192,
+            "num_gpu": 1,
+        }
+    )
+
+    assert wanted.stops.strings == ("a", "b")
+    assert wanted.max_tokens == 7
+    sampling = wanted.sampling
+    assert (sampling.temperature, sampling.seed, sampling.top_k) == (0.5, 3, 4)
+    assert (sampling.top_p, sampling.min_p, sampling.repetition_penalty) == (0.9, 0.1, 1.1)
+
+
+@pytest.mark.parametrize("count", [None, 0, -1, -2])
+def test_no_count_means_until_it_ends_by_itself(count: int | None) -> None:
+    assert read(options={"num_predict": count}).max_tokens is None
+
+
+def test_the_reference_s_default_seed_is_no_seed() -> None:
+    assert read(options={"seed": -1}).sampling.seed is None
+    assert read(options={"seed": -2}).sampling.seed == 2**64 - 2
+
+
+@pytest.mark.parametrize(
+    ("think", "thinking"), [(None, None), (True, True), (False, False), ("high", True)]
+)
+def test_thinking_is_a_switch_or_a_level(think: Any, thinking: bool | None) -> None:
+    assert read(think=think).thinking is thinking
+
+
+@pytest.mark.parametrize("form", [None, ""])
+def test_no_format_leaves_the_answer_free(form: str | None) -> None:
+    assert read(format=form).constraint is None
+
+
+def test_formats_constrain_the_answer() -> None:
+    free, shaped = read(format="json").constraint, read(format={"type": "array"}).constraint
+
+    assert free is not None
+    assert free.json_schema is None
+    assert shaped is not None
+    assert shaped.json_schema == {"type": "array"}
+
+
+def test_results_belong_to_the_calls_before_them() -> None:
+    calls = [
+        {"function": {"name": "one", "arguments": {"a": 1}}},
+        {"id": "x", "function": {"name": "two", "arguments": {}}},
+    ]
+    wanted = read(
+        messages=[
+            {"role": "user", "content": "Go"},
+            {"role": "assistant", "tool_calls": calls},
+            {"role": "tool", "tool_name": "two", "content": "2"},
+            {"role": "tool", "content": "1"},
+            {"role": "tool", "content": "?"},
+        ]
+    )
+    first, second = wanted.messages[1].tool_calls
+
+    assert (first.name, first.arguments, second.id) == ("one", '{"a": 1}', "x")
+    assert wanted.messages[2:] == (
+        Message("tool", "2", tool_call_id="x", name="two"),
+        Message("tool", "1", tool_call_id=first.id, name="one"),
+        Message("tool", "?"),
+    )
+
+
+def test_a_prompt_is_a_turn_unless_it_is_raw() -> None:
+    turns = read_prompt(system="Be brief.").messages
+
+    assert turns == (Message("system", "Be brief."), Message("user", "Hi"))
+    assert read_prompt(raw=True).prompt == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"format": "xml"}, ("format",)),
+        ({"format": 5}, ("format",)),
+        ({"logprobs": True}, ("logprobs",)),
+        ({"options": {"stop": 5}}, ("options", "stop")),
+        ({"options": {"stop": ""}}, ("options", "stop")),
+        ({"options": {"mirostat": 1}}, ("options", "mirostat")),
+        ({"options": {"typical_p": 0.5}}, ("options", "typical_p")),
+        (
+            {"messages": [{"role": "user", "content": "", "images": ["aGk="]}]},
+            ("messages", 0, "images", 0),
+        ),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_its_name(
+    fields: dict[str, Any], field: tuple[str | int, ...]
+) -> None:
+    with pytest.raises(ApiError) as refusal:
+        read(**fields)
+
+    assert refusal.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"suffix": "}"}, "suffix"),
+        ({"template": "{{ .Prompt }}"}, "template"),
+        ({"context": [1, 2]}, "context"),
+        ({"raw": True, "system": "Be brief."}, "system"),
+    ],
+)
+def test_a_prompt_s_extras_are_refused_by_their_names(fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(ApiError) as refusal:
+        read_prompt(**fields)
+
+    assert refusal.value.field == (field,)
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_chat", [True, False], ids=["chat", "generate"])
+def test_a_conversation_is_as_its_golden_file_says(
+    scenario: Any, check_golden: Any, is_chat: bool
+) -> None:
+    lines = encoded(scenario.batches, is_chat=is_chat)
+
+    folder = "ollama_chat" if is_chat else "ollama_generate"
+    check_golden(folder, scenario.name, [SseEvent(None, line.frame()) for line in lines])
+
+
+def test_the_whole_answer_is_what_the_stream_adds_up_to(
+    scenario_named: Callable[..., Any],
+) -> None:
+    for name in ("text", "thinking", "tool_calls", "stop_string", "token_limit"):
+        scenario = scenario_named(name)
+        lines = [line.value for line in encoded(scenario.batches)]
+        events = [event for batch in scenario.batches for event in batch]
+        whole = encoder().whole(events, scenario.finished)
+        said = [line["message"] for line in lines]
+
+        assert whole["message"]["content"] == "".join(one["content"] for one in said)
+        assert whole["message"].get("thinking", "") == "".join(
+            one.get("thinking", "") for one in said
+        )
+        assert whole["message"].get("tool_calls", []) == [
+            call for one in said for call in one.get("tool_calls", [])
+        ]
+        assert {k: v for k, v in whole.items() if k != "message"} == {
+            k: v for k, v in lines[-1].items() if k != "message"
+        }
+
+
+def test_the_stop_record_is_there_when_asked_for(scenario_named: Callable[..., Any]) -> None:
+    lines = encoded(scenario_named("stop_string").batches, reports=True)
+
+    assert lines[-1].value["fullstop"]["stop"]["value"] == "STOP"
+
+
+# -- over HTTP --------------------------------------------------------------------------------
+
+
+def test_silence_means_lines_of_json(serve: Callable[..., Any], staged: Any) -> None:
+    site = serve(staged(step_s=0).engine)
+    reply = site.send("POST", "/api/chat", ASK)
+    lines = lines_of(reply.body)
+
+    assert reply.headers["content-type"] == "application/x-ndjson"
+    assert "".join(line["message"]["content"] for line in lines) == "Hello"
+    assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
+    for line in lines:
+        OllamaChatAnswer.model_validate(line)
+
+
+def test_a_prompt_is_answered_whole_when_asked(serve: Callable[..., Any], staged: Any) -> None:
+    site = serve(staged(step_s=0).engine)
+    ask = {"model": "any", "prompt": LONG, "stream": False, "options": {"num_predict": 3}}
+    answer = site.send("POST", "/api/generate", ask).json
+
+    OllamaGenerateAnswer.model_validate(answer)
+    assert (answer["model"], answer["response"]) == ("any", "word word word ")
+    assert (answer["done_reason"], answer["eval_count"]) == ("length", 3)
+    assert answer["total_duration"] > 0
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({}, "load"),
+        ({"keep_alive": "5m"}, "load"),
+        ({"keep_alive": -1}, "load"),
+        ({"keep_alive": None}, "load"),
+        ({"keep_alive": 0}, "unload"),
+        ({"keep_alive": "0"}, "unload"),
+        ({"keep_alive": "0s"}, "unload"),
+    ],
+)
+def test_an_empty_request_asks_for_the_model_to_be_there_or_to_go(
+    site: Any, path: str, body: dict[str, Any], reason: str
+) -> None:
+    answer = site.send("POST", path, {"model": "demo-model", **body}).json
+
+    assert (answer["done"], answer["done_reason"]) == (True, reason)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("keep_alive", [0, "0s"])
+def test_memory_is_freed_after_the_answer_where_it_shall_not_be_kept(
+    serve: Callable[..., Any], staged: Any, keep_alive: Any, is_streamed: bool
+) -> None:
+    stand = staged(step_s=0)
+    site = serve(stand.engine)
+    ask = {**ASK, "stream": is_streamed}
+
+    assert site.send("POST", "/api/chat", {**ask, "keep_alive": keep_alive}).status == 200
+    assert stand.wait_until(lambda engine: engine.status.is_resting)
+    assert site.send("GET", "/api/ps").json == {"models": []}
+    assert site.send("GET", "/api/tags").json["models"]
+
+    # The next one is answered, and keeps the model.
+    answer = site.send("POST", "/api/chat", ask)
+    assert b"Hel" in answer.body
+    assert site.send("GET", "/api/ps").json["models"]
+    assert not stand.engine.status.is_resting
+
+
+def test_an_empty_request_frees_the_memory_or_reads_the_model_again(
+    serve: Callable[..., Any], staged: Any
+) -> None:
+    stand = staged(step_s=0)
+    site = serve(stand.engine)
+
+    site.send("POST", "/api/generate", {"model": "any", "keep_alive": 0})
+    assert stand.wait_until(lambda engine: engine.status.is_resting)
+    site.send("POST", "/api/generate", {"model": "any"})
+    assert not stand.engine.status.is_resting
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("name", ["llama3.2", "llama3.2:3b", "Demo-Model", "hf.co/a/b"])
+def test_every_answer_carries_the_name_that_was_asked_for(
+    site: Any, name: str, is_streamed: bool
+) -> None:
+    for path, more in (
+        ("/api/chat", {"messages": [{"role": "user", "content": "Hi"}]}),
+        ("/api/generate", {"prompt": "Hi"}),
+    ):
+        ask = {"model": name, "stream": is_streamed, "options": {"num_predict": 2}, **more}
+        lines = lines_of(site.send("POST", path, ask).body)
+
+        assert {line["model"] for line in lines} == {name}
+
+
+def test_any_name_can_be_shown_unless_the_settings_are_strict(
+    site: Any, serve: Callable[..., Any]
+) -> None:
+    strict = serve(strict=True)
+    for field in ("model", "name"):
+        assert (
+            "completion" in site.send("POST", "/api/show", {field: "llama3.2"}).json["capabilities"]
+        )
+        assert strict.send("POST", "/api/show", {field: "llama3.2"}).status == 404
+        assert strict.send("POST", "/api/show", {field: "demo-model"}).status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/api/tags", "/api/version"])
+def test_a_client_can_ask_for_headers_alone(site: Any, path: str) -> None:
+    reply = site.send("HEAD", path)
+
+    assert (reply.status, reply.body) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("sent", "taken"),
+    [
+        ({"temperature": 2.5}, {"temperature": 2.5}),
+        ({"temperature": -1}, {"temperature": 0.0}),
+        ({"temperature": 1e300}, {"temperature": 1000.0}),
+        ({"top_p": 1.5}, {"top_p": 1.0}),
+        ({"top_p": -0.5}, {"top_p": None, "top_k": 1}),
+        ({"min_p": 7}, {"min_p": 1.0}),
+    ],
+)
+def test_numbers_out_of_range_are_taken_as_the_nearest_in_it(
+    sent: dict[str, float], taken: dict[str, float]
+) -> None:
+    sampling = read(options=sent).sampling
+
+    assert {name: getattr(sampling, name) for name in taken} == taken
+
+
+def test_the_model_draws_at_a_high_temperature(site: Any) -> None:
+    for temperature in (3.0, 1e9):
+        options = {"temperature": temperature, "num_predict": 5, "seed": 1}
+        answer = site.send("POST", "/api/chat", ASK | {"stream": False, "options": options}).json
+        assert answer["done"] is True
+
+
+@pytest.mark.parametrize(
+    ("think", "thinks"),
+    [(True, True), (False, False), (None, None), ("low", True), ("max", True), ("none", False)],
+)
+def test_an_unknown_effort_of_thinking_is_taken_as_the_nearest_known(
+    think: object, thinks: bool | None
+) -> None:
+    assert read(think=think).thinking is thinks
+
+
+def test_a_silent_stream_shows_signs_of_life_that_are_json(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    stage = staged(step_s=0.2)
+    site = serve(stage.engine, keepalive_s=0.05)
+    lines = lines_of(site.send("POST", "/api/chat", ASK).body)
+
+    assert sum(line["message"]["content"] == "" and not line["done"] for line in lines) >= 2
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/api/chat", {"messages": 5}, 400),
+        ("POST", "/api/generate", {"model": "m", "prompt": "x", "suffix": "y"}, 400),
+        ("POST", "/api/show", {}, 400),
+        ("POST", "/api/pull", {"model": "llama"}, 404),
+        ("GET", "/api/nowhere", None, 404),
+        ("GET", "/api/chat", None, 405),
+    ],
+)
+def test_every_error_is_one_text(site: Any, method: str, path: str, body: Any, status: int) -> None:
+    reply = site.send(method, path, body)
+
+    assert reply.status == status
+    assert reply.json.keys() == {"error"}
+    assert isinstance(reply.json["error"], str)
+
+
+def test_only_the_loaded_name_is_accepted_where_the_settings_are_strict(
+    serve: Callable[..., Any],
+) -> None:
+    site = serve(strict=True)
+    for name, status in (("demo-model", 200), ("demo-model:latest", 200), ("other", 404)):
+        ask = ASK | {"model": name, "options": {"num_predict": 1}, "stream": False}
+        assert site.send("POST", "/api/chat", ask).status == status
+
+
+def test_thinking_is_refused_where_the_model_cannot(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    reply = serve(staged(step_s=0).engine).send("POST", "/api/chat", ASK | {"think": True})
+
+    assert reply.status == 400
+    assert reply.json["error"] == "think: scripted:latest does not support thinking"

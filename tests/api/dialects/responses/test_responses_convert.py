@@ -1,0 +1,228 @@
+from typing import Any
+
+import pytest
+
+from api.dialects.responses.convert import request_from_wire
+from api.dialects.responses.output import status_of
+from api.dialects.responses.wire import ResponseParams
+from api.dialects.shared.body import parsed
+from api.transport.errors import ApiError
+from api.transport.json_text import json_text
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.chat import Message, Tool, ToolCall
+from engine.values.request import GenerationRequest, OutputConstraint, ToolChoice, TraceLevel
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+TOOL = {"type": "function", "name": "weather", "parameters": SCHEMA, "strict": True}
+
+
+def request(**fields: Any) -> GenerationRequest:
+    body = {"model": "m", "input": "Hi", **fields}
+    return request_from_wire(parsed(json_text(body).encode(), ResponseParams))
+
+
+def turns(*items: Any, **fields: Any) -> tuple[Message, ...]:
+    return request(input=list(items), **fields).messages
+
+
+def test_a_string_is_a_persons_turn() -> None:
+    assert request().messages == (Message("user", "Hi"),)
+
+
+@pytest.mark.parametrize("type_", [{}, {"type": "message"}])
+@pytest.mark.parametrize("content", ["Hi", [{"type": "input_text", "text": "Hi"}]])
+def test_a_message_has_several_spellings(type_: dict[str, Any], content: Any) -> None:
+    item = {"role": "user", "content": content, "id": "msg_client", "status": "completed"}
+
+    assert turns({**type_, **item}) == (Message("user", "Hi"),)
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_instructions_at_the_beginning_are_one_turn(role: str) -> None:
+    assert turns({"role": role, "content": "B"}, {"role": "user", "content": "C"}) == (
+        Message("system", "B"),
+        Message("user", "C"),
+    )
+    assert turns({"role": role, "content": "B"}, instructions="A") == (Message("system", "A\n\nB"),)
+    assert turns({"role": "user", "content": "A"}, {"role": role, "content": "B"})[1] == Message(
+        "system", "B"
+    )
+
+
+def test_an_answer_is_put_together_from_its_items() -> None:
+    said = {
+        "type": "message",
+        "role": "assistant",
+        "content": [
+            {"type": "output_text", "text": "I ", "annotations": [], "logprobs": []},
+            {"type": "output_text", "text": "look."},
+        ],
+    }
+    calls = [
+        {"type": "function_call", "id": f"fc_{n}", "call_id": f"call_{n}", "name": f"f{n}",
+         "arguments": "{}", "status": "completed"}
+        for n in (1, 2)
+    ]  # fmt: skip
+    results = [
+        {"type": "function_call_output", "call_id": "call_1", "output": "Rain"},
+        {
+            "type": "function_call_output",
+            "call_id": "call_2",
+            "output": [{"type": "input_text", "text": "Sun"}],
+        },
+    ]
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+
+    assert turns({"role": "user", "content": "?"}, thought, said, *calls, *results) == (
+        Message("user", "?"),
+        Message(
+            "assistant",
+            "I look.",
+            tool_calls=(ToolCall("call_1", "f1", "{}"), ToolCall("call_2", "f2", "{}")),
+        ),
+        Message("tool", "Rain", tool_call_id="call_1", name="f1"),
+        Message("tool", "Sun", tool_call_id="call_2", name="f2"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, None),
+        ({"reasoning": None}, None),
+        ({"reasoning": {}}, True),
+        ({"reasoning": {"summary": "auto"}}, True),
+        ({"reasoning": {"effort": "high"}}, True),
+        ({"reasoning": {"effort": "none"}}, False),
+        ({"reasoning": {"effort": "minimal"}}, False),
+        ({"reasoning": {"effort": "high"}, "enable_thinking": False}, False),
+    ],
+)
+def test_to_mention_reasoning_is_to_ask_for_it(
+    fields: dict[str, Any], expected: bool | None
+) -> None:
+    assert request(**fields).thinking is expected
+
+
+def test_tools_of_unknown_kinds_are_left_out() -> None:
+    found = request(tools=[{"type": "web_search"}, TOOL, {"type": "namespace", "name": "n"}])
+
+    assert found.tools == (Tool("weather", "", SCHEMA),)
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ("auto", ToolChoice()),
+        ("none", ToolChoice("none")),
+        ("required", ToolChoice("required")),
+        ({"type": "function", "name": "weather"}, ToolChoice("required", "weather")),
+        (
+            {
+                "type": "allowed_tools",
+                "mode": "required",
+                "tools": [{"type": "function", "name": "weather"}],
+            },
+            ToolChoice("required"),
+        ),
+    ],
+)
+def test_a_call_can_be_required(choice: Any, expected: ToolChoice) -> None:
+    assert request(tools=[TOOL], tool_choice=choice).tool_choice == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, OutputConstraint()),
+        ({"type": "json_schema", "name": "n", "schema": SCHEMA}, OutputConstraint(SCHEMA)),
+    ],
+)
+def test_a_format_holds_the_answer(wanted: Any, expected: OutputConstraint | None) -> None:
+    assert request(text={"format": wanted, "verbosity": "low"}).constraint == expected
+
+
+def test_stops_are_taken_as_elsewhere() -> None:
+    found = request(stop=["END", "6"], stop_token_ids=[5], max_output_tokens=7)
+
+    assert (found.stops.strings, found.stops.token_ids) == (("END", "6"), (5,))
+    assert found.max_tokens == 7
+    assert request(stop="END").stops.strings == ("END",)
+
+
+def test_likelihoods_ask_for_a_full_trace() -> None:
+    asked = request(include=["message.output_text.logprobs"])
+
+    assert (asked.trace, asked.top_logprobs) == (TraceLevel.FULL, 0)
+    assert request(top_logprobs=3).trace is TraceLevel.FULL
+    assert request(include=["reasoning.encrypted_content"]).trace is TraceLevel.OFF
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"conversation": {"id": "conv_1"}}, ("conversation",)),
+        ({"prompt": {"id": "pmpt_1"}}, ("prompt",)),
+        ({"background": True}, ("background",)),
+        ({"text": {"format": {"type": "json_schema"}}}, ("text", "format", "schema")),
+        ({"text": {"format": {"type": "grammar"}}}, ("text", "format", "type")),
+        ({"tools": [{"type": "web_search"}, {"type": "function"}]}, ("tools", 1, "name")),
+        ({"tool_choice": {"type": "web_search"}}, ("tool_choice",)),
+        ({"tool_choice": {"type": "function", "name": "f"}, "tools": [TOOL]}, ("tool_choice",)),
+        ({"input": [{"type": "computer_call"}]}, ("input", 0, "type")),
+    ],
+)
+def test_what_would_change_the_answer_if_ignored_is_refused(
+    fields: dict[str, Any], path: tuple[Any, ...]
+) -> None:
+    with pytest.raises(ApiError) as caught:
+        request(**fields)
+
+    assert caught.value.field == path
+
+
+def test_an_earlier_response_is_refused_in_the_words_that_clients_know() -> None:
+    with pytest.raises(ApiError) as caught:
+        request(previous_response_id="resp_1")
+
+    assert caught.value.field == ("previous_response_id",)
+    assert caught.value.code == "previous_response_not_found"
+
+
+def test_what_asks_for_nothing_is_no_error() -> None:
+    assert request(
+        store=True,
+        include=[],
+        metadata={"a": "b"},
+        prompt_cache_key="key",
+        client_metadata={"a": "b"},
+        service_tier="auto",
+        truncation="auto",
+        previous_response_id=None,
+        conversation=None,
+        background=False,
+        parallel_tool_calls=True,
+        stop=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (StopKind.EOS, "completed"),
+        (StopKind.STOP_STRING, "completed"),
+        (StopKind.STOP_TOKEN, "completed"),
+        (StopKind.TOOL_CALL, "completed"),
+        (StopKind.MAX_TOKENS, "incomplete"),
+        (StopKind.CONTEXT_FULL, "incomplete"),
+    ],
+)
+def test_a_normal_end_has_its_status(kind: StopKind, status: str) -> None:
+    assert status_of(StopInfo(kind)) == status
+
+
+@pytest.mark.parametrize("kind", [StopKind.ERROR, StopKind.CANCELLED])
+def test_an_end_that_is_not_normal_has_no_status(kind: StopKind) -> None:
+    with pytest.raises(ApiError):
+        status_of(StopInfo(kind))

@@ -1,0 +1,93 @@
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from api.dialects.responses.output import ResponseHead
+from api.dialects.responses.stream import ResponseEncoder
+from api.dialects.responses.wire import ResponseParams
+from api.dialects.shared.body import parsed
+from api.transport.events import SseEvent
+from api.transport.json_text import json_text
+from engine.values.events import Event
+from tests.support.encoding import written
+
+
+def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:
+    body = {"model": "m", "input": "Hi", **fields}
+    params = parsed(json_text(body).encode(), ResponseParams)
+    writer = ResponseEncoder(ResponseHead("resp_1", 1_795_000_000, "demo-model", params))
+    return written(writer, batches)
+
+
+def decoded(events: Iterable[SseEvent]) -> list[dict[str, Any]]:
+    return [json.loads(event.data) for event in events]
+
+
+def test_a_conversation_is_as_its_golden_file_says(scenario: Any, check_golden: Any) -> None:
+    check_golden("responses", scenario.name, encoded(scenario.batches))
+
+
+def test_the_match_of_a_stop_is_in_our_own_object(
+    scenario_named: Callable[..., Any], check_golden: Any
+) -> None:
+    events = encoded(scenario_named("stop_string").batches, stop="STOP")
+
+    check_golden("responses", "stop_string_with_report", events)
+    assert decoded(events)[-1]["response"]["fullstop"]["stop"]["value"] == "STOP"
+
+
+def test_events_are_numbered_and_carry_their_own_name(scenario: Any) -> None:
+    events = encoded(scenario.batches)
+
+    assert [data["sequence_number"] for data in decoded(events)] == list(range(len(events)))
+    assert [data["type"] for data in decoded(events)] == [event.name for event in events]
+
+
+def test_items_are_opened_once_and_closed_in_order(scenario: Any) -> None:
+    is_open = False
+    index = -1
+    for data in decoded(encoded(scenario.batches)):
+        match data["type"].removeprefix("response."):
+            case "output_item.added":
+                assert not is_open
+                is_open = True
+                index += 1
+            case "output_item.done":
+                assert is_open
+                is_open = False
+        assert data.get("output_index", index) == index
+        assert is_open or "delta" not in data
+
+
+def test_a_second_call_is_left_out_where_one_is_wanted(scenario_named: Callable[..., Any]) -> None:
+    events = encoded(scenario_named("tool_calls").batches, parallel_tool_calls=False)
+    output = decoded(events)[-1]["response"]["output"]
+
+    assert [item["type"] for item in output] == ["message", "function_call"]
+
+
+def test_a_broken_answer_ends_in_its_failure(scenario_named: Callable[..., Any]) -> None:
+    last = decoded(encoded(scenario_named("error_after_text").batches))[-1]
+
+    assert last["type"] == "response.failed"
+    assert last["response"]["status"] == "failed"
+    assert last["response"]["error"] == {"code": "server_error", "message": "the device was lost"}
+
+
+def test_the_request_is_repeated_in_its_answer(scenario_named: Callable[..., Any]) -> None:
+    tool = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+    asked: dict[str, Any] = {
+        "instructions": "Be brief",
+        "max_output_tokens": 9,
+        "metadata": {"a": "b"},
+        "temperature": 0.5,
+        "tool_choice": "auto",
+        "text": {"format": {"type": "json_schema", "name": "n", "schema": {}}},
+    }
+    response = decoded(encoded(scenario_named("text").batches, **asked, tools=[tool]))[0][
+        "response"
+    ]
+
+    assert {name: response[name] for name in asked} == asked
+    assert response["tools"][0]["name"] == "f"
+    assert response["store"] is False

@@ -1,0 +1,259 @@
+"""Whatever is wrong with a request is said in the vendor's envelope, and the server lives."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.scheduling.scheduler import Limits
+from tests.api.conftest import LONG
+
+ASK = {"model": "m", "max_tokens": 8, "messages": [{"role": "user", "content": "Hi"}]}
+MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
+COMPLETIONS, RESPONSES = "/v1/completions", "/v1/responses"
+
+
+# What a good request of these has beside ``ASK``.
+MORE = {RESPONSES: {"input": "Hi", "prompt": None}}
+
+
+def without(field: str) -> dict[str, Any]:
+    return {key: value for key, value in ASK.items() if key != field}
+
+
+def check_envelope(reply: Any, path: str) -> str:
+    """Check an error's envelope; return its message."""
+    body = reply.json
+    assert reply.headers["content-type"].startswith("application/json")
+    assert reply.headers["request-id"] == reply.headers["x-request-id"]
+    if path == MESSAGES:
+        assert body.keys() == {"type", "error", "request_id"}
+        assert body["type"] == "error"
+        assert body["request_id"] == reply.headers["request-id"]
+        assert {"type", "message"} <= body["error"].keys()
+    else:
+        assert body.keys() == {"error"}
+        assert body["error"].keys() == {"message", "type", "param", "code"}
+    return str(body["error"]["message"])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "named"),
+    [
+        (MESSAGES, b"{", "line 1 column 2"),
+        (MESSAGES, b"", "empty"),
+        (MESSAGES, b"[]", "array"),
+        (MESSAGES, b"\xff", "UTF-8"),
+        (MESSAGES, {}, "model"),
+        (MESSAGES, without("model"), "model: "),
+        (MESSAGES, without("messages"), "messages: "),
+        (MESSAGES, without("max_tokens"), "max_tokens: "),
+        (MESSAGES, ASK | {"max_tokens": "5"}, "max_tokens: "),
+        (MESSAGES, ASK | {"max_tokens": -1}, "max_tokens: "),
+        (MESSAGES, ASK | {"max_tokens": 0, "stream": True}, "stream: "),
+        (MESSAGES, ASK | {"max_tokens": True}, "max_tokens: "),
+        (MESSAGES, ASK | {"messages": []}, "messages: "),
+        (MESSAGES, ASK | {"messages": "Hi"}, "messages: "),
+        (MESSAGES, ASK | {"messages": [{"role": "user"}]}, "messages.0.content: "),
+        (MESSAGES, ASK | {"messages": [{"role": "user", "content": 5}]}, "messages.0.content: "),
+        (MESSAGES, ASK | {"messages": [{"role": "king", "content": ""}]}, "messages.0.role: "),
+        (
+            MESSAGES,
+            ASK | {"messages": [{"role": "user", "content": [{"type": "image"}]}]},
+            "messages.0.content.0: this model reads text only",
+        ),
+        (
+            MESSAGES,
+            ASK | {"messages": [{"role": "user", "content": [{"type": "text"}]}]},
+            "messages.0.content.0.text: ",
+        ),
+        (MESSAGES, ASK | {"stop_sequences": "END"}, "stop_sequences: "),
+        (MESSAGES, ASK | {"stop_sequences": [1]}, "stop_sequences.0: "),
+        (MESSAGES, ASK | {"stop_sequences": ["END", ""]}, "stop_sequences.1: "),
+        (MESSAGES, ASK | {"stop_sequences": [f"<{n}>" for n in range(65)]}, "stop_sequences: "),
+        (MESSAGES, ASK | {"temperature": "hot"}, "temperature: "),
+        (MESSAGES, ASK | {"temperature": -1}, "temperature: "),
+        (MESSAGES, ASK | {"stream": "yes"}, "stream: "),
+        (MESSAGES, ASK | {"system": 5}, "system: "),
+        (MESSAGES, ASK | {"thinking": {"type": "maybe"}}, "thinking.type: "),
+        (MESSAGES, ASK | {"tools": [{"name": "f"}]}, "tools.0.input_schema: "),
+        (MESSAGES, ASK | {"tools": [{"type": "bash_20250124", "name": "b"}]}, "tools.0.type: "),
+        (MESSAGES, ASK | {"tool_choice": {"type": "any"}}, "tool_choice: "),
+        (MESSAGES, ASK | {"fullstop": {"stop_scope": "moon"}}, "fullstop.stop_scope: "),
+        (
+            MESSAGES,
+            ASK | {"stop_sequences": ["a"], "fullstop": {"stop_scopes": {"b": "all"}}},
+            'fullstop.stop_scopes: "b" is not among',
+        ),
+        (CHAT, b'{"model": "m",}', "line 1 column 15"),
+        (CHAT, {}, "model"),
+        (CHAT, without("messages"), "messages: "),
+        (CHAT, ASK | {"messages": [{"role": "user"}]}, "messages[0].content: "),
+        (CHAT, ASK | {"messages": [{"content": "Hi"}]}, "messages[0].role: "),
+        (CHAT, ASK | {"messages": [{"role": "king", "content": ""}]}, "messages[0].role: "),
+        (
+            CHAT,
+            ASK | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            "messages[0].content[0]: this model reads text only",
+        ),
+        (CHAT, ASK | {"messages": [{"role": "tool", "content": ""}]}, "messages[0].tool_call_id: "),
+        (CHAT, ASK | {"stop": 1}, "stop: "),
+        (CHAT, ASK | {"stop": [1]}, "stop[0]: "),
+        (CHAT, ASK | {"stop": {"0": "END"}}, "stop: "),
+        (CHAT, ASK | {"stop": "x" * 4097}, "stop: "),
+        (CHAT, ASK | {"stop_token_ids": ["6"]}, "stop_token_ids[0]: "),
+        (CHAT, ASK | {"stop_token_ids": [10**9]}, "stop_token_ids[0]: "),
+        (CHAT, ASK | {"stop_token_ids": [-1]}, "stop_token_ids[0]: "),
+        (CHAT, ASK | {"n": 0}, "n: "),
+        (CHAT, ASK | {"max_tokens": 1.5}, "max_tokens: "),
+        (CHAT, ASK | {"top_logprobs": 2}, "top_logprobs: "),
+        (CHAT, ASK | {"logprobs": True, "top_logprobs": 21}, "top_logprobs: "),
+        (CHAT, ASK | {"response_format": {"type": "grammar"}}, "response_format.type: "),
+        (CHAT, ASK | {"tool_choice": "required"}, "tool_choice: "),
+        (CHAT, ASK | {"logit_bias": {"END": 1}}, "logit_bias.END: "),
+        (CHAT, b'{"model": "\\udc00", "messages": []}', "model: "),
+        (COMPLETIONS, without("messages"), "prompt: "),
+        (COMPLETIONS, ASK | {"prompt": None}, "prompt: must be a string"),
+        (COMPLETIONS, ASK | {"prompt": []}, "prompt: must be a string"),
+        (COMPLETIONS, ASK | {"prompt": ["Hi", [1]]}, "prompt: must be a string"),
+        (COMPLETIONS, ASK | {"prompt": [1, True]}, "prompt: must be a string"),
+        (COMPLETIONS, ASK | {"prompt": [1, 10**9]}, "prompt[1]: "),
+        (COMPLETIONS, ASK | {"prompt": ""}, "prompt: "),
+        (COMPLETIONS, ASK | {"prompt": "Hi", "best_of": 2}, "best_of: "),
+        (COMPLETIONS, ASK | {"prompt": "Hi", "suffix": "!"}, "suffix: "),
+        (COMPLETIONS, ASK | {"prompt": "Hi", "logprobs": 21}, "logprobs: "),
+        (COMPLETIONS, ASK | {"prompt": "Hi", "echo": True, "logprobs": 1}, "echo: "),
+        (COMPLETIONS, ASK | {"prompt": [1], "echo": True}, "echo: "),
+        (COMPLETIONS, ASK | {"prompt": ["Hi"] * 65, "n": 2}, "n: "),
+        (COMPLETIONS, ASK | {"prompt": "Hi", "stop": [1]}, "stop[0]: "),
+        (RESPONSES, without("messages"), "input: "),
+        (RESPONSES, ASK | {"input": []}, "input: "),
+        (RESPONSES, ASK | {"input": 5}, "input: "),
+        (RESPONSES, ASK | {"input": [{"role": "user", "content": 5}]}, "input[0].content: "),
+        (RESPONSES, ASK | {"input": [{"role": "king", "content": ""}]}, "input[0].role: "),
+        (RESPONSES, ASK | {"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type: "),
+        (
+            RESPONSES,
+            ASK | {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
+            "input[0].content[0]: this model reads text only",
+        ),
+        (RESPONSES, ASK | {"input": "Hi", "stop": [1]}, "stop[0]: "),
+        (RESPONSES, ASK | {"input": "Hi", "max_output_tokens": 0}, "max_output_tokens: "),
+        (RESPONSES, ASK | {"input": "Hi", "previous_response_id": "resp_1"}, "previous_response"),
+        (RESPONSES, ASK | {"input": "Hi", "conversation": "conv_1"}, "conversation: "),
+        (RESPONSES, ASK | {"input": "Hi", "prompt": {"id": "p"}}, "prompt: "),
+        (RESPONSES, ASK | {"input": "Hi", "background": True}, "background: "),
+        (RESPONSES, ASK | {"input": "Hi", "tools": [{"type": "function"}]}, "tools[0].name: "),
+        (RESPONSES, ASK | {"input": "Hi", "text": {"format": {"type": "xml"}}}, "text.format.type"),
+        (RESPONSES, ASK | {"input": "Hi", "tool_choice": "required"}, "tool_choice: "),
+    ],
+)
+def test_a_bad_body_is_refused_and_its_field_named(
+    site: Any, path: str, body: Any, named: str
+) -> None:
+    reply = site.send("POST", path, body)
+
+    assert reply.status == 400
+    assert named in check_envelope(reply, path)
+    assert site.send("POST", path, ASK | {"prompt": "Hi"} | MORE.get(path, {})).status == 200
+
+
+def test_the_named_field_is_the_param_too(site: Any) -> None:
+    assert site.send("POST", CHAT, ASK | {"stop": [1]}).json["error"]["param"] == "stop[0]"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status", "envelope"),
+    [
+        ("POST", "/v1/nowhere", {}, 404, CHAT),
+        ("POST", "/v1/nowhere", {"anthropic-version": "2023-06-01"}, 404, MESSAGES),
+        ("POST", "/v1/messages/batches", {}, 404, MESSAGES),
+        ("GET", "/v1/messages", {}, 405, MESSAGES),
+        ("GET", "/v1/chat/completions", {}, 405, CHAT),
+        ("DELETE", "/v1/models", {"anthropic-version": "2023-06-01"}, 405, MESSAGES),
+        ("GET", "/v1/models/gpt-9", {}, 404, CHAT),
+        ("GET", "/v1/models/claude-9", {"anthropic-version": "2023-06-01"}, 404, MESSAGES),
+    ],
+)
+def test_a_route_that_is_not_there_is_said_in_the_clients_words(
+    site: Any, method: str, path: str, headers: dict[str, str], status: int, envelope: str
+) -> None:
+    reply = site.send(method, path, headers=headers)
+
+    assert reply.status == status
+    assert path.rsplit("/", 1)[-1] in check_envelope(reply, envelope)
+
+
+def test_a_wrong_method_is_told_the_right_one(site: Any) -> None:
+    assert site.send("GET", MESSAGES).headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    ("path", "type_"), [(MESSAGES, "request_too_large"), (CHAT, "invalid_request_error")]
+)
+def test_a_body_beyond_the_limit_is_refused(
+    serve: Callable[..., Any], path: str, type_: str
+) -> None:
+    site = serve(max_body_bytes=1000)
+    reply = site.send("POST", path, ASK | {"user": "x" * 1000})
+
+    assert reply.status == 413
+    assert "1000 bytes" in check_envelope(reply, path)
+    assert reply.json["error"]["type"] == type_
+
+
+def test_another_models_name_is_refused_by_the_strict_alone(serve: Callable[..., Any]) -> None:
+    strict = serve(strict=True)
+
+    assert serve().send("POST", MESSAGES, ASK).status == 200
+    reply = strict.send("POST", MESSAGES, ASK)
+    assert reply.status == 404
+    assert "model: m is not loaded; demo-model is" in check_envelope(reply, MESSAGES)
+    assert strict.send("POST", CHAT, ASK).json["error"]["code"] == "model_not_found"
+    assert strict.send("POST", CHAT, ASK | {"model": "demo-model"}).status == 200
+
+
+@pytest.mark.parametrize(("path", "status"), [(MESSAGES, 529), (CHAT, 503)])
+def test_without_a_model_the_server_says_so(
+    serve: Callable[..., Any], staged: Callable[..., Any], path: str, status: int
+) -> None:
+    engine = staged().engine
+    site = serve(engine)
+    asyncio.run(engine.unload())
+    reply = site.send("POST", path, ASK)
+
+    assert reply.status == status
+    assert "no model" in check_envelope(reply, path)
+    assert site.send("GET", "/health").status == 503
+    assert site.send("GET", "/v1/models").json["data"] == []
+
+
+@pytest.mark.parametrize("path", [MESSAGES, CHAT])
+def test_a_full_queue_tells_when_to_come_again(
+    serve: Callable[..., Any], staged: Callable[..., Any], path: str
+) -> None:
+    stage = staged(Limits(max_rows=1, max_waiting=1))
+    site = serve(stage.engine)
+    long = ASK | {"max_tokens": 2000, "messages": [{"role": "user", "content": LONG}]}
+    # Two choices fill the only row and the only place behind it.
+    reply = site.send("POST", CHAT, long | {"n": 3})
+    assert reply.status == 429
+    assert stage.wait_until_idle()
+
+    with site.open("POST", CHAT, long | {"n": 2, "stream": True}):
+        assert stage.wait_until(lambda engine: engine.status.waiting == 1)
+        reply = site.send("POST", path, long)
+    assert reply.status == 429
+    assert int(reply.headers["retry-after"]) >= 1
+    assert "try again" in check_envelope(reply, path)
+
+
+def test_a_closed_engine_is_no_crash(serve: Callable[..., Any], staged: Callable[..., Any]) -> None:
+    engine = staged().engine
+    site = serve(engine)
+    engine.close()
+
+    reply = site.send("POST", MESSAGES, ASK)
+    assert reply.status == 503
+    assert "shutting down" in check_envelope(reply, MESSAGES)

@@ -1,0 +1,132 @@
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import Field
+
+from api.dialects.anthropic.wire import MessageCreateParams
+from api.dialects.chat.wire import ChatCompletionParams
+from api.dialects.shared.body import WireModel, parsed
+from api.transport.errors import ApiError, ErrorKind
+from api.transport.json_text import json_text
+
+
+class Cat(WireModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(WireModel):
+    kind: Literal["dog"]
+    dog: str
+
+
+class Zoo(WireModel):
+    name: str
+    area: float | None = None
+    animals: list[Annotated[Cat | Dog, Field(discriminator="kind")]] = Field(default_factory=list)
+
+
+def refused(raw: bytes | str) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        parsed(raw.encode() if isinstance(raw, str) else raw, Zoo)
+    assert caught.value.kind is ErrorKind.INVALID_REQUEST
+    return caught.value
+
+
+def test_unknown_fields_are_ignored() -> None:
+    assert parsed(b'{"name": "Oslo", "colour": "red"}', Zoo) == Zoo(name="Oslo")
+
+
+def test_a_whole_number_is_a_number() -> None:
+    assert parsed(b'{"name": "Oslo", "area": 3}', Zoo).area == 3
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ("", "empty"),
+        (" \n", "empty"),
+        ('{"name": ', "line 1 column 10"),
+        ('{\n "name": Oslo}', "line 2 column 10"),
+        ('{"name": "a"} x', "Extra data"),
+        (b'{"name": "\xff"}', "byte 10"),
+        ('{"area": NaN}', "NaN"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[]", "an array"),
+        ("null", "null"),
+        ('"Oslo"', "a string"),
+        ("1", "a number"),
+        ("true", "a boolean"),
+    ],
+)
+def test_what_is_no_object_is_said_with_its_place(raw: bytes | str, words: str) -> None:
+    error = refused(raw)
+
+    assert words in error.message
+    assert error.field == ()
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        ("{}", ("name",)),
+        ('{"name": 1}', ("name",)),
+        ('{"name": null}', ("name",)),
+        ('{"name": "Oslo", "area": "1"}', ("area",)),
+        ('{"name": "Oslo", "area": true}', ("area",)),
+        ('{"name": "Oslo", "animals": {}}', ("animals",)),
+        ('{"name": "Oslo", "animals": [1]}', ("animals", 0)),
+        ('{"name": "Oslo", "animals": [{}]}', ("animals", 0, "kind")),
+        ('{"name": "Oslo", "animals": [{"kind": "cow"}]}', ("animals", 0, "kind")),
+        ('{"name": "Oslo", "animals": [{"kind": "cat"}]}', ("animals", 0, "lives")),
+        ('{"name": "Oslo", "animals": [{"kind": "cat", "lives": "9"}]}', ("animals", 0, "lives")),
+        ('{"name": "Oslo", "animals": [{"kind": "dog"}]}', ("animals", 0, "dog")),
+        ('{"name": "Oslo", "animals": [{"kind": "dog", "dog": 1}]}', ("animals", 0, "dog")),
+        ('{"name": "\\ud800"}', ("name",)),
+        ('{"name": "Oslo", "animals": [{"kind": "\\udfff"}]}', ("animals", 0, "kind")),
+    ],
+)
+def test_a_wrong_field_is_named_as_it_was_sent(raw: str, path: tuple[str | int, ...]) -> None:
+    assert refused(raw).field == path
+
+
+def test_a_pair_of_surrogates_is_a_character() -> None:
+    assert parsed(b'{"name": "\\ud83d\\udc4b"}', Zoo).name == "👋"
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+fields = st.sampled_from(
+    sorted(set(MessageCreateParams.model_fields) | set(ChatCompletionParams.model_fields))
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(fields, json_values, max_size=5))
+@pytest.mark.parametrize("model", [MessageCreateParams, ChatCompletionParams])
+def test_any_object_is_read_or_refused_by_a_field_of_its_own(
+    model: type[WireModel], body: dict[str, Any]
+) -> None:
+    refusals: list[ApiError] = []
+    try:
+        parsed(json_text(body).encode(), model)
+    except ApiError as error:
+        refusals.append(error)
+    assert all(error.field[0] in model.model_fields for error in refusals)
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "1e999", "-" + "9" * 5000])
+def test_a_number_that_is_too_large_is_named(number: str) -> None:
+    error = refused(f'{{"name": "a", "area": [1, {number}]}}')
+    assert (error.field, error.message) == (("area", 1), "the number is too large")

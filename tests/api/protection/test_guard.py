@@ -1,0 +1,259 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.server.access import guard
+from api.server.access.auth import check_key
+from api.server.access.guard import check_host, check_origin, cors_headers
+from api.transport.config import ServerConfig
+from api.transport.errors import ApiError, ErrorKind
+
+HOME = ServerConfig()
+OPEN = ServerConfig(host="0.0.0.0", api_key="secret", allowed_hosts=("mac.local",))
+
+
+def refusal(check: Callable[..., None], *facts: Any) -> ErrorKind | None:
+    """Return the kind of error with which a check refuses, or None if it lets pass."""
+    try:
+        check(*facts)
+    except ApiError as error:
+        return error.kind
+    return None
+
+
+def passes_host(header: str | None, config: ServerConfig, local: str | None = None) -> bool:
+    found = refusal(check_host, header, config, local)
+    assert found in (None, ErrorKind.PERMISSION)
+    return found is None
+
+
+def passes_origin(origin: str | None, config: ServerConfig) -> bool:
+    found = refusal(check_origin, origin, "127.0.0.1:8080", config)
+    assert found in (None, ErrorKind.PERMISSION)
+    return found is None
+
+
+def passes_key(headers: dict[str, str], key: str | None) -> bool:
+    found = refusal(check_key, headers, key)
+    assert found in (None, ErrorKind.AUTHENTICATION)
+    return found is None
+
+
+@pytest.fixture
+def own_name(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of the computer on which the test believes to run."""
+    name = "Studio.corp.example"
+    monkeypatch.setattr(guard.socket, "gethostname", lambda: name)
+    return name
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "localhost",
+        "LOCALHOST:1",
+        "localhost.:80",
+        "app.localhost",
+        "127.0.0.1:8080",
+        "127.1.2.3",
+        "[::1]",
+        "[::1]:8080",
+        "[0:0:0:0:0:0:0:1]",
+        "my-mac.local",
+        "My-Mac.local.:8080",
+        "host.docker.internal:8642",
+        "host.containers.internal",
+        "gateway.docker.internal",
+        "fullstop.localhost:8642",
+        "studio.corp.example",
+        "STUDIO.corp.example:8642",
+    ],
+)
+def test_every_name_of_this_computer_is_ours(header: str, own_name: str) -> None:
+    assert own_name == "Studio.corp.example"
+    assert passes_host(header, HOME)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "evil.example",
+        "evil.example:8080",
+        "localhost.evil.example",
+        "127.0.0.1.nip.io",
+        "evil@localhost",
+        "localhost/evil",
+        "192.168.1.5",
+        "0.0.0.0",
+        "[::",
+        "localhost:port",
+        "notlocalhost",
+        "localhost, evil.example",
+        "2130706433",
+        "local",
+        "internal",
+        "evil.local.example",
+        "notlocal",
+        "evil-local",
+        "host.docker.internal.evil.example",
+        "evil.example.local.nip.io",
+        "fullstop",
+        "corp.example",
+        "evil.studio.corp.example",
+        "0x7f000001",
+    ],
+)
+def test_no_other_name_is(header: str | None, own_name: str) -> None:
+    assert not passes_host(header, HOME)
+
+
+@pytest.mark.parametrize(
+    ("header", "named"),
+    [
+        ("fullstop:8642", "--allow-host fullstop"),
+        ("evil.example", "--allow-host evil.example"),
+        (None, "--allow-host NAME"),
+        ("a b", "--allow-host NAME"),
+    ],
+)
+def test_a_refused_name_is_told_the_option_that_lets_it_in(header: str | None, named: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        check_host(header, HOME, None)
+
+    assert refused.value.message.endswith(f"start the server with {named}")
+
+
+@pytest.mark.parametrize(
+    ("origin", "named"),
+    [
+        ("https://page.example:8", "--allow-origin https://page.example:8"),
+        ("app://obsidian.md", "--allow-origin app://obsidian.md"),
+        ("null", "--allow-origin ORIGIN"),
+        ("https://a b", "--allow-origin ORIGIN"),
+    ],
+)
+def test_a_refused_page_is_told_the_option_that_lets_it_in(origin: str, named: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        check_origin(origin, "localhost:1", HOME)
+
+    assert refused.value.message.endswith(f"start the server with {named}")
+
+
+def test_a_page_of_a_name_that_a_neighbour_may_answer_for_is_not_ours() -> None:
+    """Somebody on the same network can answer for x.local with an address of this computer."""
+    for name in ("x.local:8080", "x.internal:8080"):
+        assert passes_host(name, HOME)
+        assert refusal(check_origin, f"http://{name}", name, HOME) is ErrorKind.PERMISSION
+        allowed = ServerConfig(allowed_hosts=(name.partition(":")[0],))
+        assert refusal(check_origin, f"http://{name}", name, allowed) is None
+
+
+def test_a_page_of_the_address_that_was_reached_is_ours() -> None:
+    host = "192.168.1.5:8080"
+
+    assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.5") is None
+    assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.6") is not None
+
+
+DESKTOP = ServerConfig(allowed_origins=("app://*", "TAURI://*", "vscode-webview://*"))
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["app://obsidian.md", "app://-", "tauri://localhost", "vscode-webview://0a1b-2c", "APP://x"],
+)
+def test_a_scheme_of_desktop_apps_can_be_allowed(origin: str) -> None:
+    assert not passes_origin(origin, HOME)
+    assert passes_origin(origin, DESKTOP)
+    assert cors_headers(origin, DESKTOP)["Access-Control-Allow-Origin"] == origin
+
+
+@pytest.mark.parametrize("origin", ["https://app", "file://", "myapp://x", "app:", "appx://y"])
+def test_no_other_scheme_comes_with_it(origin: str) -> None:
+    assert not passes_origin(origin, DESKTOP)
+
+
+def test_beyond_loopback_the_address_that_was_reached_is_ours() -> None:
+    assert passes_host("192.168.1.5:8080", OPEN, "192.168.1.5")
+    assert passes_host("192.168.1.5:8080", OPEN, "::ffff:192.168.1.5")
+    assert passes_host("mac.local:8080", OPEN, "192.168.1.5")
+    assert not passes_host("192.168.1.6:8080", OPEN, "192.168.1.5")
+    assert not passes_host("evil.example", OPEN, "192.168.1.5")
+
+
+def test_a_request_from_no_page_or_from_our_own_passes() -> None:
+    assert passes_origin(None, HOME)
+    assert passes_origin("http://127.0.0.1:8080", HOME)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "",
+        "http://127.0.0.1:8081",
+        "https://127.0.0.1:8080",
+        "file://",
+        "http://127.0.0.1:8080.evil.example",
+        "http://localhost:8080",
+    ],
+)
+def test_a_page_of_somebody_else_does_not(origin: str) -> None:
+    assert not passes_origin(origin, HOME)
+    assert cors_headers(origin, HOME) == {}
+
+
+def test_an_allowed_page_passes_and_is_told_so() -> None:
+    config = ServerConfig(allowed_origins=("https://App.example",))
+
+    assert passes_origin("https://app.example", config)
+    assert not passes_origin("https://app.example:444", config)
+    headers = cors_headers("https://app.example", config)
+    assert headers["Access-Control-Allow-Origin"] == "https://app.example"
+    assert headers["Vary"] == "Origin"
+
+
+def test_a_star_allows_every_page() -> None:
+    config = ServerConfig(allowed_origins=("*",))
+
+    assert passes_origin("http://anywhere.example", config)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-api-key": "secret"},
+        {"Authorization": "Bearer secret"},
+        {"Authorization": "bearer  secret"},
+        {"x-api-key": "none", "Authorization": "Bearer secret"},
+    ],
+)
+def test_the_key_is_taken_from_either_header(headers: dict[str, str]) -> None:
+    assert passes_key(headers, "secret")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"x-api-key": ""},
+        {"x-api-key": "secre"},
+        {"x-api-key": "secret "},
+        {"x-api-key": "sécret"},
+        {"x-api-key": "\udcff"},
+        {"Authorization": "secret"},
+        {"Authorization": "Basic secret"},
+        {"Authorization": "Bearer"},
+    ],
+)
+def test_anything_else_is_no_key(headers: dict[str, str]) -> None:
+    assert not passes_key(headers, "secret")
+
+
+def test_without_a_key_nobody_is_asked_for_one() -> None:
+    assert passes_key({}, None)
+    assert passes_key({"x-api-key": "anything"}, None)

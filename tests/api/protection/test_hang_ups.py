@@ -1,0 +1,167 @@
+"""A client that hangs up ends its generation within three steps, whatever it was doing.
+
+One step is under way, one more has been handed to the device, and the news needs a moment.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.server.routes import ROUTES
+from engine.scheduling.scheduler import Limits
+from tests.api.conftest import LONG
+from tests.support.scripted import GO
+
+MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
+ASK = {"model": "m", "max_tokens": 2000, "messages": [{"role": "user", "content": LONG}]}
+STEP_S = 0.02
+SLOW_STEP_S = 0.15
+STEPS = 3
+TOKENS = 2000
+
+# What each dialect calls the text and the limit.
+BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
+    MESSAGES: lambda text: {"messages": turns(text), "max_tokens": TOKENS},
+    CHAT: lambda text: {"messages": turns(text), "max_completion_tokens": TOKENS},
+    "/v1/completions": lambda text: {"prompt": f"user:{text}{GO}", "max_tokens": TOKENS},
+    "/v1/responses": lambda text: {"input": text, "max_output_tokens": TOKENS},
+    "/generate": lambda text: {
+        "text": f"user:{text}{GO}",
+        "sampling_params": {"max_new_tokens": TOKENS},
+    },
+    "/api/chat": lambda text: {"messages": turns(text), "options": {"num_predict": TOKENS}},
+    "/api/generate": lambda text: {"prompt": text, "options": {"num_predict": TOKENS}},
+}
+
+PATHS = pytest.mark.parametrize("path", BODIES)
+STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+
+
+def turns(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def body(path: str, text: str, *, is_streamed: bool) -> dict[str, Any]:
+    return {"model": "m", "stream": is_streamed, **BODIES[path](text)}
+
+
+def steps_after(stage: Any, hang_up: Callable[[], None]) -> int:
+    """Hang up; return how many steps the model took until nothing ran any longer."""
+    # From now on a step takes so long that the news arrives within one, on a busy machine too.
+    stage.stage.model.fault = lambda _: time.sleep(SLOW_STEP_S)
+    before = len(stage.stage.model.calls)
+    hang_up()
+    assert stage.wait_until_idle()
+    return len(stage.stage.model.calls) - before
+
+
+def test_there_is_a_body_for_every_dialect() -> None:
+    assert BODIES.keys() == {route.path for route in ROUTES if route.stream is not None}
+
+
+@PATHS
+@STREAMED
+def test_while_decoding(
+    serve: Callable[..., Any], staged: Callable[..., Any], path: str, is_streamed: bool
+) -> None:
+    stage = staged(step_s=STEP_S)
+    site = serve(stage.engine)
+    sent = body(path, LONG, is_streamed=is_streamed)
+    connection = site.open("POST", path, sent, waits=is_streamed)
+    assert stage.wait_until(lambda _: len(stage.stage.model.calls) > 5)
+    assert stage.stage.model.calls[-1] == (1, 1)
+
+    assert steps_after(stage, connection.close) <= STEPS
+    reply = site.send("POST", MESSAGES, {"model": "m", **BODIES[MESSAGES]("Hi")})
+    assert reply.json["content"][0]["text"] == "Hello"
+
+
+@PATHS
+@STREAMED
+def test_while_the_prompt_is_read(
+    serve: Callable[..., Any], staged: Callable[..., Any], path: str, is_streamed: bool
+) -> None:
+    stage = staged(Limits(prefill_chunk=16), step_s=STEP_S)
+    site = serve(stage.engine)
+    sent = body(path, "x" * 16 * 500, is_streamed=is_streamed)
+    connection = site.open("POST", path, sent, waits=False)
+    assert stage.wait_until(lambda _: len(stage.stage.model.calls) > 5)
+    assert stage.stage.model.calls[-1] == (1, 16)
+
+    assert steps_after(stage, connection.close) <= STEPS
+
+
+@PATHS
+@STREAMED
+def test_while_waiting_in_the_queue(
+    serve: Callable[..., Any], staged: Callable[..., Any], path: str, is_streamed: bool
+) -> None:
+    stage = staged(Limits(max_rows=1), step_s=STEP_S)
+    site = serve(stage.engine)
+    running = site.open("POST", MESSAGES, ASK | {"stream": True})
+    waiting = site.open("POST", path, body(path, LONG, is_streamed=is_streamed), waits=False)
+    assert stage.wait_until(lambda engine: engine.status.waiting == 1)
+    stage.stage.model.fault = lambda _: time.sleep(SLOW_STEP_S)
+    before = len(stage.stage.model.calls)
+    waiting.close()
+    assert stage.wait_until(lambda engine: engine.status.waiting == 0)
+
+    assert len(stage.stage.model.calls) - before <= STEPS
+    assert stage.engine.status.running == 1
+    # It never runs: what was before it ends, and nothing is left to do.
+    assert steps_after(stage, running.close) <= STEPS
+
+
+def test_with_several_choices(serve: Callable[..., Any], staged: Callable[..., Any]) -> None:
+    stage = staged(step_s=STEP_S)
+    site = serve(stage.engine)
+    connection = site.open("POST", CHAT, ASK | {"stream": True, "n": 4})
+    assert stage.wait_until(lambda engine: engine.status.running == 4)
+
+    assert steps_after(stage, connection.close) <= STEPS
+
+
+@pytest.mark.parametrize(
+    ("path", "sign"), [(MESSAGES, "event: ping\ndata: "), (CHAT, ": still here\n\n")]
+)
+def test_a_silent_stream_shows_signs_of_life(
+    serve: Callable[..., Any], staged: Callable[..., Any], path: str, sign: str
+) -> None:
+    stage = staged(Limits(prefill_chunk=16), step_s=STEP_S)
+    site = serve(stage.engine, keepalive_s=0.05)
+    prompt = {"messages": [{"role": "user", "content": "x" * 16 * 40}], "stream": True}
+
+    assert site.send("POST", path, ASK | prompt).body.decode().count(sign) >= 2
+
+
+def test_headers_go_out_while_a_request_waits(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    stage = staged(Limits(max_rows=1), step_s=STEP_S)
+    site = serve(stage.engine, keepalive_s=0.05)
+    with (
+        site.open("POST", MESSAGES, ASK | {"stream": True}),
+        site.open("POST", MESSAGES, ASK | {"stream": True}) as response,
+    ):
+        assert response.readline() == b"event: ping\n"
+        assert stage.engine.status.waiting == 1
+
+
+def test_a_slow_reader_gets_every_word(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    stage = staged(step_s=0)
+    site = serve(stage.engine, keepalive_s=0.05)
+    with site.open("POST", CHAT, ASK | {"stream": True}) as response:
+        text = ""
+        for line in response:
+            if line.startswith(b"data: {"):
+                delta = json.loads(line[6:])["choices"][0]["delta"]
+                text += delta.get("content", "")
+            if len(text) < 200:
+                time.sleep(0.01)
+
+    assert text == "word " * 2000

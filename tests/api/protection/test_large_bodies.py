@@ -1,0 +1,151 @@
+"""Bodies that are large in one way or another are refused early, and their errors stay short."""
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.dialects.anthropic.wire import MessageCreateParams
+from api.dialects.chat.wire import ChatCompletionParams
+from api.dialects.completions.wire import CompletionParams
+from api.dialects.ollama.wire import ChatParams
+from api.dialects.responses.wire import ResponseParams
+from api.dialects.sglang.wire import GenerateParams
+from api.dialects.shared.body import WireModel, parsed
+from api.transport.errors import ApiError, ErrorKind
+from api.transport.request_body import BodyRoom
+
+ASK: dict[str, Any] = {
+    "model": "m",
+    "max_tokens": 4,
+    "messages": [{"role": "user", "content": "Hi"}],
+}
+MODELS: list[tuple[type[WireModel], str]] = [
+    (MessageCreateParams, "messages"),
+    (ChatCompletionParams, "messages"),
+    (CompletionParams, "prompt"),
+    (ResponseParams, "input"),
+    (GenerateParams, "input_ids"),
+    (ChatParams, "messages"),
+]
+
+
+@pytest.mark.parametrize(("model", "field"), MODELS)
+@pytest.mark.parametrize("item", ["[]", '{"a":1}', "1.5"], ids=["lists", "objects", "numbers"])
+def test_validation_ends_at_the_first_wrong_item(
+    model: type[WireModel], field: str, item: str
+) -> None:
+    items = ",".join([item] * 300_000)
+    rest = json.dumps({key: value for key, value in ASK.items() if key != field})[1:]
+    raw = f'{{"{field}": [{items}], {rest}'.encode()
+    tracemalloc.start()
+    with pytest.raises(ApiError) as caught:
+        parsed(raw, model)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert caught.value.field[0] == field
+    assert len(caught.value.message) < 500
+    # The values themselves, and nothing for each of the others' errors.
+    assert peak < 250_000_000
+
+
+def test_a_table_of_numbers_with_too_many_keys_is_refused_before_its_values_are_looked_at() -> None:
+    bias = {str(n): "x" for n in range(100_000)}
+    with pytest.raises(ApiError, match="at most 10000 keys"):
+        parsed(
+            json.dumps({"text": "a", "sampling_params": {"logit_bias": bias}}).encode(),
+            GenerateParams,
+        )
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/completions", "/generate", "/api/chat"])
+def test_more_values_than_any_prompt_has_are_refused_unread(site: Any, path: str) -> None:
+    reply = site.send("POST", path, b'{"prompt": [' + b"1," * 8_000_000 + b"1]}")
+
+    assert reply.status == 413
+    assert "more than 1,000,000 values" in str(reply.json["error"])
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ASK | {"messages": [{"role": "x" * 100_000, "content": "Hi"}]},
+        ASK | {"messages": [{"role": "user", "content": [{"type": "y" * 100_000}]}]},
+        ASK | {"tool_choice": {"type": "z" * 100_000}},
+        ASK
+        | {
+            "tools": [{"type": "function", "function": {"name": "f"}, "name": "f"}],
+            "tool_choice": {"type": "function", "function": {"name": "w" * 100_000}},
+        },
+        ASK | {"response_format": {"type": "v" * 100_000}},
+        ASK | {"u" * 100_000: 10**400},
+        ASK | {"options": {"t" * 100_000: 10**40}},
+        {"text": "a", "sampling_params": {"logit_bias": {"s" * 100_000: "r" * 100_000}}},
+        ASK | {"messages": "q" * 100_000},
+    ],
+    ids=["role", "block", "choice", "tool", "format", "key", "inner key", "table", "messages"],
+)
+@pytest.mark.parametrize(
+    "path", ["/v1/messages", "/v1/chat/completions", "/v1/responses", "/generate", "/api/chat"]
+)
+def test_an_error_repeats_little_of_its_request(site: Any, path: str, ask: dict[str, Any]) -> None:
+    reply = site.send("POST", path, ask)
+
+    assert reply.status < 500
+    if reply.status >= 400:
+        assert len(reply.body) < 2000
+        assert not any(letter * 201 in reply.body.decode() for letter in "qrstuvwxyz")
+
+
+def test_another_models_name_is_repeated_only_in_part(serve: Callable[..., Any]) -> None:
+    site = serve(strict=True)
+    reply = site.send("POST", "/v1/messages", ASK | {"model": "m" * 100_000})
+
+    assert reply.status == 404
+    assert len(reply.body) < 1000
+
+
+def test_a_client_has_half_of_the_room_for_bodies_and_gives_it_back() -> None:
+    room = BodyRoom(100)
+    room.take("a", 50)
+    with pytest.raises(ApiError) as caught:
+        room.take("a", 1)
+    assert caught.value.kind is ErrorKind.RATE_LIMITED
+    assert caught.value.retry_after_s
+    room.take("b", 50)
+    with pytest.raises(ApiError):
+        room.take("c", 1)
+    room.leave("a", 50)
+    room.take("c", 50)
+
+
+def test_bodies_that_are_being_sent_are_bounded_and_small_ones_always_pass(
+    serve: Callable[..., Any],
+) -> None:
+    import socket
+
+    site = serve(max_body_bytes=1_000_000, body_timeout_s=30)
+    head = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n"
+    held: list[socket.socket] = []
+    try:
+        refused = False
+        for _ in range(10):
+            one = socket.create_connection((site.host, site.address.port), timeout=2)
+            held.append(one)
+            one.sendall(head + b" " * 900_000)
+            assert site.send("POST", "/v1/messages", ASK).status == 200
+            try:
+                refused = refused or b" 429 " in one.recv(4096)
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                refused = True
+        assert refused
+    finally:
+        for one in held:
+            one.close()
+    ends = [site.send("POST", "/v1/messages", ASK).status for _ in range(3)]
+    assert ends == [200] * 3

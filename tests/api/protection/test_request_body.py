@@ -1,0 +1,196 @@
+"""Bodies that are packed, or that announce what they are not."""
+
+import gzip
+import json
+import logging
+import socket
+import threading
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.transport import request_body
+
+ASK = {"model": "m", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
+PLAIN = json.dumps(ASK).encode()
+PATHS = ["/v1/messages", "/v1/chat/completions", "/v1/responses", "/generate", "/api/chat"]
+
+
+def message_of(reply: Any) -> str:
+    """Return what an error says, in whichever envelope."""
+    error = reply.json["error"]
+    text: str = error if isinstance(error, str) else error["message"]
+    return text
+
+
+def packed(encoding: str, body: bytes, path: str, site: Any) -> Any:
+    return site.send("POST", path, body, {"Content-Encoding": encoding})
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("", PLAIN),
+        ("identity", PLAIN),
+        ("gzip", gzip.compress(PLAIN)),
+        ("GZIP", gzip.compress(PLAIN)),
+        ("x-gzip", gzip.compress(PLAIN)),
+        ("gzip, identity", gzip.compress(PLAIN)),
+        ("deflate", zlib.compress(PLAIN)),
+        ("deflate", zlib.compress(PLAIN)[2:-4]),
+        ("gzip", gzip.compress(json.dumps(ASK | {"padding": "x" * 500_000}).encode(), 0)),
+    ],
+    ids=["none", "identity", "gzip", "upper", "x-gzip", "identity too", "zlib", "bare", "large"],
+)
+def test_a_packed_body_is_read(site: Any, encoding: str, body: bytes) -> None:
+    assert packed(encoding, body, "/v1/messages", site).status == 200
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "encoding", ["nonsense", "br", "zstd", "gzip, gzip", "x" * 5000, "gzip;q=1"]
+)
+def test_an_encoding_that_is_not_read_is_refused_by_name(
+    site: Any, path: str, encoding: str
+) -> None:
+    reply = packed(encoding, gzip.compress(gzip.compress(PLAIN)), path, site)
+
+    assert reply.status == 415
+    assert "content-encoding" in message_of(reply)
+    assert "gzip or deflate" in message_of(reply)
+    assert len(reply.body) < 500
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("encoding", "body", "why"),
+    [
+        ("gzip", PLAIN, "the bytes are not"),
+        ("deflate", b"x" + PLAIN, "the bytes are not"),
+        ("gzip", gzip.compress(PLAIN)[:-9], "ends too early"),
+        ("gzip", gzip.compress(PLAIN)[:12], "ends too early"),
+        ("deflate", zlib.compress(PLAIN)[:-2], "ends too early"),
+        ("gzip", gzip.compress(PLAIN) + b"more", "more behind its end"),
+        ("gzip", gzip.compress(b"") * 10_000, "more behind its end"),
+    ],
+    ids=["no gzip", "no zlib", "cut", "head", "no checksum", "trailing", "10,000 members"],
+)
+def test_a_body_that_is_not_what_its_encoding_says_is_refused(
+    site: Any, caplog: pytest.LogCaptureFixture, path: str, encoding: str, body: bytes, why: str
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        reply = packed(encoding, body, path, site)
+
+    assert reply.status == 400
+    assert why in message_of(reply)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_bomb_takes_no_more_memory_than_the_limit(serve: Callable[..., Any], path: str) -> None:
+    site = serve(max_body_bytes=1_000_000)
+    packing = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = b"".join(packing.compress(bytes(1 << 20)) for _ in range(500)) + packing.flush()
+    assert len(bomb) < 1_000_000
+    tracemalloc.start()
+    try:
+        reply = packed("gzip", bomb, path, site)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert reply.status == 413
+    # The body as it came, and pieces; never as much as it would be.
+    assert peak < len(bomb) + 1_500_000
+
+
+def test_others_are_answered_while_a_body_is_unpacked(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_begun, may_go_on = threading.Event(), threading.Event()
+    unpack = zlib.decompressobj
+
+    def slowly(window: int) -> Any:
+        has_begun.set()
+        assert may_go_on.wait(60)
+        return unpack(window)
+
+    monkeypatch.setattr(request_body.zlib, "decompressobj", slowly)
+    body = gzip.compress(json.dumps(ASK | {"padding": "x" * 50_000}).encode(), 0)
+    replies: list[Any] = []
+    asking = threading.Thread(
+        target=lambda: replies.append(packed("gzip", body, "/v1/messages", site))
+    )
+    asking.start()
+    try:
+        assert has_begun.wait(60)
+        assert site.send("POST", "/v1/messages", ASK).status == 200
+    finally:
+        may_go_on.set()
+        asking.join()
+    assert [reply.status for reply in replies] == [200]
+
+
+@pytest.mark.parametrize(
+    ("announced", "status"),
+    [(b"40000000", 413), (b"9" * 18, 413), (b"9" * 5000, 400), (b"-5", 400), (b"1e3", 400)],
+    ids=["large", "18 digits", "5,000 digits", "negative", "no integer"],
+)
+def test_an_absurd_length_is_refused_before_the_body_has_come(
+    site: Any, announced: bytes, status: int
+) -> None:
+    with socket.create_connection((site.host, site.address.port), timeout=60) as connection:
+        connection.sendall(
+            b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nanthropic-version: x\r\n"
+            b"Content-Length: " + announced + b"\r\n\r\n{"
+        )
+        head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
+
+    assert head.split()[1] == str(status).encode()
+    error = json.loads(body)
+    assert error["type"] == "error"
+    # Also what could not be read as HTTP has an id to ask about.
+    assert f"request-id: {error['request_id']}".encode() in head.lower()
+    assert error["request_id"].startswith("req_")
+
+
+@pytest.mark.parametrize("chunk", [b"zz\r\n{}\r\n", b"9" * 5000 + b"\r\n", b"-1\r\n{}\r\n"])
+def test_a_chunk_of_no_size_ends_the_request(
+    serve: Callable[..., Any], caplog: pytest.LogCaptureFixture, chunk: bytes
+) -> None:
+    site = serve(body_timeout_s=0.2)
+    head = (
+        b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nanthropic-version: x\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    for first in (b"", b"1\r\n{\r\n"):
+        with socket.create_connection((site.host, site.address.port), timeout=60) as connection:
+            connection.sendall(head + first)
+            connection.sendall(chunk)
+            answer = connection.recv(65536)
+        # The latter where the request was being read by then: its body never ends.
+        assert answer.split()[1] in (b"400", b"408")
+        assert b'"type":"error"' in answer
+    assert "Traceback" not in caplog.text
+
+
+def test_numbers_of_many_digits_elsewhere_change_nothing(site: Any) -> None:
+    number = "9" * 5000
+    for name in ("x-stainless-retry-count", "x-stainless-timeout", "Range", "If-Modified-Since"):
+        assert site.send("POST", "/v1/messages", ASK, {name: number}).status == 200
+    for query in (f"?limit={number}", f"?after_id={number}"):
+        assert site.send("GET", f"/v1/models{query}").status == 200
+    reply = site.send("GET", f"/v1/models/{number}")
+    assert reply.status == 404
+    assert len(reply.body) < 500
+
+
+def test_a_long_name_of_a_model_is_not_repeated_whole(serve: Callable[..., Any]) -> None:
+    site = serve(strict=True)
+    reply = site.send("POST", "/v1/messages", ASK | {"model": "9" * 100_000})
+
+    assert reply.status == 404
+    assert len(reply.body) < 600

@@ -1,0 +1,89 @@
+"""Clients are told which errors come back however often they try, and which may go away."""
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.scheduling.service import Engine
+from tests.api.conftest import Site
+
+KEY = "the-right-key"
+ASK = {"model": "m", "max_tokens": 8, "messages": [{"role": "user", "content": "Hi"}]}
+RIGHT = {"x-api-key": KEY}
+PAGE = "https://page.example"
+
+
+@pytest.fixture
+def guarded(serve: Callable[..., Site]) -> Site:
+    """A server that asks for a key, and takes small bodies only."""
+    return serve(api_key=KEY, max_body_bytes=10_000)
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/api/chat", "/generate"])
+@pytest.mark.parametrize(
+    ("status", "method", "body", "headers"),
+    [
+        (400, "POST", b"{", RIGHT),
+        (401, "POST", ASK, {"x-api-key": "wrong"}),
+        (401, "POST", ASK, {}),
+        (403, "POST", ASK, RIGHT | {"Host": "evil.example"}),
+        (403, "POST", ASK, RIGHT | {"Origin": PAGE}),
+        (405, "PUT", ASK, RIGHT),
+        (413, "POST", b" " * 20_000, RIGHT),
+    ],
+)
+def test_what_can_never_succeed_is_not_to_be_tried_again(
+    guarded: Site, path: str, status: int, method: str, body: Any, headers: dict[str, str]
+) -> None:
+    reply = guarded.send(method, path, body, headers)
+
+    assert reply.status == status
+    assert reply.headers["x-should-retry"] == "false"
+
+
+def test_neither_is_an_unknown_route(guarded: Site) -> None:
+    reply = guarded.send("GET", "/v1/nothing", headers=RIGHT)
+
+    assert reply.status == 404
+    assert reply.headers["x-should-retry"] == "false"
+
+
+def test_neither_is_what_is_not_http(site: Site) -> None:
+    with socket.create_connection((site.host, site.address.port), timeout=30) as connection:
+        connection.sendall(b"GET / HTTP/9.9 nonsense\r\n\r\n")
+        head = connection.recv(65536).lower()
+
+    assert b" 400 " in head
+    assert b"x-should-retry: false" in head
+
+
+def test_what_may_go_away_says_nothing_of_the_kind(serve: Callable[..., Site]) -> None:
+    empty = Engine()
+    try:
+        reply = serve(empty).send("POST", "/v1/chat/completions", ASK)
+    finally:
+        empty.close()
+
+    assert reply.status == 503
+    assert "x-should-retry" not in reply.headers
+
+
+def test_a_slow_body_may_be_sent_again(serve: Callable[..., Site]) -> None:
+    site = serve(body_timeout_s=0.2)
+    with socket.create_connection((site.host, site.address.port), timeout=30) as connection:
+        connection.sendall(
+            b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+        )
+        head = connection.recv(65536).partition(b"\r\n\r\n")[0].lower()
+
+    assert b" 408 " in head
+    assert b"x-should-retry" not in head
+
+
+def test_an_allowed_page_can_read_it(serve: Callable[..., Site]) -> None:
+    site = serve(allowed_origins=(PAGE,))
+    reply = site.send("POST", "/v1/messages", b"{", {"Origin": PAGE})
+
+    assert "x-should-retry" in reply.headers["access-control-expose-headers"]

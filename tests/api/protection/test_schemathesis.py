@@ -1,0 +1,147 @@
+"""What the OpenAPI document allows and what it forbids, sent to a real server on a real model.
+
+The requests are drawn by schemathesis from the document alone, the same ones every time.
+FULLSTOP_FUZZ_EXAMPLES sets how many are drawn (300 unless told, over all operations).
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.config import SchemathesisConfig
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from api.server.openapi import document
+from api.server.routes import ROUTES, Route
+from tests.api.protection.test_fuzz import check_envelope
+
+EXAMPLES = int(os.environ.get("FULLSTOP_FUZZ_EXAMPLES", "300"))
+SCHEMA = schemathesis.openapi.from_dict(
+    document(ROUTES),
+    config=SchemathesisConfig.from_dict({"generation": {"with-security-parameters": False}}),
+)
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+# What a route can be asked wrongly: by a body, or by a name in its path.
+ASKED = [route for route in ROUTES if route.request is not None or "{" in route.path]
+PER_MODE = max(2, EXAMPLES // (2 * len(ASKED)))
+
+FEW = 3
+# Where each dialect's limit is; without one the model would write on for minutes.
+LIMITS = {
+    "/v1/messages": ("max_tokens",),
+    "/v1/chat/completions": ("max_completion_tokens", "max_tokens"),
+    "/v1/completions": ("max_tokens",),
+    "/v1/responses": ("max_output_tokens",),
+    "/generate": ("max_new_tokens",),
+    "/api/chat": ("num_predict",),
+    "/api/generate": ("num_predict",),
+}
+# What each dialect answers for certain: what is drawn may all be refused.
+_ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+PLAIN: dict[str, dict[str, Any]] = {
+    "/v1/messages": _ASK | {"max_tokens": FEW},
+    "/v1/chat/completions": _ASK | {"max_tokens": FEW},
+    "/v1/completions": {"model": "m", "prompt": "Hi", "max_tokens": FEW},
+    "/v1/responses": {"model": "m", "input": "Hi", "max_output_tokens": FEW},
+    "/generate": {"text": "Hi", "sampling_params": {"max_new_tokens": FEW}},
+    "/api/chat": _ASK | {"options": {"num_predict": FEW}},
+    "/api/generate": {"model": "m", "prompt": "Hi", "options": {"num_predict": FEW}},
+}
+NESTED = {"/generate": "sampling_params", "/api/chat": "options", "/api/generate": "options"}
+
+
+def bounded(path: str, body: Any) -> Any:
+    """Return a body that is as right or as wrong as before, but asks for few tokens."""
+    if path in NESTED and isinstance(body, dict):
+        inner = body.get(NESTED[path], {})
+        if isinstance(inner, list):
+            return {**body, NESTED[path]: [_bounded(path, one) for one in inner]}
+        return {**body, NESTED[path]: _bounded(path, {} if inner is None else inner)}
+    return _bounded(path, body)
+
+
+def _bounded(path: str, body: Any) -> Any:
+    if not isinstance(body, dict):
+        return body
+    few: dict[str, Any] = {}
+    for name in LIMITS.get(path, ()):
+        wanted = body.get(name)
+        if wanted is None or (type(wanted) is int and not 0 < wanted <= FEW):
+            few[name] = FEW if wanted is None or wanted > 0 or path in NESTED else wanted
+    if type(body.get("n")) is int:
+        few["n"] = min(body["n"], 2)
+    return {**body, **few}
+
+
+@pytest.mark.parametrize(
+    ("route", "mode"),
+    [
+        pytest.param(route, mode, id=f"{route.method} {route.path}-{mode.value}")
+        for route in ASKED
+        for mode in GenerationMode
+        # Any text is a name, so that no path is wrong.
+        if route.request is not None or mode is GenerationMode.POSITIVE
+    ],
+)
+def test_what_is_asked_is_answered_as_documented(
+    serve: Callable[..., Any], route: Route, mode: GenerationMode
+) -> None:
+    site = serve()
+    statuses: set[int] = set()
+    with requests.Session() as session:
+
+        @settings(
+            max_examples=PER_MODE,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(SCHEMA[route.path][route.method].as_strategy(generation_mode=mode))
+        def holds(case: Any) -> None:
+            case.body = bounded(route.path, case.body)
+            response = case.call(base_url=site.url, session=session, timeout=30)
+            statuses.add(response.status_code)
+            if response.status_code != 200:
+                check_envelope(route.path, response.json())
+            case.validate_response(response, checks=CHECKS)
+
+        holds()
+    # Neither all right nor all wrong, or nothing has been tried.
+    if mode is GenerationMode.NEGATIVE:
+        assert 400 in statuses
+    elif route.path in PLAIN:
+        case = SCHEMA[route.path][route.method].Case(body=PLAIN[route.path])
+        response = case.call(base_url=site.url, timeout=30)
+        assert response.status_code == 200
+        case.validate_response(response, checks=CHECKS)
+    ask = {"model": "m", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
+    assert site.send("POST", "/v1/messages", ask).json["usage"]["output_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    "route",
+    [route for route in ROUTES if route not in ASKED],
+    ids=lambda route: f"{route.method} {route.path}",
+)
+def test_what_takes_nothing_is_answered_as_documented(
+    serve: Callable[..., Any], route: Route
+) -> None:
+    case = SCHEMA[route.path][route.method].Case()
+
+    case.validate_response(case.call(base_url=serve().url), checks=CHECKS)

@@ -1,0 +1,258 @@
+"""Attempts to reach the server from where it must not be reached."""
+
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.server.routes import ROUTES
+
+ASK = {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": "Hi"}]}
+PAGE = "https://app.example"
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/v1/messages", "/v1/nowhere"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": ""},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+    ],
+    ids=["rebound name", "no name", "foreign page", "nameless page"],
+)
+def test_a_foreign_name_or_page_is_refused_everywhere(
+    site: Any, path: str, headers: dict[str, str]
+) -> None:
+    method = "POST" if path == "/v1/messages" else "GET"
+    reply = site.send(method, path, ASK if method == "POST" else None, headers)
+
+    assert reply.status == 403
+    assert "access-control-allow-origin" not in reply.headers
+    assert "error" in reply.json
+
+
+# What browsers send for what a page loads without an origin.
+LOADED = {
+    "image": {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    "script": {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"},
+    "link": {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-User": "?1"},
+    "frame": {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+}
+
+
+@pytest.mark.parametrize("loaded", LOADED.values(), ids=LOADED)
+@pytest.mark.parametrize("origin_of", ["cross-site", "same-site"])
+@pytest.mark.parametrize(
+    "path", [*(one.path for one in ROUTES if one.method == "GET"), "/v1/nowhere"]
+)
+def test_what_a_foreign_page_loads_without_an_origin_reaches_nothing(
+    serve: Callable[..., Any], path: str, origin_of: str, loaded: dict[str, str]
+) -> None:
+    site = serve(allowed_origins=(PAGE,))
+    reply = site.send("GET", path, headers={"Sec-Fetch-Site": origin_of, **loaded})
+
+    assert reply.status == 403
+    assert "--allow-origin" in str(reply.json["error"])
+
+
+@pytest.mark.parametrize("path", [one.path for one in ROUTES if one.method == "POST"])
+def test_neither_does_what_it_sends_without_an_origin(site: Any, path: str) -> None:
+    assert site.send("POST", path, ASK, {"Sec-Fetch-Site": "cross-site"}).status == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/api/tags"])
+@pytest.mark.parametrize("value", ["none", "same-origin", "None", "", "of-tomorrow"])
+def test_whoever_types_the_address_into_a_browser_sees_the_answer(
+    site: Any, path: str, value: str
+) -> None:
+    reply = site.send("GET", path, headers={"Sec-Fetch-Site": value, **LOADED["link"]})
+
+    assert reply.status == 200
+
+
+def test_an_app_on_a_browsers_engine_may_post(site: Any) -> None:
+    headers = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "empty"}
+
+    assert site.send("POST", "/v1/messages", ASK, headers).status == 200
+
+
+@pytest.mark.parametrize("site_of", ["cross-site", "same-site", "same-origin", "none"])
+def test_an_allowed_page_may_call_from_another_site(
+    serve: Callable[..., Any], site_of: str
+) -> None:
+    headers = {"Origin": PAGE, "Sec-Fetch-Site": site_of, "Sec-Fetch-Mode": "cors"}
+
+    assert serve(allowed_origins=(PAGE,)).send("POST", "/v1/messages", ASK, headers).status == 200
+    everybody = serve(allowed_origins=("*",))
+    assert everybody.send("GET", "/v1/models", headers={"Sec-Fetch-Site": site_of}).status == 200
+
+
+def test_a_page_of_our_own_address_is_let_in(site: Any) -> None:
+    host = f"127.0.0.1:{site.address.port}"
+    reply = site.send("POST", "/v1/messages", ASK, {"Host": host, "Origin": f"http://{host}"})
+
+    assert reply.status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/api/chat"])
+@pytest.mark.parametrize(
+    "name", ["host.docker.internal", "my-mac.local", "fullstop.localhost", socket.gethostname()]
+)
+def test_containers_and_neighbours_reach_us_by_a_name_that_no_stranger_owns(
+    site: Any, name: str, path: str
+) -> None:
+    host = f"{name}:{site.address.port}"
+
+    assert site.send("POST", path, ASK | {"stream": False}, {"Host": host}).status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/api/chat", "/generate"])
+def test_a_refusal_names_the_option_that_lets_in(
+    site: Any, serve: Callable[..., Any], path: str
+) -> None:
+    for headers, option in (
+        ({"Host": "fullstop:8642"}, "--allow-host fullstop"),
+        ({"Origin": "tauri://localhost"}, "--allow-origin tauri://localhost"),
+    ):
+        error = site.send("POST", path, ASK, headers).json["error"]
+        assert option in (error if isinstance(error, str) else error["message"])
+    site = serve(allowed_hosts=("fullstop",), allowed_origins=("tauri://localhost",))
+    assert site.send("POST", path, ASK, {"Host": "fullstop:8642"}).status != 403
+    assert site.send("POST", path, ASK, {"Origin": "tauri://localhost"}).status != 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["app://obsidian.md", "tauri://localhost", "vscode-webview://1a"]
+)
+def test_a_desktop_app_whose_scheme_is_allowed_is_let_in(
+    serve: Callable[..., Any], origin: str
+) -> None:
+    site = serve(allowed_origins=("app://*", "tauri://*", "vscode-webview://*"))
+    asks = {"Access-Control-Request-Method": "POST", "Origin": origin}
+    before = site.send("OPTIONS", "/v1/messages", headers=asks)
+    reply = site.send("POST", "/v1/messages", ASK, {"Origin": origin})
+
+    assert before.status == 204
+    assert reply.status == 200
+    assert {before.headers["access-control-allow-origin"]} == {origin}
+    assert reply.headers["access-control-allow-origin"] == origin
+
+
+def test_an_allowed_page_is_answered_with_cors_headers(serve: Callable[..., Any]) -> None:
+    site = serve(allowed_origins=(PAGE,))
+    for body in (ASK, ASK | {"stream": True}, {}):
+        reply = site.send("POST", "/v1/messages", body, {"Origin": PAGE})
+        assert reply.headers["access-control-allow-origin"] == PAGE
+        assert reply.headers["vary"] == "Origin"
+
+
+def test_a_preflight_is_answered_for_allowed_pages_alone(serve: Callable[..., Any]) -> None:
+    asks = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type, x-api-key, anthropic-version",
+        "Access-Control-Request-Private-Network": "true",
+    }
+    site = serve(allowed_origins=(PAGE,), api_key="secret")
+
+    reply = site.send("OPTIONS", "/v1/messages", headers={"Origin": PAGE, **asks})
+    assert reply.status == 204
+    assert reply.headers["access-control-allow-origin"] == PAGE
+    assert "POST" in reply.headers["access-control-allow-methods"]
+    assert "x-api-key" in reply.headers["access-control-allow-headers"]
+    assert reply.headers["access-control-allow-private-network"] == "true"
+    refused = site.send("OPTIONS", "/v1/messages", headers={"Origin": "https://evil.example"})
+    assert refused.status == 403
+    assert not any(name.startswith("access-control") for name in refused.headers)
+
+
+@pytest.mark.parametrize(
+    ("path", "type_"),
+    [("/v1/messages", "authentication_error"), ("/v1/chat/completions", "invalid_request_error")],
+)
+def test_without_the_key_nothing_is_answered(
+    serve: Callable[..., Any], path: str, type_: str
+) -> None:
+    site = serve(api_key="secret")
+    for headers in ({}, {"x-api-key": "wrong"}, {"Authorization": "Bearer wrong"}):
+        reply = site.send("POST", path, ASK, headers)
+        assert reply.status == 401
+        assert reply.json["error"]["type"] == type_
+    assert site.send("GET", "/v1/models").status == 401
+    assert site.send("GET", "/v1/nowhere").status == 401
+
+
+@pytest.mark.parametrize("headers", [{"x-api-key": "secret"}, {"Authorization": "Bearer secret"}])
+def test_with_the_key_in_either_header_it_is(
+    serve: Callable[..., Any], headers: dict[str, str]
+) -> None:
+    site = serve(api_key="secret")
+
+    assert site.send("POST", "/v1/messages", ASK, headers).status == 200
+    assert site.send("GET", "/v1/models", headers=headers).status == 200
+
+
+def test_whether_it_is_there_needs_no_key(serve: Callable[..., Any]) -> None:
+    site = serve(api_key="secret")
+
+    assert site.send("GET", "/health").json["status"] == "ok"
+    assert site.send("HEAD", "/").status == 200
+    assert site.send("GET", "/").status == 200
+
+
+def test_beyond_loopback_the_reached_address_is_a_name_of_ours(serve: Callable[..., Any]) -> None:
+    site = serve(host="0.0.0.0", api_key="secret")
+    key = {"x-api-key": "secret"}
+
+    assert site.send("GET", "/v1/models", headers=key).status == 200
+    assert site.send("GET", "/v1/models", headers=key | {"Host": "evil.example"}).status == 403
+
+
+def test_logs_hold_the_request_but_no_body_key_or_query(
+    serve: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    site = serve(api_key="secret-key")
+    with caplog.at_level(logging.DEBUG):
+        body = ASK | {"messages": [{"role": "user", "content": "private-words"}]}
+        reply = site.send(
+            "POST", "/v1/messages?token=hidden-token", body, {"x-api-key": "secret-key"}
+        )
+        site.send("POST", "/v1/messages", b"{private-words", {"x-api-key": "wrong-key"})
+
+    assert reply.status == 200
+    lines = [record.getMessage() for record in caplog.records if record.name == "api.access"]
+    assert any("POST /v1/messages 200" in line for line in lines)
+    assert any(reply.headers["request-id"] in line for line in lines)
+    assert any("POST /v1/messages 401" in line for line in lines)
+    for secret in ("private-words", "secret-key", "hidden-token", "wrong-key"):
+        assert secret not in caplog.text
+
+
+def test_a_line_break_in_a_path_makes_no_line_in_the_log(
+    site: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "api.access"):
+        site.send("GET", "/v1/%0aforged%20line")
+
+    assert all("\n" not in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"x-api-key: secret-key" + b"k" * 9000, b"x-api-key secret-key", b"\x00secret-key: 1"],
+    ids=["too long", "no colon", "no token"],
+)
+def test_a_malformed_header_is_refused_and_not_quoted_in_the_log(
+    site: Any, caplog: pytest.LogCaptureFixture, raw: bytes
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        with socket.create_connection((site.host, site.address.port), timeout=60) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n" + raw + b"\r\n\r\n")
+            assert b" 400 " in connection.recv(64)
+        assert site.send("GET", "/").status == 200
+
+    assert "Error handling request" in caplog.text
+    assert "secret-key" not in caplog.text

@@ -1,0 +1,57 @@
+from typing import Any
+
+import pytest
+
+from api.transport.address import Address
+from api.transport.config import ConfigError, ServerConfig
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.53"])
+def test_this_computer_alone_needs_no_key(host: str) -> None:
+    assert ServerConfig(host=host).api_key is None
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "mac.local"])
+def test_beyond_it_a_key_is_required(host: str) -> None:
+    with pytest.raises(ConfigError, match="api_key: is required to listen on"):
+        ServerConfig(host=host)
+
+    assert ServerConfig(host=host, api_key="secret").host == host
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"host": " "}, "host"),
+        ({"port": -1}, "port"),
+        ({"port": 65536}, "port"),
+        ({"api_key": " "}, "api_key"),
+        ({"allowed_origins": ("app.example",)}, "allowed_origins"),
+        ({"allowed_origins": ("https://app.example/",)}, "allowed_origins"),
+        ({"allowed_origins": ("https://*",)}, "allowed_origins"),
+        ({"allowed_origins": ("https://*.example.org",)}, "allowed_origins"),
+        ({"allowed_origins": ("://*",)}, "allowed_origins"),
+        ({"max_body_bytes": 0}, "max_body_bytes"),
+        ({"keepalive_s": 0}, "keepalive_s"),
+        ({"stop_grace_s": -1}, "stop_grace_s"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(settings: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ServerConfig(**settings)
+
+    assert caught.value.setting == name
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:80"),
+        ("localhost", "http://localhost:80"),
+        ("::1", "http://[::1]:80"),
+        ("0.0.0.0", "http://127.0.0.1:80"),
+        ("::", "http://[::1]:80"),
+    ],
+)
+def test_an_address_has_a_url_that_a_client_here_can_open(host: str, url: str) -> None:
+    assert Address(host, 80).url == url

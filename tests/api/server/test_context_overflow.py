@@ -1,0 +1,145 @@
+"""A prompt beyond the context is said in each vendor's own words, which their clients look for."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.errors import PromptTooLong
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest
+from tests.api.conftest import LONG, Site
+
+CONTEXT = 64
+CHAT_WORDS = (
+    f"This model's maximum context length is {CONTEXT} tokens. However, your messages resulted in "
+    "{n} tokens. Please reduce the length of the messages. (context_length_exceeded)"
+)
+OPENAI = {"type": "invalid_request_error", "code": "context_length_exceeded"}
+STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+
+
+def messages(text: str) -> dict[str, Any]:
+    return {"model": "m", "max_tokens": 8, "messages": [{"role": "user", "content": text}]}
+
+
+# For each route what makes a prompt of a text, and the words for n tokens in it.
+SAID: dict[str, tuple[Callable[[str], dict[str, Any]], Callable[[int], dict[str, Any]]]] = {
+    "/v1/messages": (
+        messages,
+        lambda n: {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": f"prompt is too long: {n} tokens > {CONTEXT} maximum",
+            },
+        },
+    ),
+    "/v1/chat/completions": (
+        messages,
+        lambda n: {"error": OPENAI | {"message": CHAT_WORDS.format(n=n), "param": "messages"}},
+    ),
+    "/v1/completions": (
+        lambda text: {"model": "m", "prompt": text},
+        lambda n: {"error": OPENAI | {"message": CHAT_WORDS.format(n=n), "param": "prompt"}},
+    ),
+    "/v1/responses": (
+        lambda text: {"model": "m", "input": text},
+        lambda n: {"error": OPENAI | {"message": CHAT_WORDS.format(n=n), "param": "input"}},
+    ),
+    "/generate": (
+        lambda text: {"text": text},
+        lambda n: {
+            "error": {
+                "message": f"The input ({n} tokens) is longer than the model's context length "
+                f"({CONTEXT} tokens).",
+                "type": "invalid_request",
+                "param": "text",
+                "code": 400,
+            }
+        },
+    ),
+    "/api/chat": (
+        messages,
+        lambda n: {
+            "error": f"prompt too long; exceeded max context length by {n - CONTEXT} tokens"
+        },
+    ),
+    "/api/generate": (
+        lambda text: {"model": "m", "prompt": text},
+        lambda n: {
+            "error": f"prompt too long; exceeded max context length by {n - CONTEXT} tokens"
+        },
+    ),
+}
+RAW = ("/v1/completions", "/generate")
+# What the template of the scripted model puts around a question: two tags and "user:".
+AROUND = 8
+
+
+@pytest.fixture
+def small(serve: Callable[..., Site], staged: Callable[..., Any]) -> Site:
+    """A server whose model's context holds 64 tokens; each letter is one."""
+    return serve(staged(context=CONTEXT, step_s=0).engine)
+
+
+def sent(site: Site, path: str, letters: int, is_streamed: bool) -> Any:
+    make, _ = SAID[path]
+    return site.send("POST", path, make("x" * letters) | {"stream": is_streamed})
+
+
+@STREAMED
+@pytest.mark.parametrize("letters", [200, 30_000], ids=["beyond", "far beyond"])
+@pytest.mark.parametrize("path", SAID)
+def test_every_dialect_says_it_in_its_vendors_words(
+    small: Site, path: str, letters: int, is_streamed: bool
+) -> None:
+    reply = sent(small, path, letters, is_streamed)
+    body = reply.json
+    body.pop("request_id", None)
+
+    assert reply.status == 400
+    assert reply.headers["x-should-retry"] == "false"
+    assert body == SAID[path][1](letters + (0 if path in RAW else AROUND))
+
+
+@pytest.mark.parametrize("path", SAID)
+def test_a_prompt_of_just_the_context_is_one_token_too_long(small: Site, path: str) -> None:
+    letters = CONTEXT - (0 if path in RAW else AROUND)
+    error = sent(small, path, letters, is_streamed=False).json["error"]
+    said = error if isinstance(error, str) else error["message"]
+
+    expected = {
+        "/v1/messages": "prompt is too long: 64 tokens > 63 maximum",
+        "/generate": "The input (64 tokens) is longer than the model's context length (63 tokens).",
+        "/api/chat": "prompt too long; exceeded max context length by 1 tokens",
+        "/api/generate": "prompt too long; exceeded max context length by 1 tokens",
+    }
+    assert said.startswith(expected.get(path, "This model's maximum context length is 63 tokens."))
+
+
+@pytest.mark.parametrize("path", SAID)
+def test_one_token_less_is_answered(small: Site, path: str) -> None:
+    letters = CONTEXT - 1 - (0 if path in RAW else AROUND)
+
+    assert sent(small, path, letters, is_streamed=False).status == 200
+
+
+def test_tokens_beyond_the_context_can_be_counted(small: Site) -> None:
+    ask = {"model": "m", "messages": [{"role": "user", "content": "x" * 200}]}
+    reply = small.send("POST", "/v1/messages/count_tokens", ask)
+
+    assert reply.json == {"input_tokens": 200 + AROUND}
+
+
+def test_the_engine_tells_both_figures(staged: Callable[..., Any]) -> None:
+    engine = staged(context=CONTEXT, step_s=0).engine
+    request = GenerationRequest(messages=(Message("user", LONG * 40),))
+    with pytest.raises(PromptTooLong) as caught:
+        asyncio.run(engine.generate(request))
+
+    assert (caught.value.prompt_tokens, caught.value.context_length) == (200 + AROUND, CONTEXT)
+    assert str(caught.value) == (
+        "messages: the prompt has 208 tokens, the model's context holds 64 including the answer"
+    )

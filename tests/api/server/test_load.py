@@ -1,0 +1,188 @@
+"""Many clients at once: those who stay get every word, those who leave leave nothing behind."""
+
+import asyncio
+import gc
+import json
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.server.server import ApiServer
+from api.transport.config import ServerConfig
+from engine.scheduling.service import Engine
+from tests.support.asking import run
+from tests.support.scripted import GO, Stage
+
+CLIENTS, TOKENS = 200, 64
+PATHS = (
+    "/v1/messages",
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/responses",
+    "/generate",
+    "/api/chat",
+)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A model that has something else to say to each client."""
+    scripts = {f"Q{n}": [f"c{n} "] * 2 * TOKENS for n in range(CLIENTS)}
+    return Stage(tmp_path, scripts)
+
+
+@pytest.fixture
+def engine(stage: Stage) -> Iterator[Engine]:
+    engine = Engine(loader=stage.load)
+    run(engine.load(Path("scripted")))
+    yield engine
+    engine.close()
+
+
+def body_for(path: str, n: int, *, is_streamed: bool = True, tokens: int = TOKENS) -> bytes:
+    turns = [{"role": "user", "content": f"Q{n}"}]
+    body: dict[str, Any]
+    if path == "/generate":
+        body = {"text": f"user:Q{n}{GO}", "sampling_params": {"max_new_tokens": tokens}}
+    elif path == "/v1/completions":
+        body = {"prompt": f"user:Q{n}{GO}", "max_tokens": tokens}
+    elif path == "/v1/responses":
+        body = {"input": f"Q{n}", "max_output_tokens": tokens}
+    elif path == "/api/chat":
+        body = {"messages": turns, "options": {"num_predict": tokens}}
+    else:
+        body = {"messages": turns, "max_tokens": tokens}
+    return json.dumps({"model": "m", "stream": is_streamed, **body}).encode()
+
+
+def text_of(path: str, line: bytes, before: str) -> str:
+    """Return the text after one more line of a stream."""
+    value = json.loads(line)
+    match path:
+        case "/v1/messages":
+            return before + value.get("delta", {}).get("text", "")
+        case "/v1/chat/completions":
+            return before + (value["choices"][0]["delta"].get("content") or "")
+        case "/v1/completions":
+            return before + value["choices"][0]["text"]
+        case "/v1/responses":
+            is_delta = value["type"] == "response.output_text.delta"
+            return before + (value["delta"] if is_delta else "")
+        case "/generate":
+            return str(value["text"])
+        case _:
+            return before + str(value["message"]["content"])
+
+
+@asynccontextmanager
+async def asking(server: ApiServer, path: str, body: bytes) -> Any:
+    assert server.address is not None
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
+    writer.write(
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
+    try:
+        yield reader
+    finally:
+        writer.close()
+
+
+async def client(server: ApiServer, n: int, *, leaves: bool, is_slow: bool) -> str | None:
+    """Ask, and return the answer; None for one who left half-way."""
+    path = PATHS[n % len(PATHS)]
+    text = ""
+    async with asking(server, path, body_for(path, n)) as reader:
+        while line := await reader.readline():
+            line = line.removeprefix(b"data: ").strip()
+            if is_slow:
+                await asyncio.sleep(0.01)
+            if line.startswith(b"{"):
+                text = text_of(path, line, text)
+            if leaves and len(text.split()) >= TOKENS // 2:
+                return None
+    return text
+
+
+async def rush(server: ApiServer) -> list[str | None]:
+    return await asyncio.gather(
+        *(client(server, n, leaves=n % 3 == 0, is_slow=n % 10 == 1) for n in range(CLIENTS))
+    )
+
+
+async def until_quiet(engine: Engine, tasks: int) -> None:
+    """Wait until nothing runs; a leftover fails the test."""
+    ends_at = time.monotonic() + 60
+    while (engine.status.running, engine.status.waiting, len(asyncio.all_tasks())) != (0, 0, tasks):
+        assert time.monotonic() < ends_at, asyncio.all_tasks()
+        await asyncio.sleep(0.01)
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def memory_mb() -> float:
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def test_two_hundred_clients_at_once(engine: Engine) -> None:
+    async def load() -> None:
+        server = ApiServer(engine)
+        await server.start()
+        tasks = len(asyncio.all_tasks())
+        await rush(server)
+        await until_quiet(engine, tasks)
+        files, memory = open_files(), memory_mb()
+        answers = await rush(server)
+        await until_quiet(engine, tasks)
+
+        for n, answer in enumerate(answers):
+            assert answer == (None if n % 3 == 0 else f"c{n} " * TOKENS), n
+        assert open_files() == files
+        assert memory_mb() < memory * 1.05 + 10
+        await server.stop()
+
+    run(load(), timeout_s=120)
+
+
+def test_a_dead_engine_thread_ends_open_answers_and_the_next_succeeds(
+    engine: Engine, stage: Stage
+) -> None:
+    async def answer(server: ApiServer, n: int, *, is_streamed: bool) -> bytes:
+        path = PATHS[n % len(PATHS)]
+        body = body_for(path, n, is_streamed=is_streamed)
+        async with asking(server, path, body) as reader:
+            return bytes(await reader.read())
+
+    def dies(number: int) -> None:
+        if number >= due:
+            stage.model.fault = lambda _: None
+            raise SystemExit("the device was lost")
+
+    async def load() -> None:
+        server = ApiServer(engine, ServerConfig())
+        await server.start()
+        tasks = len(asyncio.all_tasks())
+        stage.model.fault = dies
+        ended = await asyncio.gather(
+            *(answer(server, n, is_streamed=n % 2 == n // 6 % 2) for n in range(48))
+        )
+        for n, body in enumerate(ended):
+            assert b'"error"' in body, (PATHS[n % len(PATHS)], body)
+            assert b"the device was lost" in body, body
+        assert await client(server, 1, leaves=False, is_slow=False) == "c1 " * TOKENS
+        await until_quiet(engine, tasks)
+        await server.stop()
+
+    due = len(stage.model.calls) + random.Random(5).randrange(20, 40)
+    run(load())

@@ -1,0 +1,327 @@
+import asyncio
+import contextlib
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.server.observed import _Ending
+from api.server.redaction import HIDDEN, safe_body, safe_headers, safe_path
+from api.server.thread import ServerThread
+from api.transport.address import Address
+from api.transport.config import ServerConfig
+from api.transport.observing import KeptBytes, Observation, RequestBegan, RequestEnded
+from engine.scheduling.generation import Generation
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, Timing, Usage
+from engine.values.request import GenerationRequest, TraceLevel
+from tests.support.scripted import GO, Stage
+
+COUNT = "Count from 1 to 10, one number per line"
+
+
+class Notebook:
+    """Writes down what an observer is told, and on which thread."""
+
+    def __init__(self) -> None:
+        self.begun: list[RequestBegan] = []
+        self.ended: list[RequestEnded] = []
+        self.threads: set[str] = set()
+
+    trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0)
+
+    def wanted_trace(self) -> tuple[TraceLevel, int]:
+        return self.trace
+
+    def request_began(self, began: RequestBegan) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.begun.append(began)
+
+    def request_ended(self, ended: RequestEnded) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.ended.append(ended)
+
+    def last(self, count: int = 1, within_s: float = 60) -> RequestEnded:
+        deadline_s = time.monotonic() + within_s
+        while len(self.ended) < count:
+            assert time.monotonic() < deadline_s, "the request has not ended in time"
+            time.sleep(0.005)
+        return self.ended[-1]
+
+
+@contextmanager
+def watched(
+    engine: Engine, trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0), **settings: Any
+) -> Iterator[tuple[Address, Notebook]]:
+    notebook = Notebook()
+    notebook.trace = trace
+    server = ServerThread(engine, ServerConfig(**settings), notebook)
+    address = server.start()
+    try:
+        yield address, notebook
+    finally:
+        server.stop()
+
+
+def post(
+    address: Address, path: str, body: dict[str, Any], **headers: str
+) -> tuple[int, bytes, http.client.HTTPMessage]:
+    connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=20)
+    sent = {"content-type": "application/json"}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request("POST", path, json.dumps(body), sent)
+    response = connection.getresponse()
+    answer = response.read()
+    connection.close()
+    return response.status, answer, response.headers
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": COUNT}]
+    return {"model": "any", "max_tokens": 60, "messages": messages, "stop_sequences": ["4"], **more}
+
+
+def test_an_answer_is_told_with_its_bodies_its_stop_and_its_model(engine: Engine) -> None:
+    with watched(engine) as (address, notebook):
+        _, answer, headers = post(address, "/v1/messages", asked(), user_agent="curl/8")
+        told = notebook.last()
+    assert told.began.request_id == headers["request-id"]
+    assert (told.began.dialect, told.status, told.is_stream) == ("Messages", 200, False)
+    assert told.began.client == "127.0.0.1"
+    assert dict(told.began.headers)["User-Agent"] == "curl/8"
+    assert json.loads(told.asked.text) == asked()
+    assert told.answered.text == answer.decode()
+    assert told.model == "demo-model"
+    (end,) = told.ends
+    assert (end.stop.kind, end.stop.value) == (StopKind.STOP_STRING, "4")
+    assert notebook.threads == {"api"}
+
+
+def test_the_bytes_of_a_stream_are_told_as_they_went_out(engine: Engine) -> None:
+    with watched(engine) as (address, notebook):
+        _, answer, _ = post(address, "/v1/messages", asked(stream=True))
+        told = notebook.last()
+    assert told.is_stream
+    assert told.answered.text == answer.decode()
+    assert len(told.ends) == 1
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Engine]:
+    """An engine that counts so slowly that every stream has several pieces."""
+    counted = [f"{number} " for number in range(1, 10)]
+    raw = dict.fromkeys((COUNT, ""), counted)
+    stage = Stage(tmp_path, raw, step_s=0.03)
+    engine = Engine(loader=stage.load)
+    asyncio.run(engine.load(tmp_path))
+    yield engine
+    engine.close()
+
+
+# What the template would make of the question.
+RAW = f"user:{COUNT}{GO}"
+ASKED: dict[str, dict[str, Any]] = {
+    "/v1/messages": {"max_tokens": 60, "stop_sequences": ["4"]},
+    "/v1/chat/completions": {"stop": ["4"], "stream_options": {"include_usage": True}},
+    "/v1/completions": {"prompt": RAW, "max_tokens": 20, "stop": ["4"]},
+    "/v1/responses": {"input": COUNT, "stop": ["4"]},
+    "/generate": {"text": RAW, "sampling_params": {"max_new_tokens": 20, "stop": ["4"]}},
+    "/api/chat": {"options": {"stop": ["4"]}},
+    "/api/generate": {"prompt": COUNT, "options": {"stop": ["4"]}},
+}
+
+
+def shapes(raw: bytes) -> set[str]:
+    """Return the kinds of objects that an answer is made of, however many of each there are."""
+    kinds = set()
+    for line in raw.decode().splitlines():
+        with contextlib.suppress(ValueError):
+            kinds.add(json.dumps(_shape(json.loads(line.removeprefix("data: ")))))
+    return kinds
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _shape(inner) for name, inner in sorted(value.items())}
+    if isinstance(value, list):
+        return [_shape(value[0])] if value else []
+    return type(value).__name__
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize("path", ASKED)
+def test_tokens_are_recorded_and_the_answer_is_what_it_is_without(
+    slow: Engine, path: str, is_stream: bool
+) -> None:
+    body = {"model": "any", "stream": is_stream, **ASKED[path]}
+    if not {"prompt", "input", "text"} & set(body):
+        body["messages"] = [{"role": "user", "content": COUNT}]
+    with watched(slow) as (address, notebook):
+        _, plain, _ = post(address, path, body)
+        usual = notebook.last()
+    with watched(slow, (TraceLevel.FULL, 3)) as (address, notebook):
+        status, answer, _ = post(address, path, body)
+        told = notebook.last()
+    assert status == 200
+    assert shapes(answer) == shapes(plain)
+    assert told.ends[0].stop == usual.ends[0].stop
+    assert told.ends[0].stop.value == "4"
+    (run,) = told.runs
+    assert len(run.tokens) == told.ends[0].usage.output_tokens
+    assert run.generation.request.stops.strings == ("4",)
+    assert run.finished == told.ends[0]
+    assert "".join(run.texts) == "1 2 3 "
+
+
+def test_who_wants_no_tokens_is_told_the_request_and_the_answer_alone(engine: Engine) -> None:
+    with watched(engine) as (address, notebook):
+        post(address, "/v1/messages", asked())
+        (run,) = notebook.last().runs
+    assert list(run.tokens) == []
+    assert run.generation.request.stops.strings == ("4",)
+    assert "".join(run.texts) == "1\n2\n3\n"
+
+
+def test_tokens_that_only_the_client_asked_for_are_not_recorded(slow: Engine) -> None:
+    body = {"text": RAW, "return_logprob": True, "sampling_params": {"max_new_tokens": 5}}
+    with watched(slow) as (address, notebook):
+        _, answer, _ = post(address, "/generate", body)
+        (run,) = notebook.last().runs
+    assert len(json.loads(answer)["meta_info"]["output_token_logprobs"]) == 5
+    assert list(run.tokens) == []
+
+
+def test_a_client_that_leaves_is_told_with_the_tokens_it_cost(engine: Engine) -> None:
+    body = asked(stream=True, max_tokens=400) | {"stop_sequences": []}
+    body["messages"] = [{"role": "user", "content": "Count from 1 to 100"}]
+    with watched(engine) as (address, notebook):
+        connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=20)
+        connection.request(
+            "POST", "/v1/messages", json.dumps(body), {"content-type": "application/json"}
+        )
+        connection.getresponse().read(1500)
+        connection.close()
+        told = notebook.last()
+    assert told.status == 499
+    (end,) = told.ends
+    assert end.stop.kind is StopKind.CANCELLED
+    assert end.usage.output_tokens > 0
+
+
+def test_a_request_without_the_key_is_told_but_its_body_is_never_read(engine: Engine) -> None:
+    with watched(engine, api_key="quite-secret") as (address, notebook):
+        status, _, _ = post(address, "/v1/messages", asked(), x_api_key="wrong-secret")
+        told = notebook.last()
+    assert (status, told.status) == (401, 401)
+    assert (told.asked.text, told.ends) == ("", ())
+    assert "authentication_error" in told.answered.text
+
+
+def test_keys_are_hidden_wherever_they_stand(engine: Engine) -> None:
+    with watched(engine, api_key="quite-secret") as (address, notebook):
+        post(
+            address,
+            "/v1/messages?api_key=quite-secret&beta=true",
+            asked(metadata={"user_id": "me", "api_key": "sk-123"}, note="quite-secret"),
+            authorization="Bearer quite-secret",
+        )
+        told = notebook.last()
+    assert told.status == 200
+    assert "quite-secret" not in repr(told)
+    assert "sk-123" not in repr(told)
+    assert told.began.path == f"/v1/messages?api_key={HIDDEN}&beta=true"
+    assert json.loads(told.asked.text)["metadata"] == {"user_id": "me", "api_key": HIDDEN}
+
+
+def test_an_unknown_route_is_told_without_a_dialect(engine: Engine) -> None:
+    with watched(engine) as (address, notebook):
+        post(address, "/nowhere", {})
+        told = notebook.last()
+    assert (told.status, told.began.dialect, told.began.path) == (404, "", "/nowhere")
+
+
+def test_several_choices_are_told_with_an_end_each(engine: Engine) -> None:
+    body = {"model": "m", "n": 2, "max_tokens": 5, "messages": asked()["messages"]}
+    with watched(engine) as (address, notebook):
+        post(address, "/v1/chat/completions", body)
+        told = notebook.last()
+    assert [end.stop.kind for end in told.ends] == [StopKind.MAX_TOKENS] * 2
+
+
+def test_of_a_long_body_the_first_part_is_kept_and_the_size_is_told() -> None:
+    kept = KeptBytes(most_bytes=5)
+    kept.add("aé".encode())
+    kept.add("éb".encode())
+    body = kept.body(str.upper)
+    assert (body.text, body.size_bytes, body.is_whole) == ("AÉÉ", 6, False)
+
+
+@pytest.mark.parametrize(
+    ("clean", "given", "hidden"),
+    [
+        (safe_body, '{"API-Key" : "a\\"b", "x": 1}', '{"API-Key" : "[hidden]", "x": 1}'),
+        (safe_body, '{"openai_api_key":"cut in the mid', '{"openai_api_key":"[hidden]"'),
+        (safe_body, '{"max_tokens": 5, "monkey": "b"}', '{"max_tokens": 5, "monkey": "b"}'),
+        (safe_path, "/v1/models?key=abc&after=key", "/v1/models?key=[hidden]&after=key"),
+    ],
+)
+def test_fields_named_like_keys_lose_their_values(
+    clean: Callable[[str], str], given: str, hidden: str
+) -> None:
+    assert clean(given) == hidden
+
+
+def test_headers_that_carry_keys_lose_their_values() -> None:
+    given = [("X-API-Key", "a"), ("cookie", "b"), ("Accept", "c"), ("X-Note", "has my-key in it")]
+    assert safe_headers(given, "my-key") == (
+        ("X-API-Key", HIDDEN),
+        ("cookie", HIDDEN),
+        ("Accept", "c"),
+        ("X-Note", f"has {HIDDEN} in it"),
+    )
+
+
+def test_a_client_that_left_is_told_only_once_its_answer_has_ended(engine: Engine) -> None:
+    """However long that takes: the end is waited for, not looked for a few times."""
+
+    async def play() -> None:
+        recorded, observation = Notebook(), Observation()
+        generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
+        observation.listen_to(generation, hides_traces=True)
+        began = RequestBegan("r", 0.0, "", "POST", "/", "", ())
+        reading = asyncio.ensure_future(generation.collect())
+        _Ending(recorded, ServerConfig(), observation, began, 0.1, 499, ()).tell()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert recorded.ended == []
+        end = Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing())
+        generation.push([end])
+        generation.wake()
+        await reading
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert [told.ends for told in recorded.ended] == [(end,)]
+
+    asyncio.run(play())
+
+
+def test_a_server_that_ends_first_still_tells_each_request_once() -> None:
+    notebook = Notebook()
+
+    async def play() -> None:
+        observation = Observation()
+        generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
+        observation.listen_to(generation, hides_traces=True)
+        began = RequestBegan("r", 0.0, "", "POST", "/", "", ())
+        _Ending(notebook, ServerConfig(), observation, began, 0.1, 499, ()).tell()
+        await asyncio.sleep(0)
+
+    asyncio.run(play())
+    assert [(one.status, one.ends) for one in notebook.ended] == [(499, ())]

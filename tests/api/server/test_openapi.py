@@ -1,0 +1,67 @@
+"""The OpenAPI document is valid, and says what the table of routes says."""
+
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from api.server.openapi import document
+from api.server.routes import ROUTES
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    return document(ROUTES)
+
+
+def test_it_is_valid(found: dict[str, Any]) -> None:
+    OpenAPIV31SpecValidator(found).validate()
+
+
+def test_it_has_every_route_and_no_other(found: dict[str, Any]) -> None:
+    listed = {
+        (method.upper(), path)
+        for path, operations in found["paths"].items()
+        for method in operations
+    }
+
+    assert listed == {(route.method, route.path) for route in ROUTES}
+
+
+def test_every_operation_has_a_name_of_its_own(found: dict[str, Any]) -> None:
+    names = [one["operationId"] for path in found["paths"].values() for one in path.values()]
+
+    assert len(set(names)) == len(names)
+
+
+def test_every_posted_body_is_described(found: dict[str, Any]) -> None:
+    for path, operations in found["paths"].items():
+        if "post" in operations:
+            body = operations["post"]["requestBody"]["content"]["application/json"]["schema"]
+            name = body["$ref"].removeprefix("#/components/schemas/")
+            assert found["components"]["schemas"][name]["properties"], path
+
+
+def test_a_content_may_be_a_text_or_parts(found: dict[str, Any]) -> None:
+    schemas = found["components"]["schemas"]
+    content = schemas["UserMessage"]["properties"]["content"]["anyOf"]
+
+    assert {"type": "string"} in content
+    assert any(one.get("type") == "array" for one in content)
+
+
+def test_errors_are_shown_in_the_dialect_s_envelope(found: dict[str, Any]) -> None:
+    for path, keys in (
+        ("/v1/messages", {"type", "error", "request_id"}),
+        ("/v1/chat/completions", {"error"}),
+        ("/api/chat", {"error"}),
+    ):
+        failure = found["paths"][path]["post"]["responses"]["default"]
+        assert failure["content"]["application/json"]["example"].keys() == keys
+
+
+def test_the_server_gives_it_out(site: Any) -> None:
+    reply = site.send("GET", "/openapi.json")
+
+    assert reply.json["openapi"] == "3.1.0"
+    assert reply.headers["content-type"].startswith("application/json")

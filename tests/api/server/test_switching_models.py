@@ -1,0 +1,64 @@
+"""Requests that arrive while a model is being loaded are answered by it, in every dialect."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from api.server.server import ApiServer
+from api.transport.config import ServerConfig
+from engine.scheduling.service import Engine
+from tests.api.server.test_load import PATHS, body_for, text_of
+from tests.support.asking import run
+from tests.support.scripted import Stage
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/get_model_info"])
+def test_a_request_waits_for_the_model_that_is_being_loaded(tmp_path: Path, path: str) -> None:
+    stage = Stage(tmp_path, {"Q1": ["a", "b"]})
+    has_begun, may_go_on = threading.Event(), threading.Event()
+
+    def slow_load(*words: Any, **options: Any) -> Any:
+        has_begun.set()
+        may_go_on.wait(10)
+        return stage.load(*words, **options)
+
+    async def ask_meanwhile() -> tuple[int, str]:
+        engine = Engine(loader=slow_load)
+        server = ApiServer(engine, ServerConfig())
+        address = await server.start()
+        loading = asyncio.create_task(engine.load(Path("scripted")))
+        await asyncio.to_thread(has_begun.wait)
+        try:
+            async with aiohttp.ClientSession(address.url) as session:
+                asking = asyncio.create_task(asked(session, path))
+                await asyncio.sleep(0.05)
+                assert not asking.done()
+                may_go_on.set()
+                found = await asking
+                await loading
+        finally:
+            await server.stop()
+            await engine.aclose()
+        return found
+
+    status, text = run(ask_meanwhile())
+    assert status == 200
+    assert "scripted" in text if path == "/get_model_info" else text == "ab"
+
+
+async def asked(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
+    if path == "/get_model_info":
+        async with session.get(path) as response:
+            return response.status, await response.text()
+    text = ""
+    headers = {"Content-Type": "application/json"}
+    async with session.post(path, data=body_for(path, 1, tokens=9), headers=headers) as response:
+        async for line in response.content:
+            line = line.removeprefix(b"data: ").strip()
+            if line.startswith(b"{"):
+                text = text_of(path, line, text)
+        return response.status, text

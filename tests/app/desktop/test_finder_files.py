@@ -1,0 +1,77 @@
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import qasync
+from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtGui import QFileOpenEvent
+from PySide6.QtWidgets import QApplication
+
+from app.desktop.finder_files import OpenedFiles
+from app.desktop.window import open_saved_run
+from engine.recording.recorder import Recorder
+from engine.recording.saved_run import to_json
+from engine.scheduling.service import Engine
+from engine.values.request import TraceLevel
+from tests.support.asking import request, run
+from tests.ui.driving import eventually
+from ui.kit.look.theme import Theme
+from ui.window.main_window import MainWindow
+
+
+@pytest.fixture
+def opened_files(qapp: QApplication) -> Iterator[OpenedFiles]:
+    made = OpenedFiles(qapp)
+    yield made
+    made.deleteLater()
+    QCoreApplication.sendPostedEvents(made, int(QEvent.Type.DeferredDelete))
+
+
+def ask_to_open(application: QApplication, path: Path) -> None:
+    """Send what the Mac's Finder sends."""
+    QCoreApplication.sendEvent(application, QFileOpenEvent(str(path)))
+
+
+def test_files_that_came_before_the_window_wait_for_it(
+    qapp: QApplication, opened_files: OpenedFiles, tmp_path: Path
+) -> None:
+    opened: list[Path] = []
+    ask_to_open(qapp, tmp_path / "early.json")
+    opened_files.deliver_to(opened.append)
+    ask_to_open(qapp, tmp_path / "late.json")
+    assert opened == [tmp_path / "early.json", tmp_path / "late.json"]
+
+
+def test_an_opened_run_is_shown_in_the_inspector(
+    qapp: QApplication, engine: Engine, tmp_path: Path
+) -> None:
+    async def saved() -> str:
+        asked = request("Count from 1 to 10, one number per line", "6", trace=TraceLevel.STOPS)
+        generation = await engine.generate(asked)
+        recorder = Recorder(generation)
+        async for event in generation.events():
+            recorder.take(event)
+        return to_json(recorder.recording(), "Count")
+
+    file = tmp_path / "a.fullstop-run"
+    file.write_text(run(saved()), encoding="utf-8")
+
+    async def shown() -> None:
+        window = MainWindow(engine, Theme(qapp, "light"))
+        try:
+            open_saved_run(window, file)
+            await eventually(lambda: window.inspector.shown is not None)
+            inspector = window.inspector_window
+            assert inspector is not None
+            assert inspector.isVisible()
+            assert window.inspector.shown is not None
+            assert window.inspector.shown.question == "Count"
+        finally:
+            window.close()
+            await window.finish()
+            window.deleteLater()
+
+    qapp.setQuitOnLastWindowClosed(False)
+    with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(qapp)) as runner:
+        runner.run(shown())

@@ -1,0 +1,83 @@
+import asyncio
+import gc
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from app.desktop.garbage_collection import collect_if_due, collected_on
+
+
+class Ring:
+    """An object that only the cyclic collector can free; it notes the thread that does."""
+
+    def __init__(self, freed_on: list[threading.Thread]) -> None:
+        self.itself = self
+        self.freed_on = freed_on
+
+    def __del__(self) -> None:
+        self.freed_on.append(threading.current_thread())
+
+
+@pytest.fixture(autouse=True)
+def _usual_collector() -> Iterator[None]:
+    yield
+    gc.enable()
+
+
+def test_another_threads_work_never_collects() -> None:
+    freed_on: list[threading.Thread] = []
+
+    def work() -> None:
+        for _ in range(50):
+            kept = [[] for _ in range(1000)]
+            del kept
+
+    async def run() -> None:
+        with collected_on(asyncio.get_running_loop()):
+            for _ in range(20):
+                Ring(freed_on)
+            await asyncio.to_thread(work)
+            assert freed_on == []
+
+    asyncio.run(run())
+    assert set(freed_on) == {threading.main_thread()}
+
+
+def test_garbage_is_collected_while_the_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.desktop.garbage_collection._INTERVAL_S", 0.01)
+    freed_on: list[threading.Thread] = []
+
+    async def run() -> None:
+        with collected_on(asyncio.get_running_loop()):
+            for _ in range(2000):
+                Ring(freed_on)
+            for _ in range(200):
+                await asyncio.sleep(0.01)
+                if freed_on:
+                    return
+            pytest.fail("nothing was collected")
+
+    asyncio.run(run())
+
+
+def test_the_collector_is_left_as_it_was_found() -> None:
+    async def run() -> bool:
+        with collected_on(asyncio.get_running_loop()):
+            return gc.isenabled()
+
+    gc.enable()
+    assert asyncio.run(run()) is False
+    assert gc.isenabled()
+    gc.disable()
+    asyncio.run(run())
+    assert not gc.isenabled()
+
+
+def test_the_oldest_generation_that_is_due_is_collected() -> None:
+    gc.disable()
+    gc.collect()
+    assert collect_if_due() is None
+    kept = [[] for _ in range(gc.get_threshold()[0] + 100)]
+    assert collect_if_due() == 0
+    assert len(kept) > 0

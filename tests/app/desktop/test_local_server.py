@@ -1,0 +1,111 @@
+import asyncio
+import errno
+import json
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+
+from app.desktop.local_server import LocalServer, own_address
+from engine.scheduling.service import Engine
+from ui.preferences.preferences import ServerPreferences
+
+
+def status_of(url: str) -> int:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=60) as answer:
+            json.load(answer)
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return int(error.code)
+
+
+def test_it_serves_between_start_and_stop_and_can_be_started_again() -> None:
+    engine = Engine()
+
+    async def run() -> None:
+        server = LocalServer(engine, port=0)
+        for _ in range(2):
+            url = await server.start()
+            # Without a model it answers that it is not ready.
+            assert await asyncio.to_thread(status_of, url) == 503
+            await server.stop()
+            with pytest.raises(urllib.error.URLError, match="refused"):
+                await asyncio.to_thread(status_of, url)
+        await server.stop()
+
+    asyncio.run(run())
+    engine.close()
+
+
+def test_a_port_that_is_taken_is_an_error_in_words() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        server = LocalServer(Engine(), port=other.getsockname()[1])
+        with pytest.raises(OSError, match=r"^Port \d+ is taken by another program") as raised:
+            asyncio.run(server.start())
+        assert raised.value.errno == errno.EADDRINUSE
+
+
+def get(url: str, **headers: str) -> int:
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return int(error.code)
+
+
+async def _a_key() -> str | None:
+    return "a-key"
+
+
+def test_preferences_are_asked_anew_at_each_start() -> None:
+    wanted = ServerPreferences()
+
+    async def use() -> None:
+        nonlocal wanted
+        server = LocalServer(Engine(), 0, preferences=lambda: wanted, key=_a_key)
+        url = await server.start()
+        assert await asyncio.to_thread(get, f"{url}/v1/models") == 200
+        page = {"Origin": "https://example.org"}
+        assert await asyncio.to_thread(lambda: get(f"{url}/v1/models", **page)) == 403
+        await server.stop()
+        wanted = ServerPreferences(is_key_required=True, allowed_origins=("https://example.org",))
+        url = await server.start()
+        assert await asyncio.to_thread(get, f"{url}/v1/models") == 401
+        keyed = page | {"X-Api-Key": "a-key"}
+        assert await asyncio.to_thread(lambda: get(f"{url}/v1/models", **keyed)) == 200
+        await server.stop()
+
+    asyncio.run(use())
+
+
+def test_without_a_key_it_is_not_shown_to_the_network() -> None:
+    server = LocalServer(Engine(), 0, preferences=lambda: ServerPreferences(is_on_network=True))
+    with pytest.raises(OSError, match="needs an API key"):
+        asyncio.run(server.start())
+
+
+def test_on_the_network_its_address_is_not_the_loopback_one_where_there_is_another() -> None:
+    async def use() -> None:
+        server = LocalServer(
+            Engine(), 0, preferences=lambda: ServerPreferences(is_on_network=True), key=_a_key
+        )
+        url = await server.start()
+        assert url.startswith(f"http://{own_address()}:")
+        assert await asyncio.to_thread(lambda: get(f"{url}/v1/models", **{"X-Api-Key": "a-key"}))
+        assert await asyncio.to_thread(get, f"{url}/v1/models") == 401
+        await server.stop()
+
+    asyncio.run(use())
+
+
+def test_an_origin_that_is_none_is_said_when_it_starts() -> None:
+    server = LocalServer(
+        Engine(), 0, preferences=lambda: ServerPreferences(allowed_origins=("example",))
+    )
+    with pytest.raises(OSError, match="'example' is no origin"):
+        asyncio.run(server.start())

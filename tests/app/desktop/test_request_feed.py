@@ -1,0 +1,100 @@
+import asyncio
+import threading
+
+from api.transport.observing import Body, ObservedRun, RequestBegan, RequestEnded
+from app.desktop.request_feed import RequestFeed, entry_of
+from engine.scheduling.generation import Generation
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.chat import Message, ToolCall
+from engine.values.events import Finished, TextDelta, ThinkingDelta, Timing, ToolCallDelta, Usage
+from engine.values.request import GenerationRequest
+from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
+
+HEADERS = (("User-Agent", "curl/8"), ("Accept", "*/*"))
+END = Finished(StopInfo(StopKind.EOS), Usage(5, 2, 3), Timing())
+ASKED = GenerationRequest((Message("user", "go"),), max_tokens=7)
+CALL = ToolCall("call_1", "look", "{}")
+
+
+def began(request_id: str = "req_1") -> RequestBegan:
+    return RequestBegan(request_id, 12.5, "127.0.0.1", "POST", "/v1/messages", "Messages", HEADERS)
+
+
+def ended(note: RequestBegan) -> RequestEnded:
+    return RequestEnded(
+        began=note,
+        took_s=0.25,
+        status=200,
+        is_stream=True,
+        model="demo",
+        asked=Body("{}", 2),
+        answered=Body("data", 9, is_whole=False),
+        answer_headers=(("X", "y"),),
+        runs=(observed(),),
+    )
+
+
+def observed() -> ObservedRun:
+    loop = asyncio.new_event_loop()
+    run = ObservedRun(Generation(ASKED, loop, lambda _: None))
+    loop.close()
+    run.hear([ThinkingDelta("hm"), TextDelta("a"), TextDelta("b")])
+    run.hear([ToolCallDelta(0, CALL, "{}"), END])
+    return run
+
+
+def test_everything_observed_arrives_in_the_windows_record() -> None:
+    assert entry_of(ended(began())) == RequestEntry(
+        id="req_1",
+        began_at=12.5,
+        client="127.0.0.1",
+        agent="curl/8",
+        method="POST",
+        path="/v1/messages",
+        dialect="Messages",
+        headers=HEADERS,
+        model="demo",
+        is_stream=True,
+        status=200,
+        took_s=0.25,
+        asked=RequestBody("{}", 2),
+        answered=RequestBody("data", 9, is_whole=False),
+        answer_headers=(("X", "y"),),
+        answers=(RequestAnswer(ASKED, END, "ab", "hm", (CALL,)),),
+    )
+    assert entry_of(began()).is_open
+
+
+def test_many_requests_of_another_thread_arrive_with_one_wake_up_on_the_loop() -> None:
+    batches: list[list[RequestEntry]] = []
+    threads: set[threading.Thread] = set()
+
+    async def watch() -> None:
+        def take(entries: list[RequestEntry]) -> None:
+            threads.add(threading.current_thread())
+            batches.append(entries)
+
+        feed = RequestFeed(asyncio.get_running_loop(), take)
+
+        def server() -> None:
+            for number in range(100):
+                note = began(f"req_{number}")
+                feed.request_began(note)
+                feed.request_ended(ended(note))
+
+        thread = threading.Thread(target=server)
+        thread.start()
+        thread.join()  # the loop is busy all the while
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    asyncio.run(watch())
+    assert [len(batch) for batch in batches] == [200]
+    assert threads == {threading.main_thread()}
+
+
+def test_a_request_after_the_windows_end_is_ignored() -> None:
+    loop = asyncio.new_event_loop()
+    feed = RequestFeed(loop, lambda _: None)
+    loop.close()
+    feed.request_began(began())

@@ -1,0 +1,276 @@
+"""The server's window with everything behind it: real server, real engine, real settings file."""
+
+import asyncio
+import functools
+import http.client
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import qasync
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+)
+from pytestqt.qtbot import QtBot
+
+import app.desktop.window
+from app.desktop.local_server import LocalServer
+from app.folders import paths
+from app.settings.stored_preferences import StoredPreferences
+from engine.scheduling.service import Engine
+from tests.ui.driving import eventually
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import PreferencesState
+from ui.records.storing import MemoryConversationStore
+from ui.server.request_table import Column
+from ui.server.server_window import ServerWindow
+from ui.window.main_window import MainWindow
+
+COUNT = "Count from 1 to 10, one number per line"
+
+Steps = Callable[[MainWindow, ServerWindow], Awaitable[None]]
+Use = Callable[[Steps], None]
+
+
+@pytest.fixture
+def use(qapp: QApplication, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Use:
+    """Open the server's window as the program does, with the server on."""
+    monkeypatch.setattr(app.desktop.window, "LocalServer", functools.partial(LocalServer, port=0))
+    qapp.setQuitOnLastWindowClosed(False)
+
+    def run(steps: Steps) -> None:
+        async def whole() -> None:
+            loop = asyncio.get_running_loop()
+            stored = StoredPreferences(paths.config_folder())
+            preferences = PreferencesState(stored.preferences(), stored)
+            theme = Theme(qapp, "light")
+            window = app.desktop.window.server_window(
+                engine, theme, MemoryConversationStore(), preferences, loop
+            )
+            window.start()
+            window.show_server()
+            server = window.server_window
+            assert server is not None
+            assert window.workspace.server is not None
+            window.workspace.server.turn(True)
+            try:
+                await eventually(lambda: server.pill.word == "On")
+                await asyncio.wait_for(steps(window, server), 30)
+            finally:
+                window.quit()
+                await window.finish()
+                window.deleteLater()
+                theme.deleteLater()
+
+        with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(qapp)) as runner:
+            runner.run(whole())
+
+    return run
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": COUNT}]
+    return {"model": "m", "max_tokens": 60, "messages": messages, "stop_sequences": ["4"], **more}
+
+
+async def post(server: ServerWindow, body: dict[str, Any], **headers: str) -> tuple[int, str]:
+    place = urlsplit(server.address.text())
+
+    def send() -> tuple[int, str]:
+        connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=20)
+        sent = {"content-type": "application/json", "user-agent": "Tester/1"} | headers
+        connection.request("POST", "/v1/messages", json.dumps(body), sent)
+        response = connection.getresponse()
+        answer = response.read().decode()
+        connection.close()
+        return response.status, answer
+
+    return await asyncio.to_thread(send)
+
+
+async def shown(server: ServerWindow, rows: int) -> None:
+    """Wait until so many requests are shown, all of them ended."""
+    table = server.log.table
+    await eventually(
+        lambda: table.rowCount() == rows and not any(one.is_open for one in table.entries())
+    )
+
+
+def cell(server: ServerWindow, row: int, column: Column) -> str:
+    return str(server.log.table.index(row, column).data())
+
+
+def test_a_request_appears_with_its_stop_and_its_bodies(use: Use) -> None:
+    async def steps(window: MainWindow, server: ServerWindow) -> None:
+        _, answer = await post(server, asked(stream=True), **{"x-api-key": "sk-mine"})
+        await shown(server, 1)
+        assert cell(server, 0, Column.CLIENT) == "Tester/1"
+        assert cell(server, 0, Column.STOP) == 'stop "4"'
+        assert cell(server, 0, Column.STATUS) == "200"
+        assert cell(server, 0, Column.STREAM) == "yes"
+        assert server.detail.isHidden()
+        server.log.view.selectRow(0)
+        assert server.detail.isVisible()
+        facts = [one.accessibleName() for one in server.detail.facts.findChildren(QLabel)]
+        assert 'Why it stopped: Stopped by "4" after 6 characters' in facts
+        assert COUNT in server.detail.asked.text.toPlainText()
+        assert answer.strip() in server.detail.answered.text.toPlainText()
+        assert "sk-mine" not in server.detail.asked.text.toPlainText()
+
+    use(steps)
+
+
+def test_a_request_is_sent_again_with_the_same_body(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow, server: ServerWindow) -> None:
+        await post(server, asked())
+        await shown(server, 1)
+        server.log.view.selectRow(0)
+        server.detail.replay.click()
+        await shown(server, 2)
+        first, second = server.log.table.entries()
+        assert second.agent.startswith("Fullstop/")
+        assert (second.asked, second.status) == (first.asked, 200)
+        assert second.ends[0].stop == first.ends[0].stop
+
+    use(steps)
+
+
+def test_a_server_that_is_off_says_that_nothing_can_be_sent_again(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow, server: ServerWindow) -> None:
+        await post(server, asked())
+        await shown(server, 1)
+        server.log.view.selectRow(0)
+        qtbot.mouseClick(server.switch, Qt.MouseButton.LeftButton)
+        await eventually(lambda: server.pill.word == "Off")
+        server.detail.replay.click()
+        await eventually(lambda: server.notice.isVisible())
+        assert "The server is off" in server.notice.text()
+
+    use(steps)
+
+
+def test_the_log_can_be_copied_saved_filtered_and_forgotten(
+    use: Use, qtbot: QtBot, tmp_path: Path
+) -> None:
+    async def steps(window: MainWindow, server: ServerWindow) -> None:
+        await post(server, asked())
+        await post(server, {"model": "m"})
+        await shown(server, 2)
+        server.log.errors_only.click()
+        assert [one.status for one in server.log.table.entries()] == [400]
+        server.log.export_to(tmp_path / "out.jsonl")
+        await eventually(lambda: (tmp_path / "out.jsonl").exists())
+        await server.log.finish()
+        (line,) = (tmp_path / "out.jsonl").read_text().splitlines()
+        assert json.loads(line)["status"] == 400
+        server.log.view.selectRow(0)
+        server.detail.curl.click()
+        assert QGuiApplication.clipboard().text().startswith(f"curl {server.address.text()}")
+        server.log.export_to(tmp_path / "no" / "folder")
+        await eventually(lambda: "could not be saved" in server.notice.text())
+        server.log.clear.click()
+        assert server.log.table.rowCount() == 0
+        await eventually(lambda: server.detail.isHidden())
+
+    use(steps)
+
+
+def test_a_key_is_made_shown_once_and_then_asked_of_everyone(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow, server: ServerWindow) -> None:
+        settings = server.settings
+        assert not settings.network.isEnabled()
+        qtbot.mouseClick(settings.renew, Qt.MouseButton.LeftButton)
+        await eventually(lambda: bool(settings.key_field.text()))
+        key = settings.key_field.text()
+        switch = window.workspace.server
+        assert switch is not None
+        stages: list[str] = []
+        switch.changed.connect(lambda: stages.append(switch.stage))
+        settings.requires_key.click()
+        await eventually(lambda: stages[-1:] == ["on"])
+        assert stages == ["stopping", "off", "starting", "on"]
+        assert (await post(server, asked()))[0] == 401
+        assert (await post(server, asked(), authorization=f"Bearer {key}"))[0] == 200
+        await shown(server, 2)
+        assert all(key not in repr(entry) for entry in server.log.table.entries())
+        server.close()
+        window.show_server()
+        assert settings.key_field.text() == ""
+        assert not settings.key_field.isVisible()
+
+    use(steps)
+
+
+def test_settings_are_kept_in_the_file(use: Use) -> None:
+    async def steps(window: MainWindow, server: ServerWindow) -> None:
+        origins = server.settings.origins
+        origins.field.setText("example.org")
+        origins.add.click()
+        assert "begins with its scheme" in origins.problem
+        origins.field.setText("https://example.org/")
+        origins.add.click()
+        window.preferences.change(theme="dark")
+        assert window.theme.mode == "dark"
+        await window.preferences.finish()
+        kept = StoredPreferences(paths.config_folder()).preferences()
+        assert kept.server.allowed_origins == ("https://example.org",)
+        assert kept.theme == "dark"
+        await eventually(lambda: server.pill.word == "On")
+        assert StoredPreferences(paths.config_folder()).preferences().server.was_on
+
+    use(steps)
+    assert StoredPreferences(paths.config_folder()).preferences().server.was_on
+
+
+def test_every_control_of_the_servers_window_has_a_name(use: Use) -> None:
+    async def steps(window: MainWindow, server: ServerWindow) -> None:
+        await post(server, asked())
+        await shown(server, 1)
+        server.log.view.selectRow(0)
+        kinds = (QAbstractButton, QAbstractItemView, QAbstractSpinBox, QComboBox, QLineEdit)
+        inner = QAbstractSpinBox | QAbstractItemView | QLineEdit
+        nameless = [
+            control
+            for kind in (*kinds, QPlainTextEdit)
+            for control in server.findChildren(kind)
+            if control.isVisible()
+            and not control.accessibleName()
+            and not isinstance(control.parent(), inner)
+            and not control.objectName().startswith("qt_")
+        ]
+        assert nameless == []
+
+    use(steps)
+
+
+def test_another_apps_answer_is_looked_at_in_the_inspector(use: Use) -> None:
+    async def steps(window: MainWindow, server: ServerWindow) -> None:
+        await post(server, asked(stream=True))
+        await shown(server, 1)
+        server.log.view.selectRow(0)
+        await eventually(lambda: server.detail.entry is not None)
+        server.detail.inspect.click()
+        inspector = window.inspector_window
+        assert inspector is not None
+        assert inspector.head.sentence.text() == 'Your stop sequence "4" ended this answer.'
+        assert inspector.source.text() == "From another app: Tester/1, POST /v1/messages"
+        found = window.inspector.shown
+        assert found is not None
+        assert (found.run.text, found.run.stops) == ("1\n2\n3\n", ("4",))
+        assert (found.run.max_tokens, found.question) == (60, COUNT)
+        inspector.back.click()
+        assert inspector.head.sentence.text() == "No run is shown"
+
+    use(steps)

@@ -1,0 +1,71 @@
+import subprocess
+import sys
+from pathlib import Path
+
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.desktop.single_instance import SingleInstance
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_second_start_brings_the_first_forward(tmp_path: Path, qtbot: QtBot) -> None:
+    first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
+    assert first.claim()
+    assert not second.claim()
+    with qtbot.waitSignal(first.show_wanted, timeout=3000):
+        assert second.ask_to_show()
+    first.release()
+
+
+def test_the_place_is_free_again_once_it_was_left(tmp_path: Path, qapp: QApplication) -> None:
+    first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
+    assert first.claim()
+    first.release()
+    assert second.claim()
+    assert not first.claim()
+    second.release()
+
+
+def test_programs_with_other_folders_do_not_know_of_each_other(
+    tmp_path: Path, qapp: QApplication
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first, second = SingleInstance(tmp_path / "a"), SingleInstance(tmp_path / "b")
+    assert first.claim()
+    assert second.claim()
+    first.release()
+    second.release()
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from PySide6.QtCore import QCoreApplication
+from app.desktop.single_instance import SingleInstance
+application = QCoreApplication([])
+instance = SingleInstance(Path(sys.argv[1]))
+print(instance.claim(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_what_a_killed_program_left_behind_stops_nobody(tmp_path: Path, qapp: QApplication) -> None:
+    instance = SingleInstance(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        assert not instance.claim()
+        other.kill()
+    assert instance.claim()
+    instance.release()
+
+
+def test_a_first_program_that_does_not_listen_is_not_waited_for(
+    tmp_path: Path, qapp: QApplication
+) -> None:
+    assert not SingleInstance(tmp_path).ask_to_show()

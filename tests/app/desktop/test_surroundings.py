@@ -1,0 +1,96 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtWidgets import QApplication, QSystemTrayIcon
+from pytestqt.qtbot import QtBot
+
+import app.desktop.surroundings
+from app.desktop.surroundings import chosen_model, in_tray, only_instance, shown_on_demand, tell
+from app.folders import paths
+from app.settings.options import ChatOptions
+from app.settings.stored_preferences import StoredPreferences
+from engine.scheduling.service import Engine
+from tests.support.shown import SilentServer
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import Preferences, PreferencesState
+from ui.window.main_window import MainWindow
+
+
+@pytest.fixture
+def window(qapp: QApplication) -> Iterator[MainWindow]:
+    made = MainWindow(Engine(), Theme(qapp, "light"), server=SilentServer())
+    yield made
+    made.close()
+    made.deleteLater()
+    # At once: no later test shall find it among the windows.
+    QCoreApplication.sendPostedEvents(made, int(QEvent.Type.DeferredDelete))
+
+
+def test_a_second_start_is_told_and_the_first_comes_forward(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    with only_instance() as first:
+        assert first is not None
+        with shown_on_demand(window, first):
+            assert not window.isVisible()
+            with only_instance() as second:
+                assert second is None
+            qtbot.waitUntil(window.isVisible, timeout=3000)
+    with only_instance() as next_one:
+        assert next_one is not None
+
+
+def test_a_folder_that_cannot_be_made_keeps_nobody_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qapp: QApplication
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path / "file" / "folder"))
+    with only_instance() as instance:
+        assert instance is not None
+
+
+def test_with_a_tray_a_closed_window_lives_on_while_the_server_is_wanted(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.desktop.surroundings, "has_tray", lambda: True)
+    monkeypatch.setattr(QSystemTrayIcon, "show", lambda _: None)
+    preferences = PreferencesState(Preferences())
+    switch = window.workspace.server
+    assert switch is not None
+    with in_tray(window, preferences):
+        assert not window.goes_on_when_closed()
+        monkeypatch.setattr(type(switch), "is_wanted", property(lambda _: True))
+        assert window.goes_on_when_closed()
+        preferences.change(stays_in_tray=False)
+        assert not window.goes_on_when_closed()
+
+
+def test_without_a_tray_a_closed_window_has_ended(window: MainWindow) -> None:
+    with in_tray(window, PreferencesState(Preferences())):
+        assert not window.goes_on_when_closed()
+
+
+def test_the_model_that_was_used_last_is_loaded_unless_another_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    stored = StoredPreferences(tmp_path)
+    usual = ChatOptions(paths.demo_model())
+    assert chosen_model(usual, stored) == paths.demo_model()
+    stored.keep_last_model(tmp_path)
+    assert chosen_model(usual, stored) == tmp_path
+    assert chosen_model(ChatOptions(tmp_path / "other"), stored) == tmp_path / "other"
+
+
+def test_what_was_wrong_with_the_settings_is_said_in_a_box(
+    window: MainWindow, qapp: QApplication
+) -> None:
+    window.show()
+    tell(window, "")
+    assert qapp.activeModalWidget() is None
+    tell(window, "The settings file could not be used: it is not text.")
+    box = qapp.activeModalWidget()
+    assert box is not None
+    assert "it is not text" in box.informativeText()  # type: ignore[attr-defined]
+    box.close()

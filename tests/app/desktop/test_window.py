@@ -1,0 +1,57 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.desktop.window import asked_conversation, kept_conversations
+from app.settings.options import AnswerOptions
+from ui.records.conversations import Conversation
+from ui.records.storing import StoreProblem
+
+
+def test_without_options_the_window_opens_as_it_likes() -> None:
+    assert asked_conversation(AnswerOptions()) is None
+
+
+def test_options_of_the_command_line_become_a_conversation() -> None:
+    answer = AnswerOptions(
+        stops=("END", "\n"), max_tokens=9, temperature=0.5, system="Brief.", is_thinking=True
+    )
+    conversation = asked_conversation(answer)
+    assert conversation is not None
+    assert conversation.enabled_stops() == ("END", "\n")
+    settings = conversation.settings
+    assert (settings.system_prompt, settings.temperature) == ("Brief.", 0.5)
+    assert (settings.max_tokens, settings.is_thinking) == (9, True)
+
+
+def test_without_a_usable_folder_the_window_has_memory_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("FULLSTOP_DATA_DIR", str(tmp_path / "file"))
+
+    async def problem() -> StoreProblem | None:
+        async with kept_conversations() as store:
+            return store.problem
+
+    told = asyncio.run(problem())
+    assert told is not None
+    assert told.sentence == "Your conversations are not being saved."
+
+
+def test_conversations_are_kept_in_the_folder_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FULLSTOP_DATA_DIR", str(tmp_path / "data"))
+
+    async def kept(conversation: Conversation) -> list[Conversation]:
+        async with kept_conversations() as store:
+            store.save(conversation)
+            return store.load_all()
+
+    first = Conversation("Kept")
+    assert asyncio.run(kept(first)) == []
+    (found,) = asyncio.run(kept(Conversation()))
+    assert found.id == first.id
+    assert (tmp_path / "data" / "conversations.db").is_file()

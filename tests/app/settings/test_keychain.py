@@ -1,0 +1,110 @@
+import asyncio
+import logging
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.errors import KeyringError, PasswordDeleteError
+
+from app.settings.keychain import FILE_NAME, KeyStore, NoKeychain, system_keychain
+
+
+class Drawer(KeyringBackend):
+    """A keychain that keeps secrets in memory."""
+
+    priority = 1.0  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secrets: dict[tuple[str, str], str] = {}
+        self.threads: set[threading.Thread] = set()
+
+    def get_password(self, service: str, username: str) -> str | None:
+        self.threads.add(threading.current_thread())
+        return self.secrets.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.secrets[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        if self.secrets.pop((service, username), None) is None:
+            raise PasswordDeleteError("nothing there")
+
+
+class Locked(Drawer):
+    """A keychain whose person will not unlock it."""
+
+    def get_password(self, service: str, username: str) -> str | None:
+        raise KeyringError("locked")
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        raise KeyringError(f"locked, and {password} is not kept")
+
+
+def test_a_key_is_kept_in_the_keychain_and_asked_for_on_another_thread(tmp_path: Path) -> None:
+    drawer = Drawer()
+
+    async def use() -> None:
+        store = KeyStore(tmp_path, lambda: drawer)
+        assert await store.place() == "none"
+        assert await store.key() is None
+        key = await store.renew()
+        assert len(key) > 40
+        assert await store.place() == "keychain"
+        assert await KeyStore(tmp_path, lambda: drawer).key() == key
+        assert await store.renew() != key
+
+    asyncio.run(use())
+    assert threading.main_thread() not in drawer.threads
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("keychain", [Locked, system_keychain], ids=["locked", "none"])
+def test_without_a_keychain_the_key_is_in_a_file_for_its_owner_only(
+    tmp_path: Path, keychain: type[Locked], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use() -> str:
+        store = KeyStore(tmp_path / "folder", keychain)
+        key = await store.renew()
+        assert await store.place() == "file"
+        assert await store.key() == key
+        return key
+
+    with caplog.at_level(logging.DEBUG):
+        key = asyncio.run(use())
+    path = tmp_path / "folder" / FILE_NAME
+    assert path.read_text().strip() == key
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "kept in a file" in caplog.text
+    assert key not in caplog.text
+
+
+def test_a_key_that_is_forgotten_is_in_neither_place(tmp_path: Path) -> None:
+    drawer = Drawer()
+
+    async def use() -> None:
+        await KeyStore(tmp_path, Locked).renew()
+        store = KeyStore(tmp_path, lambda: drawer)
+        assert await store.place() == "file"
+        await store.renew()
+        assert await store.place() == "keychain"
+        await store.forget()
+        assert await store.place() == "none"
+        await store.forget()
+
+    asyncio.run(use())
+    assert drawer.secrets == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_keychain_that_does_nothing_counts_as_none() -> None:
+    with pytest.raises(NoKeychain, match="no keychain"):
+        system_keychain()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(OSError, match="taken"):
+        asyncio.run(KeyStore(tmp_path / "taken", Locked).renew())

@@ -1,0 +1,136 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from app.settings.settings_file import FILE_NAME, Settings, SettingsFile, migrated
+
+
+def broken(folder: Path) -> list[Path]:
+    return list(folder.glob(f"{FILE_NAME}.broken-*"))
+
+
+def test_what_is_saved_is_found_again(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path / "made" / "when needed")
+    settings = Settings(theme="dark", last_model="/models/ü")
+    settings.server.port = 9000
+    settings.server.allowed_origins = ("https://example.org",)
+    file.save(settings)
+    assert file.load().settings == settings
+    assert file.load().notice == ""
+
+
+def test_without_a_file_the_usual_settings_apply_silently(tmp_path: Path) -> None:
+    loaded = SettingsFile(tmp_path).load()
+    assert (loaded.settings, loaded.notice) == (Settings(), "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"theme": "dark",', "line 1 is not valid JSON"),
+        ("[" * 100_000, "it is not valid JSON"),
+        ("[]", "it does not contain a JSON object"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_set_aside_with_a_reason(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    file = SettingsFile(tmp_path)
+    file.path.write_text(text)
+    loaded = file.load()
+    assert loaded.settings == Settings()
+    assert reason in loaded.notice
+    (aside,) = broken(tmp_path)
+    assert aside.read_text() == text
+    assert aside.name in loaded.notice
+    assert not file.path.exists()
+
+
+def test_of_a_later_versions_file_what_is_understood_counts_and_the_rest_stays(
+    tmp_path: Path,
+) -> None:
+    later = {
+        "version": 99,
+        "theme": "sepia",
+        "text_percent": 125,
+        "colour": {"accent": "red"},
+        "server": {"port": 9000, "at_launch": "at noon", "protocol": 3},
+        "models": {"folders": ["/a"], "last_used": [["/a", "yesterday"]]},
+        "new_conversation": "a template",
+    }
+    file = SettingsFile(tmp_path)
+    file.path.write_text(json.dumps(later))
+    loaded = file.load()
+    assert (loaded.settings.theme, loaded.settings.text_percent) == ("system", 125)
+    assert (loaded.settings.server.port, loaded.settings.server.at_launch) == (9000, "as_left")
+    assert loaded.settings.models.folders == ("/a",)
+    assert loaded.notice == ""
+    assert broken(tmp_path) == []
+
+    changed = loaded.settings.model_copy(update={"text_percent": 150})
+    changed.server.at_launch = "off"
+    file.save(changed)
+    written = json.loads(file.path.read_text())
+    assert {name: written[name] for name in later if name != "server"} == {
+        **{name: value for name, value in later.items() if name != "server"},
+        "text_percent": 150,
+        "models": {**written["models"], "last_used": [["/a", "yesterday"]]},
+    }
+    assert written["server"]["protocol"] == 3
+    assert written["server"]["at_launch"] == "off"
+    assert SettingsFile(tmp_path).load().settings == changed
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('{"theme": "dark", "server": {"port": 70000}}', "server.port"),
+        ('{"theme": "dark", "colour": "red"}', "colour"),
+        ('{"theme": "dark", "version": 1, "text_percent": "large"}', "text_percent"),
+    ],
+)
+def test_what_is_not_understood_is_named_and_the_others_apply(
+    tmp_path: Path, text: str, name: str
+) -> None:
+    file = SettingsFile(tmp_path)
+    file.path.write_text(text)
+    loaded = file.load()
+    assert loaded.settings == Settings(theme="dark")
+    assert f"does not understand: {name}. They stay in the file." in loaded.notice
+    file.save(loaded.settings.model_copy(update={"theme": "light"}))
+    assert broken(tmp_path) == []
+    again = SettingsFile(tmp_path).load()
+    assert again.settings == Settings(theme="light")
+    assert name in again.notice
+
+
+def test_bytes_that_are_no_text_are_set_aside(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    file.path.write_bytes(b"\xff\xfe\x00")
+    assert "it is not text" in file.load().notice
+    assert len(broken(tmp_path)) == 1
+
+
+def test_a_file_without_a_version_is_taken_as_the_first(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    file.path.write_text('{"theme": "light"}')
+    assert file.load().settings == Settings(theme="light")
+    assert migrated({"theme": "light"})["version"] == 1
+
+
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = SettingsFile(tmp_path)
+    file.save(Settings(theme="dark"))
+
+    def full(_number: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="disk full"):
+        file.save(Settings(theme="light"))
+    assert json.loads(file.path.read_text())["theme"] == "dark"
+    assert [one.name for one in tmp_path.iterdir()] == [FILE_NAME]

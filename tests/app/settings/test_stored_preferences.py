@@ -1,0 +1,98 @@
+import asyncio
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from app.settings.settings_file import FILE_NAME
+from app.settings.stored_preferences import StoredPreferences
+from ui.preferences.preferences import Preferences, PreferencesState, ServerPreferences
+from ui.records.conversations import ConversationSettings
+
+
+def test_every_preference_survives_a_start(tmp_path: Path) -> None:
+    wanted = Preferences(
+        theme="dark",
+        has_high_contrast=True,
+        stays_in_tray=False,
+        server=ServerPreferences(
+            port=9001,
+            is_on_network=True,
+            is_key_required=True,
+            allowed_origins=("*",),
+            at_launch="on",
+            was_on=True,
+        ),
+        new_conversation=ConversationSettings("Be brief.", 0.25, 77, True),
+    )
+    StoredPreferences(tmp_path).keep(wanted)
+    assert StoredPreferences(tmp_path).preferences() == wanted
+
+
+def test_the_usual_preferences_are_the_same_in_file_and_window(tmp_path: Path) -> None:
+    assert StoredPreferences(tmp_path).preferences() == Preferences()
+
+
+class SlowPreferences(StoredPreferences):
+    """Notes the threads that wait for the disk, and lets them wait."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.threads: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def keep(self, preferences: Preferences) -> None:
+        self.threads.append(threading.get_ident())
+        assert self.gate.wait(30)
+        super().keep(preferences)
+
+
+def test_changes_are_kept_on_another_thread_and_the_newest_wins(tmp_path: Path) -> None:
+    async def steps() -> None:
+        stored = SlowPreferences(tmp_path)
+        state = PreferencesState(stored.preferences(), stored)
+        stored.gate.clear()
+        for port in range(9002, 9012):
+            state.change_server(port=port)
+            await asyncio.sleep(0)
+        stored.gate.set()
+        await state.finish()
+        assert threading.get_ident() not in stored.threads
+        assert len(stored.threads) <= 2, "changes that come meanwhile are kept together"
+        assert StoredPreferences(tmp_path).preferences().server.port == 9011
+
+    asyncio.run(steps())
+
+
+def test_a_change_that_cannot_be_kept_acts_and_is_said(tmp_path: Path) -> None:
+    async def steps() -> None:
+        (tmp_path / "no folder").write_text("")
+        state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder"))
+        said: list[str] = []
+        state.keeping_failed.connect(said.append)
+        state.change(theme="dark")
+        assert state.now.theme == "dark"
+        await state.finish()
+        assert said[0].startswith("Your settings could not be saved: ")
+
+    asyncio.run(steps())
+
+
+def test_layout_and_model_are_kept_beside_the_preferences(tmp_path: Path) -> None:
+    stored = StoredPreferences(tmp_path)
+    stored.keep_window_layout(b"\x00\xff layout")
+    stored.keep_last_model(tmp_path)
+    stored.keep(replace(stored.preferences(), theme="light"))
+    again = StoredPreferences(tmp_path)
+    assert (again.window_layout, again.last_model) == (b"\x00\xff layout", tmp_path)
+
+
+def test_a_model_that_has_gone_is_not_the_last_one(tmp_path: Path) -> None:
+    stored = StoredPreferences(tmp_path)
+    stored.keep_last_model(tmp_path / "gone")
+    assert stored.last_model is None
+
+
+def test_a_damaged_layout_is_no_layout(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text('{"window_layout": "not base64!"}')
+    assert StoredPreferences(tmp_path).window_layout == b""

@@ -1,0 +1,188 @@
+import asyncio
+import sqlite3
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from app.store.conversation_store import SqliteConversationStore, StoreUnavailable, open_store
+from tests.app.store.conftest import Use
+from tests.support.said import conversation, finished_run
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.messages import ChatMessage
+from ui.records.presets import Preset
+from ui.records.runs import Run, RunState
+
+
+def kept(use: Use, *conversations: Conversation) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        for one in conversations:
+            store.save(one)
+            store.save_messages(one, list(one.tree))
+
+    use(steps)
+
+
+def read(use: Use) -> list[Conversation]:
+    async def steps(store: SqliteConversationStore) -> list[Conversation]:
+        found = store.load_all()
+        for one in found:
+            await store.fill(one)
+        return found
+
+    result: list[Conversation] = use(steps)
+    return result
+
+
+def test_a_conversation_comes_back_as_it_was(use: Use) -> None:
+    written = conversation("Count\x00é😀")
+    written.is_pinned = True
+    kept(use, written)
+    (found,) = read(use)
+    for name in ("id", "title", "settings", "stops", "draft", "created_at", "updated_at"):
+        assert getattr(found, name) == getattr(written, name)
+    assert found.is_pinned
+    assert [(m.role, m.text, m.id) for m in found.messages] == [
+        (m.role, m.text, m.id) for m in written.messages
+    ]
+
+
+def test_a_run_comes_back_with_its_reason_figures_and_stops(use: Use) -> None:
+    written = conversation()
+    kept(use, written)
+    (found,) = read(use)
+    before, after = written.messages[1].run, found.messages[1].run
+    assert before is not None
+    assert after is not None
+    for field in fields(Run):
+        if not field.name.startswith("_"):
+            assert getattr(after, field.name) == getattr(before, field.name), field.name
+
+
+def test_versions_and_the_one_that_is_shown_come_back(use: Use) -> None:
+    written = conversation()
+    question, first = written.messages
+    written.tree.add(ChatMessage("assistant", "two", finished_run("two")), question)
+    written.tree.add(ChatMessage("user", "edited"), None)
+    written.tree.show(first)
+    kept(use, written)
+    (found,) = read(use)
+    assert [m.said for m in found.messages] == ["Count", "1 2 3"]
+    assert [m.said for m in found.tree.versions(found.messages[1])] == ["1 2 3", "two"]
+    assert [m.said for m in found.tree.versions(found.messages[0])] == ["Count", "edited"]
+
+
+def test_only_the_newest_conversation_is_read_at_the_start(use: Use) -> None:
+    old, new = conversation("old", "the last words"), conversation()
+    old.updated_at, new.updated_at = 1, 2
+    kept(use, old, new)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        first, second = store.load_all()
+        assert (first.id, first.is_loaded) == (new.id, True)
+        assert (second.is_loaded, second.has_messages) == (False, True)
+        assert second.preview == "the last words"
+        await store.fill(second)
+        assert len(second.messages) == 2
+
+    use(steps)
+
+
+def test_an_answer_that_was_running_is_interrupted_afterwards(use: Use) -> None:
+    written = conversation()
+    run = Run(stops=("x",), state=RunState.STREAMING, text="half of")
+    written.add(ChatMessage("user", "more"))
+    written.add(ChatMessage("assistant", run=run))
+    kept(use, written)
+    (found,) = read(use)
+    answer = found.messages[-1].run
+    assert answer is not None
+    assert (answer.state, answer.text, answer.stops) == (RunState.INTERRUPTED, "half of", ("x",))
+    assert answer.is_over
+    assert answer.can_be_continued
+
+
+def test_a_growing_answer_replaces_its_shorter_self(use: Use) -> None:
+    written = conversation()
+    run = Run(state=RunState.STREAMING, text="one")
+    answer = ChatMessage("assistant", run=run)
+    written.add(answer)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        store.save(written)
+        store.save_messages(written, list(written.tree))
+        run.text += " two"
+        store.save_messages(written, [answer])
+
+    use(steps)
+    (found,) = read(use)
+    assert [m.said for m in found.messages] == ["Count", "1 2 3", "one two"]
+
+
+def test_deletion_is_undone_until_the_program_ends(use: Use, path: Path) -> None:
+    gone, back = conversation("secret words"), conversation()
+    kept(use, gone, back)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        for one in store.load_all():
+            store.delete(one)
+        store.restore(back)
+
+    use(steps)
+    assert [c.id for c in read(use)] == [back.id]
+    assert b"secret words" not in path.read_bytes()
+
+
+def test_presets_are_kept_by_name(use: Use) -> None:
+    first = Preset("Terse", ConversationSettings("Be brief.", 0.2), (StopEntry("\n"),))
+
+    async def write(store: SqliteConversationStore) -> None:
+        store.save_preset(Preset("Terse", ConversationSettings()))
+        store.save_preset(first)
+        store.save_preset(Preset("Gone", ConversationSettings()))
+        store.delete_preset("Gone")
+
+    async def presets(store: SqliteConversationStore) -> list[Preset]:
+        return store.load_presets()
+
+    use(write)
+    assert use(presets) == [first]
+
+
+def test_half_a_character_does_not_keep_the_rest_from_being_saved(use: Use) -> None:
+    written = Conversation("a\ud83d", [ChatMessage("user", "b\ude00c")])
+    kept(use, written)
+    (found,) = read(use)
+    assert found.messages[0].text == "b\ufffdc"
+
+
+def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreUnavailable) as caught:
+        asyncio.run(open_store(tmp_path / "file" / "conversations.db"))
+    assert str(tmp_path / "file") in caught.value.problem.detail
+
+
+def test_what_is_saved_is_read_by_another_reader_while_the_program_runs(
+    use: Use, path: Path
+) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        written = conversation()
+        store.save(written)
+        store.save_messages(written, list(written.tree))
+        await store.settled()
+        reader = sqlite3.connect(path)
+        (count,) = reader.execute("SELECT count(*) FROM messages").fetchone()
+        reader.close()
+        assert count == 2
+
+    use(steps)
+
+
+def test_of_conversations_without_a_word_only_the_newest_is_kept(use: Use) -> None:
+    empty = [Conversation(f"empty {n}", updated_at=n) for n in range(3)]
+    drafted, pinned = Conversation("d", draft="words"), Conversation("p", is_pinned=True)
+    for one in (drafted, pinned):
+        one.updated_at = 0
+    kept(use, *empty, drafted, pinned)
+    assert {c.title for c in read(use)} == {"empty 2", "d", "p"}

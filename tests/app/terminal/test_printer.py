@@ -1,0 +1,57 @@
+import io
+
+from api.conformance.captures.harmless import harmless
+from app.terminal.printer import Printer
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_control_characters_are_shown_and_not_obeyed() -> None:
+    assert harmless("a\x1b[2Jb\x9b\r\n\tc") == "a\\x1b[2Jb\\x9b\\x0d\n\tc"
+
+
+def test_a_pipe_receives_the_answer_exactly() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    Printer(out, err).text("a\x1bb\r")
+    assert out.getvalue() == "a\x1bb\r"
+
+
+def test_a_terminal_receives_no_control_characters() -> None:
+    out = Terminal()
+    Printer(out, io.StringIO()).text("a\x1bb")
+    assert out.getvalue() == "a\\x1bb"
+
+
+def test_thinking_and_remarks_stay_out_of_standard_output() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    printer = Printer(out, err)
+    printer.thinking("hm")
+    printer.text("yes")
+    printer.end_line()
+    printer.remark("[done]")
+    assert (out.getvalue(), err.getvalue()) == ("yes\n", "hm\n[done]\n")
+
+
+def test_an_answer_that_ends_its_line_gets_no_second_line_end() -> None:
+    out = io.StringIO()
+    printer = Printer(out, io.StringIO())
+    printer.text("yes\n")
+    printer.end_line()
+    assert out.getvalue() == "yes\n"
+
+
+def test_an_empty_answer_prints_no_line() -> None:
+    out = io.StringIO()
+    Printer(out, io.StringIO()).end_line()
+    assert out.getvalue() == ""
+
+
+def test_a_status_line_is_for_people_only() -> None:
+    piped, watched = io.StringIO(), Terminal()
+    Printer(io.StringIO(), piped).status("loading")
+    Printer(io.StringIO(), watched).status("loading")
+    assert piped.getvalue() == ""
+    assert "loading" in watched.getvalue()

@@ -1,0 +1,185 @@
+"""Models that are on the machine already are found where people have them, and nothing else."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.library.discovery import Shelves, discover, hub_cache, lm_studio_folders
+from engine.library.found import FoundModel, Origin
+
+COMMIT = "a" * 40
+
+
+def made(folder: Path, **config: object) -> Path:
+    """Make the least that looks like a model."""
+    folder.mkdir(parents=True)
+    stated = {"model_type": "qwen3", "max_position_embeddings": 4096} | config
+    (folder / "config.json").write_text(json.dumps(stated))
+    (folder / "model.safetensors").write_bytes(b"12345678")
+    (folder / "tokenizer.json").write_text("{}")
+    return folder
+
+
+def cached(cache: Path, repository: str, commit: str = COMMIT) -> Path:
+    return made(cache / f"models--{repository.replace('/', '--')}" / "snapshots" / commit)
+
+
+def only(shelves: Shelves) -> FoundModel:
+    [model] = discover(shelves)
+    return model
+
+
+def test_the_bundled_model_comes_first_with_what_its_folder_says(
+    tmp_path: Path, demo_model_path: Path
+) -> None:
+    made(tmp_path / "a-model")
+    first, second = discover(Shelves(bundled=demo_model_path, folders=(tmp_path,)))
+
+    assert (first.origin, first.name, first.architecture) == (
+        Origin.BUNDLED,
+        "demo-model",
+        "qwen3",
+    )
+    assert first.size_bytes == (demo_model_path / "model.safetensors").stat().st_size
+    assert (first.problem, first.is_partial) == ("", False)
+    assert second.name == "a-model"
+
+
+def test_a_folder_that_was_added_is_a_model_or_holds_models_by_themselves_or_by_maker(
+    tmp_path: Path,
+) -> None:
+    for name in ("b", "makers/c", "too/deep/d"):
+        made(tmp_path / "shelf" / name)
+    alone = made(tmp_path / "a")
+
+    found = discover(Shelves(folders=(tmp_path / "shelf", alone)))
+    assert [model.name for model in found] == ["a", "b", "c"]
+    assert {model.origin for model in found} == {Origin.FOLDER}
+
+
+def test_a_folder_that_has_gone_holds_nothing(tmp_path: Path) -> None:
+    assert discover(Shelves(folders=(tmp_path / "gone",), hub_cache=tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize("impossible", ["x" * 20_000, "a\x00b"])
+def test_a_name_that_can_be_no_path_hides_no_other_model(tmp_path: Path, impossible: str) -> None:
+    cached(tmp_path / "hub", "maker/model")
+    reference = tmp_path / "hub" / "models--maker--model" / "refs" / "main"
+    reference.parent.mkdir()
+    reference.write_text(impossible)
+    shelves = Shelves(folders=(tmp_path / impossible,), hub_cache=tmp_path / "hub")
+    assert only(shelves).name == "maker/model"
+
+
+def test_a_cached_repository_is_found_under_its_name_at_what_main_is(tmp_path: Path) -> None:
+    cached(tmp_path, "makers/some-model", "b" * 40)
+    folder = cached(tmp_path, "makers/some-model")
+    (folder.parent.parent / "refs").mkdir()
+    (folder.parent.parent / "refs" / "main").write_text(COMMIT)
+
+    model = only(Shelves(hub_cache=tmp_path))
+    assert (model.name, model.folder) == ("makers/some-model", folder)
+    assert model.origin is Origin.HUGGING_FACE
+
+
+def test_without_a_reference_the_newest_snapshot_is_taken(tmp_path: Path) -> None:
+    folder = cached(tmp_path, "makers/some-model")
+
+    assert only(Shelves(hub_cache=tmp_path)).folder == folder
+
+
+def test_a_download_that_has_not_ended_is_found_as_partial(tmp_path: Path) -> None:
+    folder = cached(tmp_path, "makers/some-model")
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+
+    model = only(Shelves(hub_cache=tmp_path))
+    assert model.is_partial
+    assert model.problem == "model-2.safetensors missing"
+
+
+def test_what_else_is_in_the_cache_is_no_model(tmp_path: Path) -> None:
+    other = cached(tmp_path, "makers/embedder")
+    (other / "model.safetensors").unlink()
+    (tmp_path / "datasets--makers--texts" / "snapshots" / COMMIT).mkdir(parents=True)
+    (tmp_path / "models--broken").mkdir()
+
+    assert discover(Shelves(hub_cache=tmp_path)) == []
+
+
+def test_lm_studios_models_are_found_and_those_for_other_programs_are_not(tmp_path: Path) -> None:
+    [folder, _] = lm_studio_folders(tmp_path)
+    made(folder / "makers" / "for-mlx")
+    (folder / "makers" / "for-others").mkdir()
+    (folder / "makers" / "for-others" / "model.gguf").write_bytes(b"x")
+
+    model = only(Shelves(lm_studio=lm_studio_folders(tmp_path)))
+    assert (model.name, model.origin) == ("for-mlx", Origin.LM_STUDIO)
+
+
+def test_a_model_that_lies_on_two_shelves_is_found_once(tmp_path: Path) -> None:
+    folder = made(tmp_path / "a")
+
+    assert len(discover(Shelves(bundled=folder, folders=(folder, tmp_path)))) == 1
+
+
+def test_damaged_configurations_are_told_and_lose_no_other_model(tmp_path: Path) -> None:
+    broken = made(tmp_path / "broken")
+    (broken / "config.json").write_text("{")
+    made(tmp_path / "good")
+
+    found = {model.name: model for model in discover(Shelves(folders=(broken, tmp_path)))}
+    assert "config.json is damaged" in found["broken"].problem
+    assert found["good"].problem == ""
+
+
+@pytest.mark.parametrize(
+    ("config", "bits"),
+    [
+        ({"quantization": {"bits": 4, "group_size": 64}}, 4),
+        ({"quantization_config": {"bits": 8}}, 8),
+        ({}, None),
+        ({"quantization": "odd"}, None),
+    ],
+)
+def test_the_bits_of_quantized_weights_are_told(
+    tmp_path: Path, config: dict[str, object], bits: int | None
+) -> None:
+    made(tmp_path / "a", **config)
+
+    assert only(Shelves(folders=(tmp_path,))).bits == bits
+
+
+def test_a_folder_without_a_tokenizer_says_so(tmp_path: Path) -> None:
+    folder = made(tmp_path / "a")
+    (folder / "tokenizer.json").unlink()
+
+    assert only(Shelves(folders=(folder,))).problem == "tokenizer.json missing"
+
+
+def test_links_of_the_cache_are_followed(tmp_path: Path) -> None:
+    folder = cached(tmp_path, "makers/linked")
+    blob = tmp_path / "models--makers--linked" / "blobs" / "x"
+    blob.parent.mkdir()
+    shutil.move(folder / "model.safetensors", blob)
+    (folder / "model.safetensors").symlink_to(blob)
+
+    assert only(Shelves(hub_cache=tmp_path)).size_bytes == 8
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}, "/a"),
+        ({"HF_HOME": "/b"}, "/b/hub"),
+        ({"XDG_CACHE_HOME": "/c"}, "/c/huggingface/hub"),
+        ({}, str(Path.home() / ".cache/huggingface/hub")),
+    ],
+)
+def test_the_cache_is_where_the_hubs_own_tools_have_it(
+    environment: dict[str, str], expected: str
+) -> None:
+    assert str(hub_cache(environment)) == expected

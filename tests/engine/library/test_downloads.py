@@ -1,0 +1,238 @@
+"""Models are fetched from a hub on this machine, which breaks off, refuses and sends damage."""
+
+import json
+import os
+import shutil
+import threading
+from collections import namedtuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import file_download
+
+from engine.library import downloads
+from engine.library.discovery import Shelves, discover
+from engine.library.downloads import (
+    DownloadCancelled,
+    DownloadFailed,
+    DownloadProgress,
+    download,
+    repository_of,
+)
+from engine.library.models import check_folder
+from tests.support.hub import Hub, hub
+
+REPOSITORY = "makers/demo-model"
+
+
+@pytest.fixture
+def site(demo_model_path: Path) -> Iterator[Hub]:
+    with hub() as served:
+        served.add_folder(REPOSITORY, demo_model_path)
+        yield served
+
+
+def fetch(
+    site: Hub,
+    cache: Path,
+    repository: str = REPOSITORY,
+    seen: list[DownloadProgress] | None = None,
+    gives_up: threading.Event | None = None,
+) -> Path:
+    return download(
+        repository,
+        cache,
+        on_progress=(seen if seen is not None else []).append,
+        gives_up=gives_up or threading.Event(),
+        endpoint=site.url,
+    )
+
+
+def test_a_model_comes_whole_and_is_found_under_its_name(site: Hub, tmp_path: Path) -> None:
+    seen: list[DownloadProgress] = []
+    folder = fetch(site, tmp_path, seen=seen)
+
+    check_folder(folder)
+    [found] = discover(Shelves(hub_cache=tmp_path))
+    assert (found.name, found.folder, found.problem) == (REPOSITORY, folder, "")
+    assert seen[0].phase == "asking"
+    fetched = [progress.done_bytes for progress in seen if progress.phase == "fetching"]
+    assert fetched == sorted(fetched)
+    assert fetched[-1] == seen[-1].total_bytes == seen[-1].done_bytes
+    assert seen[-1].phase == "verifying"
+
+
+def test_code_that_lies_beside_a_model_is_not_fetched(site: Hub, tmp_path: Path) -> None:
+    site.files[REPOSITORY] |= {"modeling.py": b"1/0", "pytorch_model.bin": b"1" * 10}
+
+    assert not {"modeling.py", "pytorch_model.bin"} & set(os.listdir(fetch(site, tmp_path)))
+
+
+def test_a_connection_that_breaks_goes_on_where_it_was(site: Hub, tmp_path: Path) -> None:
+    site.breaks_after = {"model.safetensors": 2 << 20}
+    fetch(site, tmp_path)
+
+    ranges = [wanted for _, path, wanted in site.requests if path.endswith("model.safetensors")]
+    resumed = [wanted for wanted in ranges if wanted]
+    assert site.breaks == 0
+    assert len(resumed) == 1
+    assert int(resumed[0].removeprefix("bytes=").rstrip("-")) >= 1 << 20
+
+
+def test_what_has_come_is_kept_when_it_is_given_up(site: Hub, tmp_path: Path) -> None:
+    site.piece_s = 0.005
+    gives_up = threading.Event()
+    seen: list[DownloadProgress] = []
+
+    def follow(progress: DownloadProgress) -> None:
+        seen.append(progress)
+        if progress.file == "model.safetensors" and progress.done_bytes > 2 << 20:
+            gives_up.set()
+
+    with pytest.raises(DownloadCancelled):
+        download(REPOSITORY, tmp_path, on_progress=follow, gives_up=gives_up, endpoint=site.url)
+    [begun] = discover(Shelves(hub_cache=tmp_path))
+    assert begun.is_partial
+    site.requests.clear()
+    site.piece_s = 0
+    again: list[DownloadProgress] = []
+    fetch(site, tmp_path, seen=again)
+    assert any(wanted for _, path, wanted in site.requests if path.endswith("model.safetensors"))
+    fetching = [one for one in again if one.file == "model.safetensors" and one.done_bytes]
+    assert fetching[1].done_bytes > 1 << 20
+    [whole] = discover(Shelves(hub_cache=tmp_path))
+    assert not whole.is_partial
+
+
+def test_a_file_that_is_not_what_the_hub_states_is_removed_and_named(
+    site: Hub, tmp_path: Path
+) -> None:
+    weights = site.files[REPOSITORY]["model.safetensors"]
+    site.wrong = {"model.safetensors": weights[:-1] + bytes([weights[-1] ^ 1])}
+    with pytest.raises(DownloadFailed, match=r"model\.safetensors is damaged.*download it again"):
+        fetch(site, tmp_path)
+    assert not (tmp_path / "models--makers--demo-model/refs/main").exists()
+
+    site.wrong = {}
+    check_folder(fetch(site, tmp_path))
+
+
+def test_a_file_of_another_length_is_told_with_both_lengths(
+    site: Hub, tmp_path: Path, demo_model_path: Path
+) -> None:
+    fetch(site, tmp_path)
+    [blob] = [path for path in tmp_path.glob("*/blobs/*") if path.stat().st_size > 1 << 20]
+    size = blob.stat().st_size
+    os.truncate(blob, size - 5)
+
+    with pytest.raises(DownloadFailed, match=f"expected {size} bytes, found {size - 5}"):
+        fetch(site, tmp_path)
+    check_folder(fetch(site, tmp_path))
+
+
+def test_a_gated_repository_is_told_with_what_to_do(site: Hub, tmp_path: Path) -> None:
+    site.gated.add(REPOSITORY)
+
+    with pytest.raises(DownloadFailed, match=r"gated: accept its terms.*hf auth login.*HF_TOKEN"):
+        fetch(site, tmp_path)
+
+
+def test_a_repository_that_does_not_exist_is_named(site: Hub, tmp_path: Path) -> None:
+    with pytest.raises(DownloadFailed, match="there is no repository makers/none"):
+        fetch(site, tmp_path, "makers/none")
+
+
+def test_a_repository_without_weights_for_mlx_is_refused_before_anything_comes(
+    site: Hub, tmp_path: Path
+) -> None:
+    site.files["makers/other"] = {"config.json": b"{}", "model.gguf": b"1" * 100}
+
+    with pytest.raises(DownloadFailed, match=r"no weights that MLX can read \(only \.gguf\)"):
+        fetch(site, tmp_path, "makers/other")
+    assert not any("resolve" in path for _, path, _ in site.requests)
+
+
+def test_a_hub_out_of_order_is_told_with_its_status(site: Hub, tmp_path: Path) -> None:
+    site.status = 503
+
+    with pytest.raises(DownloadFailed, match="503"):
+        fetch(site, tmp_path)
+
+
+def test_a_hub_that_cannot_be_reached_is_told_as_such(site: Hub, tmp_path: Path) -> None:
+    site.url = "http://127.0.0.1:9"
+
+    with pytest.raises(DownloadFailed, match="connection broke"):
+        fetch(site, tmp_path)
+
+
+@pytest.mark.parametrize("commit", ["../../../elsewhere", "", "main"])
+def test_a_commit_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, commit: str) -> None:
+    site.commit = commit
+    with pytest.raises(DownloadFailed, match="states no commit"):
+        fetch(site, tmp_path / "cache")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("tag", ["..", "../../x", "a/b"])
+def test_a_digest_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, tag: str) -> None:
+    site.tag = tag
+    with pytest.raises(DownloadFailed, match="states no digest"):
+        fetch(site, tmp_path / "cache")
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+def test_a_disk_without_room_is_told_before_anything_comes(
+    site: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**9, 10**9 - 10**6, 10**6))
+
+    with pytest.raises(DownloadFailed, match=r"needs \d.* MB more, and .* has 1\.0 MB free"):
+        fetch(site, tmp_path)
+    assert not any("resolve" in path for _, path, _ in site.requests)
+
+
+def test_a_disk_that_fills_up_meanwhile_is_told_and_what_came_is_kept(
+    site: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(file_download, "http_get", full)
+    with pytest.raises(DownloadFailed, match=r"the disk is full .* make room and resume"):
+        fetch(site, tmp_path)
+
+
+def test_a_model_that_came_whole_and_is_none_is_said_to_be_none(site: Hub, tmp_path: Path) -> None:
+    site.files[REPOSITORY]["model.safetensors"] = json.dumps({}).encode()
+
+    with pytest.raises(DownloadFailed, match=r"came whole, but .*model\.safetensors is damaged"):
+        fetch(site, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "makers/demo-model",
+        "  makers/demo-model ",
+        "https://huggingface.co/makers/demo-model",
+        "https://huggingface.co/makers/demo-model/tree/main?x=1",
+        "huggingface.co/makers/demo-model/",
+        "hf.co/makers/demo-model?library=mlx",
+    ],
+)
+def test_a_repository_is_taken_by_name_or_by_the_address_of_its_page(text: str) -> None:
+    assert repository_of(text) == REPOSITORY
+
+
+@pytest.mark.parametrize("text", ["", "demo", "a b/c", "../x", "https://example.org/a/b", "-x/y"])
+def test_what_is_no_repository_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(DownloadFailed, match="give owner/name"):
+        repository_of(text)
+
+
+def test_the_library_for_downloads_is_not_imported_without_one() -> None:
+    assert "huggingface_hub" not in vars(downloads)

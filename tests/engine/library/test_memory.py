@@ -1,0 +1,74 @@
+"""Before a model is loaded it is known whether it fits."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ModelLoadFailed
+from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
+
+GIB = 1 << 30
+
+
+def folder_with(tmp_path: Path, **config: object) -> Path:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").write_bytes(bytes(1000))
+    return tmp_path
+
+
+def test_the_cache_is_keys_and_values_of_all_layers_for_the_context(tmp_path: Path) -> None:
+    folder = folder_with(
+        tmp_path,
+        num_hidden_layers=36,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        head_dim=128,
+        hidden_size=2560,
+        max_position_embeddings=40_960,
+    )
+    found = need(folder)
+    # 36 layers, keys and values, 8 heads of 128, two bytes each: 147,456 bytes a token.
+    assert (found.context, found.cache) == (8192, 8192 * 147_456)
+    assert found.weights == 1000
+    assert found.total == found.weights + found.cache + found.headroom
+
+
+def test_a_short_context_needs_no_more_than_itself(tmp_path: Path) -> None:
+    folder = folder_with(
+        tmp_path,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        hidden_size=8,
+        max_position_embeddings=100,
+    )
+    assert (need(folder).context, need(folder).cache) == (100, 100 * 2 * 2 * 4 * 2)
+
+
+def test_what_lies_in_the_text_part_of_a_configuration_counts(tmp_path: Path) -> None:
+    text = {"num_hidden_layers": 1, "num_attention_heads": 1, "head_dim": 4}
+    assert need(folder_with(tmp_path, text_config=text)).cache == 4096 * 16
+
+
+def test_a_configuration_that_states_nothing_has_no_cache_to_reckon_with(tmp_path: Path) -> None:
+    assert need(folder_with(tmp_path)).cache == 0
+
+
+def test_a_folder_without_a_configuration_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadFailed, match=r"config\.json is missing"):
+        need(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("usable", "available", "fit"),
+    [(16, 12, Fit.FITS), (16, 6, Fit.TIGHT), (6, 6, Fit.TOO_LARGE)],
+)
+def test_a_model_fits_is_tight_or_is_too_large(usable: int, available: int, fit: Fit) -> None:
+    wanted = MemoryNeed(weights=7 * GIB, cache=0, headroom=0, context=1)
+    assert wanted.fit(Memory(usable * GIB, available * GIB)) is fit
+
+
+def test_this_machine_has_memory_and_the_demo_model_fits(demo_model_path: Path) -> None:
+    now = memory()
+    assert 0 < now.available <= now.usable
+    assert need(demo_model_path).weights < 4 << 20

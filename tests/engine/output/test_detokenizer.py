@@ -1,0 +1,74 @@
+"""Text that comes piece by piece must be the text that the tokenizer gives for the whole list."""
+
+import random
+
+import pytest
+
+from engine.output.detokenizer import TokenizerDetokenizer
+from tests.engine.contract.vocabularies import KINDS, Model, model
+
+
+def whole_text(made: Model, ids: list[int]) -> str:
+    if made.raw is None:
+        return made.decode(ids)
+    text = b"".join(made.raw[token] for token in ids).decode("utf-8", "replace")
+    return text.removeprefix(" ") if made.strips_first_space else text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_join_to_the_text_of_the_whole_list(kind: str) -> None:
+    made = model(kind, "plain")
+    rng = random.Random(kind)
+    ids = [token for token in made.ids.values() if token not in made.special]
+    for _ in range(300):
+        script = [rng.choice(ids) for _ in range(rng.randint(1, 30))]
+        detokenizer = made.detokenizer()
+        pieces = []
+        for token in script:
+            seen = detokenizer.peek(token)
+            pieces.append(detokenizer.add(token))
+            assert seen == pieces[-1]
+        text = "".join(pieces) + detokenizer.finish()
+        assert text == whole_text(made, script), script
+
+
+@pytest.mark.parametrize("kind", ["metaspace", "word-piece"])
+def test_a_new_line_does_not_make_the_next_piece_a_beginning(kind: str) -> None:
+    made = model(kind, "plain")
+    detokenizer = made.detokenizer()
+    pieces = [detokenizer.add(made.ids[piece]) for piece in (" an", "\n", "ok", " no")]
+    assert "".join(pieces[1:]) == "\nok no"
+
+
+@pytest.mark.parametrize("kind", ["metaspace", "word-piece"])
+def test_what_follows_a_tag_is_no_beginning(kind: str) -> None:
+    made = model(kind, "thinking")
+    detokenizer = made.detokenizer()
+    detokenizer.cut(made.ids["<think>"])
+    assert detokenizer.add(made.ids["ok"]) + detokenizer.add(made.ids[" no"]) == "ok no"
+
+
+@pytest.mark.parametrize("kind", ["metaspace", "word-piece"])
+def test_a_pieces_own_text_is_that_amid_others(kind: str) -> None:
+    made = model(kind, "thinking")
+    text_of = made.backend.vocabulary.text_of
+    found = [text_of(made.ids[piece]) for piece in (" no", "ok", "<think>", "<|odd|>")]
+    assert found == [" no", "ok", "<think>", "<|odd|>"]
+
+
+def decode_bytes(ids: list[int]) -> str:
+    return bytes(ids).decode("utf-8", "replace")
+
+
+def test_half_a_character_waits_for_the_rest_and_blocks_nothing() -> None:
+    detokenizer = TokenizerDetokenizer(decode_bytes, ())
+    given = [*b"a", *"🚀".encode(), *"é".encode()[:1], *b"b", 0xF0]
+    assert [detokenizer.add(token) for token in given] == ["a", "", "", "", "🚀", "", "\ufffdb", ""]
+    assert detokenizer.finish() == "\ufffd"
+    assert detokenizer.finish() == ""
+
+
+def test_bytes_that_are_no_character_do_not_wait_for_ever() -> None:
+    detokenizer = TokenizerDetokenizer(decode_bytes, ())
+    text = "".join(detokenizer.add(0xFF) for _ in range(40))
+    assert len(text) == 37

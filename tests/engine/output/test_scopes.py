@@ -1,0 +1,119 @@
+"""Each stop counts where it is asked to: in the answer, in the thinking as well, or everywhere."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.recording.recorder import Recorder
+from engine.recording.replay import replay
+from engine.recording.saved_run import from_json, to_json
+from engine.scheduling.service import Engine
+from engine.stopping.record import Channel, StopKind
+from engine.stopping.rules import StopRules, StopScope
+from engine.values.events import TokenTrace
+from engine.values.request import TraceLevel
+from tests.support.asking import events_of, request, run, scripted_answer
+from tests.support.scripted import Stage
+
+WORDS = ["<think>", "one ", "two ", "</think>", "three ", "one ", "two ", "end"]
+BOTH = StopScope.TEXT_AND_THINKING
+
+
+def stage(folder: Path) -> Stage:
+    return Stage(folder, {"go": WORDS}, plain=["<think>", "</think>"])
+
+
+def rules(*strings: str, **scopes: StopScope) -> StopRules:
+    return StopRules(strings=strings, scopes=tuple(scopes.items()))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "channel", "value", "number"),
+    [
+        (rules("one", "two"), Channel.TEXT, "one", 0),
+        (rules("one", "two", two=BOTH), Channel.THINKING, "two", 1),
+        (rules("two", "one", one=BOTH), Channel.THINKING, "one", 1),
+        (rules("three", "one", one=StopScope.ALL), Channel.THINKING, "one", 1),
+        (
+            StopRules(("one", "two"), scope=BOTH, scopes=(("one", StopScope.TEXT),)),
+            Channel.THINKING,
+            "two",
+            1,
+        ),
+    ],
+)
+def test_a_stop_counts_where_it_is_asked_to(
+    tmp_path: Path, wanted: StopRules, channel: Channel, value: str, number: int
+) -> None:
+    stop = scripted_answer(stage(tmp_path), "go", rules=wanted).finished.stop
+    assert (stop.kind, stop.channel, stop.value, stop.rule_index) == (
+        StopKind.STOP_STRING,
+        channel,
+        value,
+        number,
+    )
+
+
+def test_a_special_token_that_is_a_stop_counts_where_it_is_asked_to(tmp_path: Path) -> None:
+    made = Stage(
+        tmp_path,
+        {"go": ["<think>", "one", "<|x|>", "</think>", "two", "<|x|>", "three"]},
+        plain=["<think>", "</think>"],
+        special=["<|x|>"],
+    )
+    usual = scripted_answer(made, "go", rules=rules("<|x|>")).finished.stop
+    both = scripted_answer(made, "go", rules=StopRules(("<|x|>",), scopes=(("<|x|>", BOTH),)))
+    assert (usual.channel, both.finished.stop.channel) == (Channel.TEXT, Channel.THINKING)
+
+
+def test_the_trace_tells_the_progress_of_each_under_its_own_number(tmp_path: Path) -> None:
+    made = stage(tmp_path)
+
+    async def play() -> list[Any]:
+        engine = Engine(loader=made.load)
+        await engine.load(tmp_path)
+        wanted = rules("onex", "two x", onex=BOTH)
+        found = await events_of(engine, "go", rules=wanted, trace=TraceLevel.STOPS)
+        await engine.aclose()
+        return found
+
+    tokens = [event for event in run(play()) if isinstance(event, TokenTrace)]
+    assert all(len(token.progress) == 2 for token in tokens)
+    # While it thinks, only the first is looked for.
+    assert not any(token.progress[1] for token in tokens if token.channel is Channel.THINKING)
+    assert any(token.progress[1] == 4 for token in tokens if token.channel is Channel.TEXT)
+
+
+def test_a_replay_and_a_saved_run_keep_where_stops_count(tmp_path: Path) -> None:
+    made = stage(tmp_path)
+    wanted = rules("one", "two", two=BOTH)
+
+    async def play() -> None:
+        engine = Engine(loader=made.load)
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("go", rules=wanted, trace=TraceLevel.STOPS))
+        recorder = Recorder(generation)
+        async for event in generation.events():
+            recorder.take(event)
+        recording = recorder.recording()
+        again = from_json(to_json(recording))
+        assert again.rules == wanted
+        assert replay(again).stop == recording.stop
+        await engine.aclose()
+
+    run(play())
+
+
+@given(st.lists(st.sampled_from(["a", "b", "ab"]), unique=True, max_size=3), st.data())
+@settings(deadline=None)
+def test_what_counts_in_a_channel_is_what_its_scope_says(
+    strings: list[str], data: st.DataObject
+) -> None:
+    scopes = {string: data.draw(st.sampled_from(list(StopScope))) for string in strings}
+    made = StopRules(tuple(strings), scopes=tuple(scopes.items()))
+    for channel in Channel:
+        counting = [strings[number] for number in made.counting_in(channel)]
+        assert counting == [one for one in strings if channel in scopes[one].channels]

@@ -1,0 +1,127 @@
+"""What a trace says of each token, checked against the model's own numbers."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from engine.scheduling.service import Engine
+from engine.stopping.record import Channel
+from engine.stopping.rules import StopRules
+from engine.values.events import Event, Finished, TextDelta, TokenTrace
+from engine.values.request import TraceLevel
+from tests.support.asking import events_of, run
+from tests.support.scripted import END, Stage
+
+COUNT = "Count from 1 to 10, one number per line"
+
+
+def traces(events: list[Event]) -> list[TokenTrace]:
+    return [event for event in events if isinstance(event, TokenTrace)]
+
+
+async def played(stage: Stage, level: TraceLevel, rules: StopRules) -> list[Event]:
+    engine = Engine(loader=stage.load)
+    try:
+        await engine.load(Path("scripted"))
+        return await events_of(engine, "go", rules=rules, trace=level)
+    finally:
+        await engine.aclose()
+
+
+def test_a_trace_tells_what_was_released_and_what_was_held(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["ABC", "E", "N", "x", "EN", "D!"]})
+    events = run(played(stage, TraceLevel.STOPS, StopRules(("END", "x"))))
+    rows = [(t.piece, t.released, t.held, t.progress) for t in traces(events)]
+    assert rows == [("ABC", 3, "", (0, 0)), ("E", 0, "E", (1, 0)), ("N", 0, "EN", (2, 0)),
+                    ("x", 2, "", (0, 0))]  # fmt: skip
+    assert [t.index for t in traces(events)] == [0, 1, 2, 3]
+    assert all(t.stats is None for t in traces(events))
+
+
+def test_released_characters_add_up_to_the_answer(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["<think>", "hm", "</think>", "one EN", "o EN", "D"]},
+                  plain=["<think>", "</think>"])  # fmt: skip
+    events = run(played(stage, TraceLevel.STOPS, StopRules(("END",))))
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    of_text = [t for t in traces(events) if t.channel is Channel.TEXT]
+    assert text == "one ENo "
+    assert sum(t.released for t in of_text) == len(text)
+    assert [t.channel for t in traces(events)[:3]] == [Channel.THINKING] * 3
+
+
+def test_special_tokens_are_named_and_every_token_has_its_bytes(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["a", "🚀"]}, pieces=["a"])
+    found = traces(run(played(stage, TraceLevel.STOPS, StopRules())))
+    assert b"".join(t.raw for t in found[:-1]) == "a🚀".encode()
+    assert [t.piece for t in found] == ["a", "", "", "", "🚀", ""]
+    assert found[-1].special == END
+
+
+def test_without_a_trace_no_trace_events_are_sent(engine: Engine) -> None:
+    assert traces(run(events_of(engine, COUNT, "6"))) == []
+
+
+def test_a_trace_changes_nothing_else(engine: Engine) -> None:
+    plain = run(events_of(engine, COUNT, "6"))
+    full = run(events_of(engine, COUNT, "6", trace=TraceLevel.FULL))
+
+    def text(events: list[Event]) -> str:
+        return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+    assert text(plain) == text(full)
+    first, last = plain[-1], full[-1]
+    assert isinstance(first, Finished)
+    assert isinstance(last, Finished)
+    assert first.stop == last.stop
+
+
+def test_full_traces_agree_with_the_models_log_probabilities(
+    engine: Engine, demo_model_path: Path
+) -> None:
+    import mlx.core as mx
+    from mlx_lm import load
+
+    found = traces(
+        run(events_of(engine, COUNT, "4", trace=TraceLevel.FULL, top_logprobs=3, thinking=False))
+    )
+    model, tokenizer = load(str(demo_model_path))[:2]
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": COUNT}], add_generation_prompt=True, enable_thinking=False
+    )
+    ids = [*prompt, *(t.token_id for t in found)]
+    logits = model(mx.array(ids)[None])[0, len(prompt) - 1 : -1]
+    expected = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+    for row, trace in zip(expected.tolist(), found, strict=True):
+        stats = trace.stats
+        assert stats is not None
+        assert stats.logprob == pytest.approx(row[trace.token_id], abs=2e-3)
+        assert stats.rank == 0
+        assert len(stats.top) == 3
+        assert [logprob for _, logprob in stats.top] == pytest.approx(
+            sorted(row, reverse=True)[:3], abs=5e-3
+        )
+        assert stats.eos_probability == pytest.approx(
+            math.exp(row[tokenizer.eos_token_id]), abs=1e-3
+        )
+
+
+def test_rows_of_one_batch_may_ask_for_different_traces(engine: Engine) -> None:
+    import asyncio
+
+    async def play() -> list[list[Event]]:
+        wanted = [(TraceLevel.FULL, 5), (TraceLevel.OFF, 0), (TraceLevel.FULL, 1),
+                  (TraceLevel.STOPS, 0)]  # fmt: skip
+        return await asyncio.gather(
+            *(
+                events_of(engine, COUNT, "6", trace=level, top_logprobs=count)
+                for level, count in wanted
+            )
+        )
+
+    full, off, one, stops = run(play())
+    assert [len(t.stats.top) for t in traces(full) if t.stats] == [5] * len(traces(full))
+    assert [len(t.stats.top) for t in traces(one) if t.stats] == [1] * len(traces(one))
+    assert traces(off) == []
+    assert traces(stops)
+    assert all(t.stats is None for t in traces(stops))

@@ -1,0 +1,246 @@
+"""A replay must give what a real run would have given, and a saved run must survive its file."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.recording.recorder import Recorder
+from engine.recording.replay import Recording, Replayed, replay
+from engine.recording.saved_run import DamagedRun, from_json, to_json
+from engine.scheduling.generation import Generation
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules, StopScope
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest, TraceLevel
+from tests.support.asking import request, run
+from tests.support.scripted import END, TEMPLATE, Stage
+
+PIECES = ["a", "b", "ab", "EN", "D", "END", " ", "\n", "é", "🚀"]
+BYTES = ["🚀", "é"]
+STRINGS = st.lists(st.text("abEND \n🚀", min_size=1, max_size=4), max_size=4, unique=True).map(
+    tuple
+)
+
+
+IN_A_HEADER: dict[str, Any] = {
+    "special": ["<|channel|>", "<|message|>", "<|return|>", "<|call|>"],
+    "eos": "<|return|>",
+    "template": (
+        "{% for m in messages %}<|start|>user<|message|>user:{{ m.content }}<|end|>{% endfor %}"
+        "<|start|>assistant<|channel|>analysis<|go|>"
+    ),
+}
+
+
+async def recorded(engine: Engine, asked: GenerationRequest) -> Recording:
+    asked = dataclasses.replace(asked, trace=TraceLevel.STOPS)
+    generation: Generation = await engine.generate(asked)
+    recorder = Recorder(generation)
+    async for event in generation.events():
+        recorder.take(event)
+    return recorder.recording()
+
+
+def test_other_stops_on_a_recording_give_what_a_real_run_gives(tmp_path: Path) -> None:
+    script: list[str | int] = ["<think>", "x END", "</think>", "one ", "EN", "D two", " 🚀 three"]
+    stage = Stage(tmp_path, {"go": script}, plain=["<think>", "</think>"], pieces=["x END"])
+    lists: list[StopRules] = [
+        StopRules(),
+        StopRules(("END",)),
+        StopRules(("🚀", "two")),
+        StopRules(("never",)),
+        StopRules(("END",), scope=StopScope.ALL),
+        StopRules(("END",), include_stop=True),
+        StopRules(("END",), min_tokens=9),
+        StopRules(token_ids=(stage.id("e"),)),
+        StopRules((END,)),
+    ]
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        whole = await recorded(engine, request("go"))
+        for rules in lists:
+            generation = await engine.generate(request("go", rules=rules))
+            real = await generation.collect()
+            again = replay(whole, rules)
+            assert again.stop == real.finished.stop, rules
+            assert (again.text, again.thinking) == (real.text, real.thinking)
+            assert again.output_tokens == real.finished.usage.output_tokens
+        await engine.aclose()
+
+    run(play())
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    script=st.lists(st.sampled_from(PIECES), max_size=12),
+    rules=st.builds(
+        StopRules,
+        strings=st.lists(
+            st.text("abEND \n🚀", min_size=1, max_size=4), max_size=4, unique=True
+        ).map(tuple),
+        include_stop=st.booleans(),
+        min_tokens=st.integers(0, 4),
+    ),
+    limit=st.none() | st.integers(1, 10),
+)
+def test_any_script_any_stops_any_limit_replays_as_it_ran(
+    tmp_path_factory: pytest.TempPathFactory,
+    script: list[str],
+    rules: StopRules,
+    limit: int | None,
+) -> None:
+    folder = tmp_path_factory.mktemp("stage")
+    stage = Stage(folder, {"go": script}, pieces=[p for p in PIECES if p not in BYTES])
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(folder)
+        whole = await recorded(engine, request("go", max_tokens=limit))
+        real = await (await engine.generate(request("go", rules=rules, max_tokens=limit))).collect()
+        again = replay(whole, rules)
+        assert (again.stop, again.text) == (real.finished.stop, real.text)
+        joined = "".join(script)
+        if real.finished.stop.kind is StopKind.EOS:
+            assert real.text == joined
+        else:
+            assert joined.startswith(real.text.rstrip("\ufffd"))
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_recording_that_ends_too_early_says_that_nothing_stopped(engine: Engine) -> None:
+    async def play() -> None:
+        stopped = await recorded(engine, request("Count from 1 to 10, one number per line", "3"))
+        again = replay(stopped, StopRules(("9",)))
+        assert again.stop is None
+        assert again.text.endswith("3")
+
+    run(play())
+
+
+def test_a_recording_that_ends_in_thinking_shows_what_is_held_as_thinking(tmp_path: Path) -> None:
+    script = ["<think>", "hm END", "</think>", "yes"]
+    stage = Stage(tmp_path, {"go": script}, plain=["<think>", "</think>"])
+    scope = StopScope.TEXT_AND_THINKING
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        stopped = await recorded(engine, request("go", rules=StopRules(("END",), scope=scope)))
+        again = replay(stopped, StopRules(("ENDE",), scope=scope))
+        assert again.stop is None
+        assert (again.thinking, again.text) == ("hm END", "")
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_saved_run_keeps_where_its_answer_began(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["<|message|>", "hm", "<|end|>", "yes"]}, **IN_A_HEADER)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        recording = await recorded(engine, request("go"))
+        again = replay(from_json(to_json(recording)))
+        assert (again.thinking, again.text, again.stop) == ("hm", "yes", recording.stop)
+        await engine.aclose()
+
+    run(play())
+
+
+CALL = '{"name": "add", "arguments": {"a": 1}}'
+JSON_CALLS: dict[str, Any] = {
+    "plain": ["<tool_call>", "</tool_call>"],
+    "template": TEMPLATE + "{# <tool_call> tool_call.name #}",
+}
+
+
+def test_the_same_call_twice_is_replayed_as_two_calls(tmp_path: Path) -> None:
+    once = ["<tool_call>", CALL, "</tool_call>"]
+    stage = Stage(tmp_path, {"go": [*once, *once]}, **JSON_CALLS)
+    assert [call.name for call in replayed(stage).calls] == ["add", "add"]
+
+
+def test_tools_called_with_the_same_arguments_keep_their_names_in_a_replay(tmp_path: Path) -> None:
+    markers = ["<|channel|>", "<|message|>", "<|call|>", "<|constrain|>"]
+    script = [
+        piece
+        for name in ("functions.add", "functions.mul")
+        for piece in ("<|start|>", f"assistant to={name}", "<|message|>", '{"a": 1}', "<|end|>")
+    ]
+    stage = Stage(tmp_path, {"go": script}, special=markers, eos="<|return|>")
+    assert [call.name for call in replayed(stage).calls] == ["add", "mul"]
+
+
+def test_a_call_without_arguments_is_replayed_beside_others(tmp_path: Path) -> None:
+    markers = ["<|channel|>", "<|message|>", "<|call|>", "<|constrain|>"]
+    begun = ["<|start|>", "assistant to=functions.add", "<|message|>"]
+    script = [*begun, '{"a": 1}', "<|end|>", *begun, "<|end|>"]
+    stage = Stage(tmp_path, {"go": script}, special=markers, eos="<|return|>")
+    assert [call.arguments for call in replayed(stage).calls] == ['{"a": 1}', "{}"]
+
+
+def replayed(stage: Stage) -> Replayed:
+    async def play() -> Replayed:
+        engine = Engine(loader=stage.load)
+        await engine.load(stage.folder)
+        found = replay(await recorded(engine, request("go")))
+        await engine.aclose()
+        return found
+
+    return run(play())
+
+
+def test_a_saved_run_survives_its_file(engine: Engine) -> None:
+    async def play() -> None:
+        asked = GenerationRequest(
+            (Message("user", "Count from 1 to 10, one number per line"),),
+            stops=StopRules(("6",)),
+            thinking=True,
+        )
+        recording = await recorded(engine, asked)
+        assert from_json(to_json(recording, "Count")) == recording
+        assert replay(from_json(to_json(recording))).stop == recording.stop
+
+    run(play())
+
+
+def saved() -> dict[str, object]:
+    from engine.output.setting import RunSetting
+    from engine.stopping.record import StopInfo
+
+    recording = Recording(RunSetting(), StopRules(("a",)), None, (), "", {}, StopInfo(StopKind.EOS))
+    values: dict[str, object] = json.loads(to_json(recording))
+    return values
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fullstop_run": 2}, "fullstop_run: this version reads 1"),
+        ({"tokens": [{"id": "x"}]}, r"tokens\[0\]\.hex: is missing"),
+        ({"tokens": 7}, "tokens: must be a list"),
+        ({"stop": {"kind": "odd"}}, "stop.kind"),
+        ({"rules": None}, "rules: must be an object"),
+    ],
+)
+def test_a_damaged_run_names_the_place(change: dict[str, object], message: str) -> None:
+    with pytest.raises(DamagedRun, match=message):
+        from_json(json.dumps({**saved(), **change}))
+
+
+def test_stops_in_a_file_are_checked_like_any_others() -> None:
+    values = saved()
+    values["rules"]["strings"] = [""]  # type: ignore[index]
+    with pytest.raises(DamagedRun, match=r"rules\.strings\[0\]"):
+        from_json(json.dumps(values))

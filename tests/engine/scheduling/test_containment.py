@@ -1,0 +1,229 @@
+"""What goes wrong with one answer ends that answer and no other."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.inference.backend import Backend
+from engine.output.arguments import MAX_DEPTH, arguments_object, arguments_text
+from engine.scheduling.generation import Answer
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.values.chat import Tool
+from engine.values.events import TokenStats
+from engine.values.request import GenerationRequest, TraceLevel
+from tests.support.asking import ask, request, run, scripted_answer
+from tests.support.scripted import TEMPLATE, Stage
+
+LONG = [f"w{n} " for n in range(60)]
+TAGS = ["<tool_call>", "</tool_call>"]
+JSON_CALLS = TEMPLATE + "{# <tool_call> tool_call.name #}"
+HARMONY: dict[str, Any] = {
+    "special": ["<|channel|>", "<|message|>", "<|return|>", "<|call|>", "<|constrain|>"],
+    "eos": "<|return|>",
+    "template": (
+        "{% for m in messages %}<|start|>{{ m.role }}:<|message|>user:{{ m.content }}<|end|>"
+        "{% endfor %}{% if add_generation_prompt %}<|start|>assistant<|go|>{% endif %}"
+    ),
+}
+
+
+def together(
+    stage: Stage, spoil: Callable[[Backend], None], *asked: GenerationRequest
+) -> list[Answer]:
+    """Answer requests in one batch of a backend that ``spoil`` has changed, and one afterwards."""
+
+    def load(folder: Path, **options: Any) -> Backend:
+        backend = stage.load(folder, **options)
+        spoil(backend)
+        return backend
+
+    async def play() -> list[Answer]:
+        engine = Engine(loader=load)
+        try:
+            await engine.load(Path("scripted"))
+            running = [await engine.generate(one) for one in asked]
+            answers = await asyncio.gather(*(one.collect() for one in running))
+            return [*answers, await ask(engine, "long")]
+        finally:
+            await engine.aclose()
+
+    return run(play())
+
+
+def test_a_parser_that_breaks_ends_its_answer_and_no_other(tmp_path: Path) -> None:
+    script = ["Look. ", "<tool_call>", "{}", "</tool_call>", "more"]
+    stage = Stage(tmp_path, {"call": script, "long": LONG}, special=TAGS, template=JSON_CALLS)
+
+    def broken(_: str, __: str | None) -> list[tuple[str, object]]:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    def spoil(backend: Any) -> None:
+        backend.call_parser = lambda _: broken
+
+    failed, beside, after = together(stage, spoil, request("call"), request("long"))
+    assert failed.text == "Look. "
+    assert failed.finished.stop.kind is StopKind.ERROR
+    assert "maximum recursion depth" in (failed.finished.error or "")
+    assert beside.text == after.text == "".join(LONG)
+    assert beside.finished.stop.kind is StopKind.EOS
+
+
+def test_likelihoods_that_fail_for_one_row_end_that_row(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"long": LONG, "bad": ["a", "b", "c"]})
+    bad = stage.id("b")
+
+    def spoil(backend: Any) -> None:
+        real = backend.stats
+
+        def stats(sampled: Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
+            if any(token_id == bad for token_id, _ in sampled):
+                raise RuntimeError("no likelihoods")
+            found: list[TokenStats] = real(sampled, count)
+            return found
+
+        backend.stats = stats
+
+    full = {"trace": TraceLevel.FULL}
+    failed, traced, plain, _ = together(
+        stage, spoil, request("bad", **full), request("long", **full), request("long")
+    )
+    assert (failed.text, failed.finished.stop.kind) == ("a", StopKind.ERROR)
+    assert failed.finished.error == "RuntimeError: no likelihoods"
+    assert traced.text == plain.text == "".join(LONG)
+
+
+def test_an_end_that_fails_again_is_still_told(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"bad": ["a", "b", "c"], "long": LONG})
+
+    class Broken:
+        def add(self, _: int) -> str:
+            raise RuntimeError("no text")
+
+        peek = cut = add
+
+        def finish(self) -> str:
+            raise RuntimeError("no text either")
+
+    def spoil(backend: Any) -> None:
+        real, left = backend.detokenizer, [Broken()]
+        backend.detokenizer = lambda *given: left.pop() if left else real(*given)
+
+    failed, beside, after = together(stage, spoil, request("bad"), request("long"))
+    assert (failed.text, failed.finished.stop.kind) == ("", StopKind.ERROR)
+    assert beside.text == after.text == "".join(LONG)
+
+
+# -- a thread that is given up --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["step", "parser"])
+def test_a_thread_that_is_given_up_and_goes_on_later_tells_nothing_twice(
+    tmp_path: Path, place: str
+) -> None:
+    script = ["Look. ", "<tool_call>", "{}", "</tool_call>", *LONG]
+    stage = Stage(tmp_path, {"go": script}, special=TAGS, template=JSON_CALLS)
+    goes_on, is_stuck = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        is_stuck.set()
+        goes_on.wait(60)
+
+    def parse(_: str, __: str | None) -> list[tuple[str, object]]:
+        wait()
+        return [("f", {})]
+
+    def load(folder: Path, **options: Any) -> Backend:
+        backend = stage.load(folder, **options)
+        if place == "parser":
+            backend.call_parser = lambda _: parse  # type: ignore[method-assign]
+        else:
+            stage.model.fault = lambda number: wait() if number == 8 else None
+        return backend
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(Path("scripted"))
+        thread = next(t for t in threading.enumerate() if t.name == "fullstop-engine"
+                      and t is engine._thread._thread)  # type: ignore[union-attr]  # fmt: skip
+        running = await engine.generate(request("go"))
+        await asyncio.to_thread(is_stuck.wait, 60)
+        await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
+        answer = await running.collect()
+        assert answer.finished.stop.kind is StopKind.ERROR
+        assert answer.finished.error == "rank 1 is lost"
+        goes_on.set()
+        await asyncio.to_thread(thread.join, 60)
+        assert not thread.is_alive()
+        assert running._pending == []
+        assert (engine.status.state, engine.status.message) == ("failed", "rank 1 is lost")
+
+    run(play(), timeout_s=180)
+
+
+# -- arguments ----------------------------------------------------------------------------------
+
+
+def nested(depth: int) -> str:
+    return '{"a":' * depth + "1" + "}" * depth
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 3000, 100_000])
+def test_a_call_that_is_nested_too_deeply_is_text(tmp_path: Path, depth: int) -> None:
+    raw = f'{{"name": "f", "arguments": {nested(depth)}}}'
+    stage = Stage(
+        tmp_path,
+        {"go": ["<tool_call>", raw, "</tool_call>", "after"]},
+        special=TAGS,
+        template=JSON_CALLS,
+    )
+    answer = scripted_answer(stage, "go", tools=(Tool("f", "", {}),))
+    assert (answer.tool_calls, answer.text) == ((), f"{raw}after")
+    assert answer.finished.stop.kind is StopKind.EOS
+
+
+@pytest.mark.parametrize(
+    "arguments", ["[1]", '"text"', "7", "null", "true", '{"a": NaN}', '{"a": 1e999}', "{"]
+)
+@pytest.mark.parametrize("is_harmony", [True, False])
+def test_arguments_that_are_no_object_make_it_text(
+    tmp_path: Path, arguments: str, is_harmony: bool
+) -> None:
+    if is_harmony:
+        raw, header = arguments, ["<|channel|>", "commentary", " to=functions.f ", "<|message|>"]
+        stage = Stage(tmp_path, {"go": [*header, arguments, "<|call|>"]}, **HARMONY)
+        stage.wrapper.eos_token_ids = {stage.id("<|return|>"), stage.id("<|call|>")}
+    else:
+        raw = json.dumps({"name": "f", "arguments": arguments})  # the text of it, as many write
+        script = ["<tool_call>", raw, "</tool_call>"]
+        stage = Stage(tmp_path, {"go": script}, special=TAGS, template=JSON_CALLS)
+    answer = scripted_answer(stage, "go", tools=(Tool("f", "", {}),))
+    assert answer.tool_calls == ()
+    assert answer.text == raw
+    assert answer.finished.stop.kind is StopKind.EOS
+
+
+@pytest.mark.parametrize("missing", [None, "", " \n"])
+def test_a_call_without_arguments_has_an_empty_object(missing: object) -> None:
+    assert arguments_text(missing) == "{}"
+
+
+def test_what_parsers_return_becomes_the_text_of_one_object() -> None:
+    assert arguments_text({"a": "é", "b": [1, None]}) == '{"a": "é", "b": [1, null]}'
+    assert arguments_text(' {"a": 1}\n') == '{"a": 1}'
+    assert arguments_object(nested(MAX_DEPTH))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [["a"], 7, {"a": float("nan")}, {"a": {1, 2}}, {"a": "\ud800"}, '{"a": "\\ud800"}',
+     '{"a": ' + "9" * 5000 + "}", {"a": 10**5000}, b"{}"],
+)  # fmt: skip
+def test_what_is_no_object_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        arguments_text(value)

@@ -1,0 +1,203 @@
+"""A long prompt and a full inbox leave running answers their pace; judged by steps, not by time."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.inference.pacing import ReadingPace
+from engine.scheduling.generation import Generation
+from engine.scheduling.scheduler import Limits
+from engine.scheduling.service import Engine
+from engine.values.events import PromptProgress, TextDelta
+from tests.support.asking import request, run
+from tests.support.scripted import ScriptedModel, Stage
+
+LONG = [f"w{n} " for n in range(3000)]
+
+
+def stage_of(folder: Path, **options: Any) -> Stage:
+    return Stage(folder, {"long": LONG, "short": ["yes"]}, context=60_000, **options)
+
+
+def costs(model: ScriptedModel, token_s: float) -> None:
+    """Let a forward pass last as long as it has tokens."""
+
+    def wait(_: int) -> None:
+        rows, width = model.calls[-1]
+        time.sleep(rows * width * token_s)
+
+    model.fault = wait
+
+
+async def first_text(generation: Generation) -> None:
+    async for event in generation.events():
+        if isinstance(event, TextDelta):
+            return
+
+
+@pytest.mark.parametrize(
+    ("decode_s", "token_s"), [(0.002, 0.0002), (0.02, 0.0001), (0.1, 0.01), (0.001, 0.00001)]
+)
+def test_reading_takes_no_more_than_half_of_the_time_beside_a_stream(
+    decode_s: float, token_s: float
+) -> None:
+    pace = ReadingPace(512)
+    for _ in range(10):
+        pace.decoded(decode_s)
+    # The first chunk tells how fast reading is.
+    pace.read(decode_s + 64 * token_s, 64, is_whole=True, decoding=1)
+    left, decoded, time_s, worst_s = 20_000, 0, 0.0, 0.0
+    while left > 0:
+        chunk = min(left, pace.chunk(1, 1))
+        took_s = decode_s + chunk * token_s
+        if chunk:
+            pace.read(took_s, chunk, is_whole=left > chunk, decoding=1)
+            left -= chunk
+        else:
+            pace.decoded(took_s)
+        decoded += 1
+        time_s += took_s
+        worst_s = max(worst_s, took_s - decode_s)
+    assert decoded * decode_s >= time_s / 2
+    assert worst_s <= max(0.04, 1.1 * decode_s, 16 * token_s)
+
+
+def test_more_is_read_at_once_where_nothing_is_decoded() -> None:
+    pace = ReadingPace(512)
+    chunks = []
+    for _ in range(6):
+        chunks.append(pace.chunk(0, 1))
+        pace.read(chunks[-1] * 0.0001, chunks[-1], is_whole=True, decoding=0)
+    assert chunks == sorted(chunks)
+    assert chunks[-1] == 512
+
+
+def test_a_prompts_last_few_tokens_say_nothing_of_the_speed() -> None:
+    pace = ReadingPace(512)
+    for _ in range(6):
+        pace.read(0.05, pace.chunk(0, 1), is_whole=True, decoding=0)
+    before = pace.chunk(0, 1)
+    pace.read(0.01, 3, is_whole=False, decoding=0)
+    assert pace.chunk(0, 1) == before
+
+
+def test_a_stream_goes_on_while_20_000_tokens_are_read(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    costs(stage.model, 0.00005)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        stream = await engine.generate(request("long", max_tokens=100_000))
+        reading = asyncio.ensure_future(stream.collect())
+        long = await engine.generate(request("x" * 20_000, max_tokens=1))
+        async for event in long.events():
+            if isinstance(event, PromptProgress) and event.processed > 0:
+                break
+        begin = len(stage.model.calls)
+        await long.collect()
+        calls = stage.model.calls[begin:]
+        stream.cancel()
+        await reading
+        read = [width for _, width in calls if width > 1]
+        assert sum(read) > 15_000
+        # Without a budget of time there is one decoding step to each chunk.
+        assert len(calls) - len(read) > 1.5 * len(read)
+        await engine.aclose()
+
+    run(play(), 120)
+
+
+def test_a_short_request_overtakes_a_long_prompt_that_is_being_read(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.001)
+
+    async def play() -> None:
+        engine = Engine(Limits(prefill_chunk=16), loader=stage.load)
+        await engine.load(tmp_path)
+        stream = await engine.generate(request("long"))
+        long = await engine.generate(request("x" * 20_000, max_tokens=1))
+        short = await engine.generate(request("short"))
+        await first_text(short)
+        events = [event for event in long._drain() if isinstance(event, PromptProgress)]
+        assert events[-1].processed < 1000
+        for generation in (stream, long):
+            generation.cancel()
+            await generation.collect()
+        await engine.aclose()
+
+    run(play(), 120)
+
+
+def test_a_step_comes_between_two_commands_that_take_long(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    steps: list[int] = []
+
+    def load(folder: Path, **options: Any) -> Any:
+        backend = stage.load(folder, **options)
+        real = backend.join
+
+        def slow(*given: Any) -> Any:
+            steps.append(len(stage.model.calls))
+            time.sleep(0.02)
+            return real(*given)
+
+        backend.join = slow  # type: ignore[method-assign]
+        return backend
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(tmp_path)
+        stream = await engine.generate(request("long"))
+        await first_text(stream)
+        short = [engine.generate(request("short")) for _ in range(20)]
+        taken = await asyncio.gather(*short)
+        await asyncio.gather(*(one.collect() for one in taken))
+        assert len(set(steps)) == len(steps) == 21
+        stream.cancel()
+        await stream.collect()
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    done: list[str] = []
+
+    def load(folder: Path, **options: Any) -> Any:
+        backend = stage.load(folder, **options)
+        real, leave = backend.join, backend.leave
+
+        def slow(*given: Any) -> Any:
+            done.append("join")
+            time.sleep(0.05)
+            return real(*given)
+
+        def noted(row: int) -> None:
+            done.append("leave")
+            leave(row)
+
+        backend.join, backend.leave = slow, noted  # type: ignore[method-assign]
+        return backend
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(tmp_path)
+        stream = await engine.generate(request("long"))
+        other = await engine.generate(request("long"))
+        await first_text(stream)
+        asked = [asyncio.ensure_future(engine.generate(request("long"))) for _ in range(25)]
+        await asked[0]
+        stream.cancel()
+        await stream.collect()
+        taken = await asyncio.gather(*asked)
+        for one in (other, *taken):
+            one.cancel()
+            await one.collect()
+        await engine.aclose()
+
+    run(play())
+    assert done.index("leave") < 20

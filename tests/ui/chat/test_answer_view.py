@@ -1,0 +1,85 @@
+"""An answer's progress, its tool calls and its raw text."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QButtonGroup, QToolButton
+
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.chat import ToolCall
+from engine.values.events import PromptProgress
+from tests.support.said import FINISHED, finished_run
+from ui.chat.messages.answer_view import AnswerView, progress_words
+from ui.chat.messages.tool_cards import pretty
+from ui.kit.look.theme import Theme
+from ui.records.runs import Run
+
+
+def shown(theme: Theme, run: Run) -> AnswerView:
+    view = AnswerView(theme, run, QButtonGroup())
+    view.show()
+    return view
+
+
+def test_each_call_has_a_card_with_its_arguments_line_by_line(
+    theme: Theme, qapp: QApplication
+) -> None:
+    calls = [ToolCall("1", "add", '{"a": 1, "b": [2]}'), ToolCall("2", "now", "{}")]
+    view = shown(theme, finished_run(tool_calls=calls))
+    words = view.calls.words()
+    assert view.calls.isVisible()
+    assert '"a": 1,\n' in words
+    assert "no arguments" in words
+    assert [name for name in ("add", "now") if name in words] == ["add", "now"]
+    copy = view.calls.findChild(QToolButton)
+    assert isinstance(copy, QToolButton)
+    copy.click()
+    assert QGuiApplication.clipboard().text() == pretty(calls[0].arguments)
+
+
+def test_a_call_that_was_cut_short_is_shown_as_such(theme: Theme, qapp: QApplication) -> None:
+    cut = replace(FINISHED, unfinished_tool_call='{"name": "add", "argu')
+    view = shown(theme, finished_run(tool_calls=[], finished=cut))
+    assert "cut short" in view.calls.words()
+    assert '{"name": "add", "argu' in view.calls.words()
+
+
+def test_an_answer_without_calls_has_no_cards(theme: Theme, qapp: QApplication) -> None:
+    assert not shown(theme, finished_run(tool_calls=[])).calls.isVisible()
+
+
+@pytest.mark.parametrize("text", ["{", "plain words"])
+def test_arguments_that_are_no_json_are_shown_as_they_are(text: str) -> None:
+    assert pretty(text) == text
+
+
+def test_the_raw_text_shows_every_sign_and_what_was_cut(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, finished_run("a **b**\tc\n\x07", thinking=""))
+    assert not view.raw_view.isVisible()
+    view.raw.click()
+    assert view.raw_view.isVisible()
+    assert not view.text_view.isVisible()
+    raw = view.raw_view.toPlainText().replace("\u2028", "\n")
+    assert raw == "a·**b**⇥c⏎\n␇⏎\n6·"
+    view.raw.click()
+    assert view.text_view.isVisible()
+
+
+def test_the_raw_text_ends_with_the_models_end_token(theme: Theme, qapp: QApplication) -> None:
+    ended = replace(FINISHED, stop=StopInfo(StopKind.EOS, None, 2, "<|im_end|>"))
+    view = shown(theme, finished_run("a", thinking="hm", finished=ended))
+    view.raw.click()
+    assert view.raw_view.toPlainText() == "hm\na<|im_end|>"
+
+
+def test_reading_a_prompt_tells_how_far_and_how_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [10.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    run = Run()
+    run.apply(PromptProgress(100, 1100, 100))
+    assert progress_words(run) == "Reading the prompt: 100 of 1,100 tokens"
+    now[0] = 12.0
+    run.apply(PromptProgress(600, 1100, 100))
+    assert progress_words(run) == "Reading the prompt: 600 of 1,100 tokens, 250 tok/s"

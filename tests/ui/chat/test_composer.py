@@ -1,0 +1,68 @@
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QInputMethodEvent
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from ui.chat.composing.composer import Composer
+from ui.kit.look.theme import Theme
+
+
+@pytest.fixture
+def composer(qtbot: QtBot, theme: Theme) -> Composer:
+    made = Composer(theme)
+    qtbot.addWidget(made)
+    made.resize(500, 120)
+    made.show()
+    made.show_stage(is_ready=True, is_running=False, placeholder="Message")
+    return made
+
+
+def test_enter_sends_what_was_typed(qtbot: QtBot, composer: Composer) -> None:
+    qtbot.keyClicks(composer.input, "hi there")
+    with qtbot.waitSignal(composer.submitted) as sent:
+        qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+    assert sent.args == ["hi there"]
+
+
+def test_shift_enter_breaks_the_line(qtbot: QtBot, composer: Composer) -> None:
+    qtbot.keyClicks(composer.input, "a")
+    with qtbot.assertNotEmitted(composer.submitted):
+        qtbot.keyClick(composer.input, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    qtbot.keyClicks(composer.input, "b")
+    assert composer.text == "a\nb"
+
+
+def test_enter_does_not_send_while_an_input_method_composes(
+    qtbot: QtBot, qapp: QApplication, composer: Composer
+) -> None:
+    qtbot.keyClicks(composer.input, "ni")
+    qapp.sendEvent(composer.input, QInputMethodEvent("にほん", []))
+    with qtbot.assertNotEmitted(composer.submitted):
+        qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+    qapp.sendEvent(composer.input, QInputMethodEvent("", []))
+    with qtbot.waitSignal(composer.submitted):
+        qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+
+
+def test_the_field_grows_with_its_text_up_to_ten_lines(qtbot: QtBot, composer: Composer) -> None:
+    heights = []
+    for lines in (1, 3, 10, 40):
+        composer.set_text("\n".join("x" * lines))
+        heights.append(composer.input.height())
+    assert heights[0] < heights[1] < heights[2] == heights[3]
+
+
+def test_nothing_is_sent_without_text_or_model(qtbot: QtBot, composer: Composer) -> None:
+    with qtbot.assertNotEmitted(composer.submitted):
+        qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+        composer.show_stage(is_ready=False, is_running=False, placeholder="")
+        qtbot.keyClicks(composer.input, "hi")
+        qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+
+
+def test_the_button_stops_while_an_answer_runs(qtbot: QtBot, composer: Composer) -> None:
+    composer.show_stage(is_ready=True, is_running=True, placeholder="")
+    with qtbot.waitSignal(composer.stop_wanted):
+        qtbot.mouseClick(composer.action, Qt.MouseButton.LeftButton)
+    assert composer.action.accessibleName() == "Stop the answer (Esc)"

@@ -1,0 +1,114 @@
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from ui.chat.history.conversation_list import ConversationList
+from ui.records.conversations import UNTITLED, Conversation, StopEntry
+from ui.records.messages import ChatMessage
+from ui.records.runs import Run
+from ui.records.storing import MemoryConversationStore
+
+
+@pytest.fixture
+def conversations(qapp: QApplication) -> ConversationList:
+    store = MemoryConversationStore()
+    for number, title in enumerate(("old", "middle", "new")):
+        store.save(Conversation(title, messages=[ChatMessage("user", title)], updated_at=number))
+    return ConversationList(store)
+
+
+def titles(conversations: ConversationList) -> list[str]:
+    return [conversations.at(row).title for row in range(conversations.rowCount())]
+
+
+def test_the_conversation_changed_last_comes_first(conversations: ConversationList) -> None:
+    assert titles(conversations) == ["new", "middle", "old"]
+    conversations.touch(conversations.at(2))
+    assert titles(conversations) == ["old", "new", "middle"]
+
+
+def test_a_deleted_conversation_comes_back_to_its_place(conversations: ConversationList) -> None:
+    gone = conversations.at(1)
+    conversations.delete(gone)
+    assert titles(conversations) == ["new", "old"]
+    conversations.undo_delete()
+    assert titles(conversations) == ["new", "middle", "old"]
+    assert conversations.at(1) is gone
+
+
+def test_a_new_conversation_is_made_once_while_it_is_unused(
+    conversations: ConversationList,
+) -> None:
+    first = conversations.create()
+    assert conversations.create() is first
+    first.add(ChatMessage("user", "hi"))
+    assert conversations.create() is not first
+
+
+def test_an_empty_title_is_not_taken(conversations: ConversationList) -> None:
+    assert not conversations.setData(conversations.index(0), "  ")
+    assert conversations.setData(conversations.index(0), "named")
+    assert titles(conversations)[0] == "named"
+
+
+def test_the_first_question_names_a_conversation(conversations: ConversationList) -> None:
+    fresh = conversations.create()
+    assert fresh.title == UNTITLED
+    conversations.name_after(fresh, "why\n does it   stop?" + "x" * 90)
+    assert fresh.title.startswith("why does it stop?x")
+    assert len(fresh.title) == 48
+    conversations.name_after(fresh, "another question")
+    assert fresh.title.startswith("why")
+
+
+def test_the_preview_is_what_was_said_last(conversations: ConversationList) -> None:
+    conversation = conversations.at(0)
+    conversation.add(ChatMessage("assistant", run=Run(text="two\nlines")))
+    shown = conversations.data(conversations.index(0), ConversationList.preview_role)
+    assert shown == "two lines"
+
+
+def test_only_enabled_sequences_count_and_each_once() -> None:
+    stops = [StopEntry("a"), StopEntry("b", False), StopEntry("a"), StopEntry("c")]
+    assert Conversation(stops=stops).enabled_stops() == ("a", "c")
+
+
+def test_pinned_conversations_stay_above_the_others(conversations: ConversationList) -> None:
+    old = conversations.at(2)
+    conversations.pin(old, True)
+    assert titles(conversations) == ["old", "new", "middle"]
+    conversations.touch(conversations.at(2))
+    assert titles(conversations) == ["old", "middle", "new"]
+    conversations.pin(old, False)
+    assert titles(conversations) == ["middle", "new", "old"]
+
+
+def test_deletions_are_undone_one_after_the_other(conversations: ConversationList) -> None:
+    conversations.delete(conversations.at(0))
+    conversations.delete(conversations.at(0))
+    assert titles(conversations) == ["old"]
+    conversations.undo_delete()
+    assert titles(conversations) == ["middle", "old"]
+    conversations.undo_delete()
+    assert titles(conversations) == ["new", "middle", "old"]
+    assert not conversations.can_undo_delete
+
+
+def test_what_is_not_loaded_shows_its_preview(conversations: ConversationList) -> None:
+    conversation = conversations.at(0)
+    conversation.unload("kept\nelsewhere")
+    assert conversation.has_messages
+    assert conversations.data(conversations.index(0), ConversationList.preview_role) == (
+        "kept\nelsewhere"
+    )
+    conversation.fill([ChatMessage("user", "here")])
+    assert conversations.data(conversations.index(0), ConversationList.preview_role) == "here"
+
+
+def test_conversations_that_the_store_finds_late_stand_beside_those_that_are_here() -> None:
+    conversations = ConversationList(MemoryConversationStore())
+    here = conversations.create()
+    old = Conversation("old", updated_at=1)
+    pinned = Conversation("pinned", updated_at=2, is_pinned=True)
+    conversations.take_found([old, pinned, here])
+    shown = [conversations.at(row) for row in range(conversations.rowCount())]
+    assert shown == [pinned, here, old]

@@ -1,0 +1,223 @@
+"""A long conversation: views near the screen only, and a reader who is never moved."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from engine.values.chat import ToolCall
+from tests.support.rich_text import RICH, block_of
+from tests.support.said import finished_run
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.message_column import MessageColumn
+from ui.chat.messages.question_view import QuestionView
+from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.traces import Traces
+from ui.kit.look.theme import Theme
+from ui.records.conversations import Conversation
+from ui.records.messages import ChatMessage
+from ui.records.storing import MemoryConversationStore
+
+Use = Callable[[Callable[[MessageColumn, OpenConversation], Coroutine[Any, Any, None]]], None]
+
+
+def long_conversation(turns: int = 250) -> Conversation:
+    messages: list[ChatMessage] = []
+    for number in range(turns):
+        messages.append(ChatMessage("user", f"Question {number}"))
+        text = f"Answer {number}: **bold** and `code`.\n\n" + "More words follow. " * (number % 40)
+        messages.append(ChatMessage("assistant", text, finished_run(text, thinking="")))
+    return Conversation("Long", messages)
+
+
+@pytest.fixture
+def use(run: RunOnLoop, theme: Theme, scripted: ScriptedEngine, qapp: QApplication) -> Use:
+    def use_column(
+        steps: Callable[[MessageColumn, OpenConversation], Coroutine[Any, Any, None]],
+    ) -> None:
+        async def whole() -> None:
+            column = MessageColumn(theme)
+            column.resize(820, 700)
+            column.show()
+            opened = OpenConversation(
+                scripted,
+                long_conversation(),
+                MemoryConversationStore(),
+                Traces(),
+                column,  # type: ignore[arg-type]
+            )
+            await steps(column, opened)
+            column.close()
+            column.deleteLater()
+
+        run(whole())
+
+    return use_column
+
+
+def views(column: MessageColumn) -> list[AnswerView | QuestionView]:
+    return [slot.view for slot in column._slots if slot.view is not None]  # type: ignore[misc]
+
+
+async def settled() -> None:
+    for _ in range(6):
+        await asyncio.sleep(0.02)
+
+
+def test_a_long_conversation_opens_at_its_end_with_few_views(use: Use) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        column.show_conversation(opened)
+        column.grab()
+        await settled()
+        bar = column.verticalScrollBar()
+        assert bar.maximum() > 20_000
+        assert bar.value() == bar.maximum()
+        assert len(views(column)) < 60
+        last = column.answer_view(opened.conversation.messages[-1].run)  # type: ignore[arg-type]
+        assert last is not None
+        assert not last.visibleRegion().isEmpty()
+
+    use(steps)
+
+
+def test_whoever_scrolls_sees_every_message_and_far_views_are_given_up(use: Use) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        column.show_conversation(opened)
+        await settled()
+        bar = column.verticalScrollBar()
+        for _ in range(15):
+            bar.setValue(bar.value() - 500)
+            await asyncio.sleep(0)
+            middle = column.viewport().rect().center()
+            spot = column._inner.mapFrom(column.viewport(), middle)
+            slot = min(column._slots, key=lambda s: abs(s.geometry().center().y() - spot.y()))
+            assert slot.view is not None
+        await settled()
+        assert len(views(column)) < 120
+        assert bar.value() < bar.maximum() - 3000
+
+    use(steps)
+
+
+def test_a_reader_is_not_moved_by_views_that_are_made_above(use: Use) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        column.show_conversation(opened)
+        await settled()
+        bar = column.verticalScrollBar()
+        for target in (0.5, 0.2):
+            bar.setValue(round(bar.maximum() * target))
+            await settled()
+            for _ in range(4):
+                before = {s: s.y() - bar.value() for s in column._slots}
+                bar.setValue(bar.value() - 90)
+                await settled()
+                seen = [s for s in before if 100 <= before[s] <= 500]
+                assert seen
+                moved = {s.y() - bar.value() - before[s] for s in seen}
+                assert len(moved) == 1, "all that is seen moves together"
+                assert abs(moved.pop() - 90) <= 2
+
+    use(steps)
+
+
+def test_a_message_is_brought_into_sight_wherever_it_is(use: Use) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        column.show_conversation(opened)
+        bar = column.verticalScrollBar()
+        await settled()
+        for number in (3, 440, 201):
+            message = opened.conversation.messages[number]
+            column.show_message(message)
+            await asyncio.sleep(0.2)
+            slot = next(s for s in column._slots if s.message is message)
+            await eventually(lambda s=slot: s.view is not None)
+            await eventually(lambda s=slot: 0 <= s.y() - bar.value() < 200)
+
+    use(steps)
+
+
+def test_words_that_were_found_are_marked_and_brought_into_sight(use: Use) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        messages = opened.conversation.messages
+        far_down = "word\n\n" * 80 + "the Needle itself\n\n" + "word\n\n" * 80
+        messages[201].run.text = far_down  # type: ignore[union-attr]
+        column.show_conversation(opened)
+        await settled()
+        column.show_message(messages[201], ("needle",))
+        slot = next(s for s in column._slots if s.message is messages[201])
+        await eventually(lambda: isinstance(slot.view, AnswerView))
+        view = slot.view
+        assert isinstance(view, AnswerView)
+        assert view.text_view.found_texts == ["Needle"]
+        assert not slot._is_marked, "the words are marked, not the message"
+
+        def height_on_screen() -> int:
+            down = column._show_found(slot)
+            assert down is not None
+            return slot.y() + down - column.verticalScrollBar().value()
+
+        await eventually(lambda: 0 <= height_on_screen() < 650)
+        # Far away its view is given up; there again, the words are marked again.
+        column._forget_wanted()
+        column.verticalScrollBar().setValue(0)
+        await eventually(lambda: slot.view is None)
+        column.verticalScrollBar().setValue(slot.y())
+        await eventually(lambda: isinstance(slot.view, AnswerView))
+        assert slot.view.text_view.found_texts == ["Needle"]  # type: ignore[union-attr]
+        column.show_message(messages[0], ("nothing of it",))
+        assert column._slots[0]._is_marked
+        column.forget_found()
+        assert slot.view is None or slot.view.text_view.found_texts == []  # type: ignore[attr-defined]
+
+    use(steps)
+
+
+def test_no_message_makes_the_chat_scroll_sideways(use: Use, theme: Theme) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        messages = opened.conversation.messages
+        messages[-2].text = "q" * 3000 + " https://example.org/" + "u" * 3000
+        messages[-1].run.text = RICH + "\n\n" + "w" * 3000  # type: ignore[union-attr]
+        messages[-1].run.tool_calls = [ToolCall("c", "name" * 30, '{"a": "' + "v" * 500 + '"}')]  # type: ignore[union-attr]
+        column.show_conversation(opened)
+        for width, percent in ((820, 100), (420, 100), (420, 200)):
+            column.resize(width, 700)
+            theme.set_text_size(percent)
+            await settled()
+            assert column.horizontalScrollBar().maximum() == 0
+            for shown in views(column):
+                assert shown.width() <= column.viewport().width()
+                assert shown.text_view.width() <= column.viewport().width()
+                assert shown.text_view.horizontalScrollBar().maximum() == 0
+
+    try:
+        use(steps)
+    finally:
+        theme.set_text_size(100)
+
+
+def test_rendered_text_follows_the_size_of_text(use: Use, theme: Theme) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        opened.conversation.messages[-1].run.text = RICH  # type: ignore[union-attr]
+        column.show_conversation(opened)
+        await settled()
+        answer = views(column)[-1]
+        document = answer.text_view.document()
+
+        def points() -> float:
+            return block_of(document, "Two cards").begin().fragment().charFormat().fontPointSize()
+
+        before, height = points(), answer.text_view.height()
+        theme.set_text_size(200)
+        try:
+            await settled()
+            assert points() == pytest.approx(2 * before)
+            assert answer.text_view.height() > 1.6 * height
+        finally:
+            theme.set_text_size(100)
+        await settled()
+        assert points() == pytest.approx(before)
+
+    use(steps)

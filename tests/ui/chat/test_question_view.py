@@ -1,0 +1,86 @@
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from ui.chat.messages.question_view import QuestionView
+from ui.kit.look.theme import Theme
+from ui.records.messages import ChatMessage
+
+
+@pytest.fixture
+def view(theme: Theme, qtbot: QtBot) -> QuestionView:
+    view = QuestionView(theme, ChatMessage("user", "Why?"))
+    qtbot.addWidget(view)
+    # Away from the mouse, which wakes the buttons too.
+    view.setGeometry(100, 100, 600, 120)
+    view.show()
+    view.activateWindow()
+    qtbot.waitUntil(view.isActiveWindow)
+    # Qt gives the keyboard to the first control of a window.
+    qtbot.waitUntil(lambda: QApplication.focusWidget() is not None)
+    QApplication.focusWidget().clearFocus()
+    return view
+
+
+def is_drawn(view: QuestionView, button: QWidget) -> bool:
+    image = view.grab().toImage()
+    corner = button.mapTo(view, QPoint(0, 0))
+    colors = {
+        image.pixel(corner.x() + x, corner.y() + y)
+        for x in range(4, button.width() - 4)
+        for y in range(4, button.height() - 4)
+    }
+    return len(colors) > 1
+
+
+def test_buttons_rest_until_the_keyboard_comes(view: QuestionView) -> None:
+    assert not is_drawn(view, view.edit)
+    view.edit.setFocus()
+    assert is_drawn(view, view.edit)
+    view.edit.clearFocus()
+    assert not is_drawn(view, view.edit)
+
+
+def test_buttons_wake_when_the_message_is_pointed_at(view: QuestionView) -> None:
+    view.setAttribute(Qt.WidgetAttribute.WA_UnderMouse)
+    assert is_drawn(view, view.edit)
+    view.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)
+    assert not is_drawn(view, view.edit)
+
+
+def test_the_switch_of_versions_is_always_seen(view: QuestionView) -> None:
+    assert not view.action_row.place.isVisible()
+    view.action_row.show_versions(1, 2)
+    assert is_drawn(view, view.action_row.later)
+    assert not view.action_row.earlier.isEnabled()
+
+
+def test_an_unchanged_question_is_not_asked_again(view: QuestionView, qtbot: QtBot) -> None:
+    view.begin_editing()
+    assert view.editor is not None
+    with qtbot.assertNotEmitted(view.edited):
+        view.editor.send.click()
+    assert view.editor is None
+
+
+def test_an_edited_question_is_sent_and_an_empty_one_is_not(
+    view: QuestionView, qtbot: QtBot
+) -> None:
+    view.begin_editing()
+    assert view.editor is not None
+    view.editor.input.setPlainText("  ")
+    with qtbot.assertNotEmitted(view.edited):
+        view.editor.send.click()
+    view.editor.input.setPlainText("How?")
+    with qtbot.waitSignal(view.edited) as sent:
+        view.editor.send.click()
+    assert sent.args == ["How?"]
+
+
+def test_nothing_is_asked_while_an_answer_runs(view: QuestionView) -> None:
+    view.begin_editing()
+    assert view.editor is not None
+    view.show_busy(True)
+    assert not view.editor.send.isEnabled()
+    assert not view.edit.isEnabled()

@@ -1,0 +1,273 @@
+"""Edit, regenerate, continue: everything that was said stays, side by side."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopScope
+from engine.values.chat import Message
+from engine.values.events import Finished, TextDelta, Timing, Usage
+from tests.support.said import conversation
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from ui.chat.session.chat import ChatSession
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.messages import ChatMessage, copied
+from ui.records.runs import Run
+from ui.records.storing import MemoryConversationStore
+
+END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
+LIMIT = Finished(StopInfo(StopKind.MAX_TOKENS, text_offset=4), Usage(7, 0, 3), Timing())
+
+
+async def answered(
+    scripted: ScriptedEngine,
+    chat: ChatSession,
+    begin: Callable[[], Run | None],
+    text: str,
+    end: Finished = END,
+) -> Run:
+    count = len(scripted.generations)
+    run = begin()
+    assert run is not None
+    await eventually(lambda: len(scripted.generations) > count)
+    scripted.say(TextDelta(text), end)
+    await eventually(lambda: not chat.is_running)
+    return run
+
+
+def shown(chat: ChatSession) -> list[str]:
+    return [message.said for message in chat.conversation.messages]
+
+
+def test_an_answer_given_once_more_stands_beside_the_first(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def steps() -> None:
+        chat = ChatSession(scripted, Conversation())
+        await answered(scripted, chat, lambda: chat.send("Go"), "one")
+        first = chat.conversation.messages[1]
+        changes: list[int] = []
+        chat.path_changed.connect(changes.append)
+        await answered(scripted, chat, lambda: chat.regenerate(first), "two")
+        assert shown(chat) == ["Go", "two"]
+        assert changes == [1]
+        versions = chat.conversation.tree.versions(chat.conversation.messages[1])
+        assert [version.said for version in versions] == ["one", "two"]
+        assert scripted.requests[1].messages == (Message("user", "Go"),)
+
+    run(steps())
+
+
+def test_an_edited_question_begins_a_branch_and_the_old_one_comes_back_whole(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def steps() -> None:
+        chat = ChatSession(scripted, Conversation())
+        await answered(scripted, chat, lambda: chat.send("A"), "a")
+        await answered(scripted, chat, lambda: chat.send("B"), "b")
+        old = chat.conversation.messages[0]
+        await answered(scripted, chat, lambda: chat.edit(old, "C"), "c")
+        assert shown(chat) == ["C", "c"]
+        assert scripted.requests[-1].messages == (Message("user", "C"),)
+        chat.show_version(old)
+        assert shown(chat) == ["A", "a", "B", "b"]
+
+    run(steps())
+
+
+def test_a_continued_answer_goes_on_from_its_text_and_keeps_the_short_one(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def steps() -> None:
+        chat = ChatSession(scripted, Conversation())
+        await answered(scripted, chat, lambda: chat.send("Count"), "1 2 ", LIMIT)
+        short = chat.conversation.messages[1]
+        whole = await answered(scripted, chat, lambda: chat.continue_answer(short), "3 4", LIMIT)
+        assert shown(chat) == ["Count", "1 2 3 4"]
+        assert scripted.requests[1].messages[-1] == Message("assistant", "1 2 ")
+        assert short.text == "1 2 "
+        assert whole.continued_chars == 4
+        assert whole.finished is not None
+        assert whole.finished.stop.text_offset == 8, "counted in the whole answer"
+
+    run(steps())
+
+
+def stopped_by(value: str | int) -> Finished:
+    kind = StopKind.STOP_STRING if isinstance(value, str) else StopKind.STOP_TOKEN
+    return Finished(StopInfo(kind, value, text_offset=4), Usage(7, 0, 3), Timing())
+
+
+STOPS = [
+    StopEntry("6"),
+    StopEntry("END", scope=StopScope.ALL),
+    StopEntry("x", is_enabled=False),
+]
+
+
+@pytest.mark.parametrize("value", ["6", "END", 21])
+@pytest.mark.parametrize("verb", ["continue", "again"])
+def test_the_stop_that_ended_an_answer_does_not_count_once_and_stays_in_the_list(
+    run: RunOnLoop, scripted: ScriptedEngine, value: str | int, verb: str
+) -> None:
+    async def steps() -> None:
+        settings = ConversationSettings(stop_token_ids=(21, 22))
+        chat = ChatSession(scripted, Conversation(settings=settings, stops=STOPS))
+        await answered(scripted, chat, lambda: chat.send("Go"), "1 2 ", stopped_by(value))
+        first = chat.conversation.messages[1]
+        begin = chat.continue_answer if verb == "continue" else chat.answer_without_stop
+        longer = await answered(scripted, chat, lambda: begin(first), "3 4", END)
+        left = [one for one in ("6", "END") if one != value]
+        rules = scripted.requests[-1].stops
+        assert list(rules.strings) == left
+        assert rules.scopes == ((("END", StopScope.ALL),) if "END" in left else ())
+        assert list(rules.token_ids) == [one for one in (21, 22) if one != value]
+        assert list(longer.stops) == left
+        assert longer.text == ("1 2 3 4" if verb == "continue" else "3 4")
+        assert chat.conversation.stops == STOPS
+        assert chat.conversation.settings == settings
+
+        await answered(scripted, chat, lambda: chat.send("And now"), "5 ", stopped_by(value))
+        assert scripted.requests[-1].stops == scripted.requests[0].stops
+
+    run(steps())
+
+
+@pytest.mark.parametrize("verb", ["continue", "again"])
+def test_what_follows_an_answer_stays_in_sight_below_its_longer_version(
+    run: RunOnLoop, scripted: ScriptedEngine, verb: str
+) -> None:
+    async def steps() -> None:
+        store = MemoryConversationStore()
+        chat = ChatSession(scripted, Conversation(stops=STOPS), None, store)
+        await answered(scripted, chat, lambda: chat.send("A"), "1 ", stopped_by("6"))
+        await answered(scripted, chat, lambda: chat.send("B"), "b")
+        await answered(scripted, chat, lambda: chat.send("C"), "c")
+        first = chat.conversation.messages[1]
+        changes: list[int] = []
+        chat.path_changed.connect(changes.append)
+        begin = chat.continue_answer if verb == "continue" else chat.answer_without_stop
+        text = "1 2" if verb == "continue" else "2"
+        running = begin(first)
+        assert changes == [1]
+        assert chat.conversation.is_running
+        assert running is not None
+        assert [m.said for m in chat.conversation.messages[2:]] == ["B", "b", "C", "c"]
+        await eventually(lambda: len(scripted.generations) == 4)
+        scripted.say(TextDelta("2"), END)
+        await eventually(lambda: not chat.is_running)
+        assert shown(chat) == ["A", text, "B", "b", "C", "c"]
+        # Both versions keep what followed them, and the next question follows the new one.
+        await answered(scripted, chat, lambda: chat.send("D"), "d")
+        said = [message.content for message in scripted.requests[-1].messages]
+        assert said == ["A", text, "B", "b", "C", "c", "D"]
+        chat.show_version(first)
+        assert shown(chat) == ["A", "1 ", "B", "b", "C", "c"]
+
+    run(steps())
+
+
+def test_an_answer_that_ended_by_itself_is_not_continued(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def steps() -> None:
+        chat = ChatSession(scripted, Conversation())
+        await answered(scripted, chat, lambda: chat.send("Go"), "done")
+        assert chat.continue_answer(chat.conversation.messages[1]) is None
+
+    run(steps())
+
+
+def test_while_an_answer_runs_no_other_version_is_shown_or_begun(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def steps() -> None:
+        chat = ChatSession(scripted, Conversation())
+        await answered(scripted, chat, lambda: chat.send("Go"), "one")
+        question, first = chat.conversation.messages
+        chat.regenerate(first)
+        await eventually(lambda: len(scripted.generations) == 2)
+        assert chat.regenerate(first) is None
+        assert chat.edit(question, "Else") is None
+        chat.show_version(first)
+        assert chat.conversation.messages[1] is not first
+        scripted.say(END)
+        await eventually(lambda: not chat.is_running)
+
+    run(steps())
+
+
+def test_a_refused_answer_is_tried_again_as_a_version(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def steps() -> None:
+        from engine.errors import QueueFull
+
+        chat = ChatSession(scripted, Conversation())
+        scripted.refusal = QueueFull(9)
+        chat.send("Go")
+        await eventually(lambda: not chat.is_running)
+        scripted.refusal = None
+        refused = chat.conversation.messages[1]
+        await answered(scripted, chat, lambda: chat.regenerate(refused), "one")
+        assert shown(chat) == ["Go", "one"]
+
+    run(steps())
+
+
+def test_what_is_asked_is_stored_before_the_engine_gets_it(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    from ui.records.storing import MemoryConversationStore
+
+    class Watched(MemoryConversationStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.log: list[str] = []
+
+        def save_messages(self, conversation: Conversation, messages: object) -> None:
+            assert isinstance(messages, list)
+            self.log.append(f"saved {len(messages)} with {len(scripted.requests)} requests")
+
+        async def settled(self) -> None:
+            self.log.append(f"settled with {len(scripted.requests)} requests")
+
+    async def steps() -> None:
+        store = Watched()
+        chat = ChatSession(scripted, Conversation(), None, store)
+        await answered(scripted, chat, lambda: chat.send("Go"), "one")
+        assert store.log[:2] == ["saved 2 with 0 requests", "settled with 0 requests"]
+        assert store.log[-1] == "saved 1 with 1 requests"
+
+    run(steps())
+
+
+def test_showing_a_message_deep_in_a_hidden_branch_shows_all_before_it(
+    qapp: QApplication,
+) -> None:
+    tree = conversation().tree
+    question, answer = tree.shown()
+    deep = ChatMessage("user", "deep")
+    tree.add(deep, answer)
+    tree.add(ChatMessage("assistant", "other"), question)
+    assert [m.said for m in tree.shown()] == ["Count", "other"]
+    changed = tree.show(deep)
+    assert [m.said for m in tree.shown()] == ["Count", "1 2 3", "deep"]
+    assert changed == [answer]
+    assert tree.show(deep) == []
+
+
+@pytest.mark.parametrize("shows_first", [True, False])
+def test_a_copy_shows_the_same_versions_and_shares_no_message(shows_first: bool) -> None:
+    original = conversation()
+    question, first = original.messages
+    original.tree.add(ChatMessage("assistant", "two"), question)
+    if shows_first:
+        original.tree.show(first)
+    copy = Conversation()
+    copy.tree.fill(copied(original.tree))
+    assert [m.said for m in copy.messages] == [m.said for m in original.messages]
+    assert len(copy.tree) == 3
+    assert not {m.id for m in copy.tree} & {m.id for m in original.tree}

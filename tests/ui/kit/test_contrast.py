@@ -1,0 +1,113 @@
+"""Every pair of text and ground, and of shape and ground, that the windows draw can be told apart.
+
+The pairs of the style sheet are read from it; those of code that paints or writes markup stand here
+with the place that draws them.
+"""
+
+import re
+from dataclasses import fields
+
+import pytest
+from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
+from pytestqt.qtbot import QtBot
+
+from tests.support.contrast import SHAPE, TEXT, contrast
+from ui.kit.look.colors import DARK, LIGHT, Colors, strengthened
+from ui.kit.look.stylesheet import _SHEET
+from ui.kit.look.theme import Theme, ThemeMode
+
+PALETTES = {
+    "light": LIGHT,
+    "dark": DARK,
+    "light, strong": strengthened(LIGHT),
+    "dark, strong": strengthened(DARK),
+}
+GROUNDS = ("canvas", "sidebar", "raised", "sunken", "bubble", "code")
+BANDS = ("raised", "quiet_soft", "tool_soft")  # of the tape: answer, thinking, tool call
+TONES = ("match", "done", "limit", "tool", "quiet", "fault")
+
+TEXTS = [
+    *[(ink, ground) for ink in ("text", "muted") for ground in GROUNDS],
+    *[("faint", ground) for ground in ("canvas", "sidebar", "raised", "sunken")],
+    # Links: the palette's, in answers, questions and notes.
+    *[("link", ground) for ground in GROUNDS],
+    # Badges, pills and findings: a tone's ink on its soft ground.
+    *[(tone, f"{tone}_soft") for tone in TONES],
+    *[(tone, ground) for tone in TONES for ground in ("canvas", "raised")],
+    ("on_accent", "accent"),
+    # ui/inspector/tape/tape_view.py: letters, what was cut, chips, in each band.
+    *[(ink, band) for ink in ("text", "fault") for band in BANDS],
+    *[(ink, "match_soft") for ink in ("text", "fault")],
+    *[(ink, "bubble") for ink in ("muted", "fault")],
+    # ui/inspector/servers/capture_window.py: a row of an event that is wrong.
+    *[(ink, "fault_soft") for ink in ("text", "muted")],
+    # ui/inspector/request/prompt_tab.py: special tokens, and what the cache gave.
+    ("tool", "tool_soft"),
+    ("faint", "raised"),
+    # Rows that are chosen, in tables and in lists.
+    ("text", "accent_soft"),
+    ("text", "hover"),
+    ("muted", "hover"),
+]
+SHAPES = [
+    # ui/inspector/tape/tape_marks.py: bars, hatching and outlines, in each band.
+    *[(ink, band) for ink in ("token", "match", "text") for band in BANDS],
+    ("limit", "limit_soft"),
+    *[("limit", band) for band in BANDS],
+    # ui/inspector/ending/ending_tab.py and timing_tab.py: curves and bars.
+    *[(ink, "canvas") for ink in ("match", "limit", "done")],
+    *[(ink, "bubble") for ink in ("quiet", "tool", "match", "done")],
+]
+
+
+def _sheet_pairs() -> set[tuple[str, str]]:
+    """Return ink and ground of each rule of the style sheet that names both."""
+    found = set()
+    for rule in re.findall(r"\{([^{}]*)\}", _SHEET):
+        ink = re.search(r"(?<![-\w])color:\s*\$(\w+)", rule)
+        ground = re.search(r"background:\s*\$(\w+)", rule)
+        if ink and ground:
+            found.add((ink.group(1), ground.group(1)))
+    return found
+
+
+@pytest.mark.parametrize("colors", PALETTES.values(), ids=PALETTES)
+@pytest.mark.parametrize(("ink", "ground"), sorted({*TEXTS, *_sheet_pairs()}))
+def test_text_can_be_read_on_its_ground(colors: Colors, ink: str, ground: str) -> None:
+    assert contrast(getattr(colors, ink), getattr(colors, ground)) >= TEXT
+
+
+@pytest.mark.parametrize("colors", PALETTES.values(), ids=PALETTES)
+@pytest.mark.parametrize(("shape", "ground"), sorted(set(SHAPES)))
+def test_shapes_that_mean_something_stand_out_from_their_ground(
+    colors: Colors, shape: str, ground: str
+) -> None:
+    assert contrast(getattr(colors, shape), getattr(colors, ground)) >= SHAPE
+
+
+def test_the_pairs_name_colors_of_the_palette() -> None:
+    names = {field.name for field in fields(Colors)}
+    assert {name for pair in (*TEXTS, *SHAPES, *_sheet_pairs()) for name in pair} <= names
+    assert len(_sheet_pairs()) > 4
+
+
+def test_the_ratio_is_that_of_the_standard() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("kind", [QLineEdit, QPlainTextEdit])
+def test_hints_in_empty_fields_are_drawn_in_their_colour(
+    theme: Theme, qtbot: QtBot, mode: ThemeMode, kind: type[QLineEdit | QPlainTextEdit]
+) -> None:
+    theme.set_mode(mode)
+    field = kind()
+    qtbot.addWidget(field)
+    field.setPlaceholderText("█" * 8)
+    field.resize(300, 60)
+    field.show()
+    field.clearFocus()
+    image = field.grab().toImage()
+    colors = {image.pixelColor(x, y).name() for x in range(300) for y in range(60)}
+    assert theme.colors.faint in colors

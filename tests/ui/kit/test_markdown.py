@@ -1,0 +1,198 @@
+"""What a model says is shown whole, and streamed rendering ends like a rendering at once."""
+
+from itertools import pairwise
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from markdown_it.token import Token
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication
+
+from ui.kit.look.theme import Theme
+from ui.kit.markdown.parsing.parser import closed_tokens, parse, prepared
+from ui.kit.markdown.view.markdown_view import MarkdownView
+from ui.kit.markdown.view.themed_style import markdown_style
+from ui.kit.markdown.writing.formulas import formula
+
+SNIPPETS = st.sampled_from(
+    [
+        "# ", "#", "-", "x", "1.", "\n- a\n- b\n", "## Head\n", "- a", "  - b", "1. ",
+        "2) x\n", "> ", "```\n", "```py\n", "x = 1\n",
+        "|a|b|\n", "|-|-|\n", "| 1 | 2 |\n", "---\n", "***", "**bold**", "*", "_", "`", "~~",
+        "\n", "\n\n", "    ", " ", "\t", "text", "</s>", "<think>", "</think>", "<|im_end|>",
+        "<b>", "&amp;", "[a](http://b.c)", "![i](x.png)", "[r]: http://x\n", "\\(", "\\*", "\r\n",
+        "\x00", "é", "😀", "語", "===\n", "+ ", "    code\n", "<!-- c -->",
+    ]
+)  # fmt: skip
+DOCUMENTS = st.lists(SNIPPETS, max_size=30).map("".join)
+
+
+def view(theme: Theme, app: QApplication) -> MarkdownView:
+    made = MarkdownView(markdown_style(theme, app.font()))
+    made.resize(500, 300)
+    made.show()
+    return made
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(text=DOCUMENTS, cuts=st.lists(st.integers(0, 200), max_size=12))
+def test_streamed_text_ends_exactly_like_text_shown_at_once(
+    theme: Theme, qapp: QApplication, text: str, cuts: list[int]
+) -> None:
+    streamed, at_once = view(theme, qapp), view(theme, qapp)
+    edges = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
+    for begin, end in pairwise(edges):
+        streamed.append_markdown(text[begin:end])
+        streamed.finish()
+    at_once.set_markdown(text)
+    assert streamed.toPlainText() == at_once.toPlainText()
+    assert streamed.height() == at_once.height()
+
+
+def shape(token: Token) -> tuple[object, ...]:
+    """What of a token is rendered; a list's lines and looseness grow with it and are not."""
+    is_list = token.type.endswith("list_open")
+    return token.type, token.info, token.markup, token.content, None if is_list else token.map
+
+
+@settings(max_examples=400, deadline=None)
+@given(begin=DOCUMENTS, more=DOCUMENTS)
+@example(begin="para\n#", more="foo")
+@example(begin="para\n***", more="bold***")
+@example(begin="- a\n```", more="code```")
+def test_a_closed_block_never_changes_whatever_follows(begin: str, more: str) -> None:
+    if begin.endswith("\r"):
+        return  # half a line end
+    text, longer = prepared(begin), prepared(begin + more)
+    tokens = parse(text)
+    closed, _ = closed_tokens(text, tokens)
+    later = parse(longer)
+    assert [shape(t) for t in later[:closed]] == [shape(t) for t in tokens[:closed]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "</s>", "<think>deep</think> answer", "<|im_end|>", "a <b>bold</b> tag", "<!-- note -->",
+        "&amp; &lt;", "[ref]: http://example.org", "![alt](http://example.org/a.png)",
+        r"\(x^2\) and \[y\]", "C:\\new\\table", "<div>\nblock\n</div>", "#hashtag", "2 * 3 * 4",
+        "1\n2\n3", "3. three\n4. four", "a | b", "snake_case_name", "<s>[INST] hi [/INST]</s>",
+        "{{ template }}", "$x_1$", "#", "line one  \nline two", "a\u2028b", "\ufffc",
+    ],
+)  # fmt: skip
+def test_no_character_that_a_model_says_is_lost(
+    theme: Theme, qapp: QApplication, text: str
+) -> None:
+    shown = view(theme, qapp)
+    shown.set_markdown(text)
+    signs = {"\u2028": "\n", "\ufffc": "\ufffd", "\t": ""}
+    wanted = "".join(signs.get(char, char) for char in text.replace("  \n", "\n"))
+    assert shown.shown_text().replace("\t", " ").replace("\u00a0", " ") == wanted
+
+
+LETTERS = st.text(st.sampled_from("abc <>/|&;[]()!#-_`*\\\n0"), max_size=60)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(text=LETTERS)
+@example(text="[](0<)")
+def test_every_letter_and_digit_is_shown(theme: Theme, qapp: QApplication, text: str) -> None:
+    shown = view(theme, qapp)
+    shown.set_markdown(text)
+    labels = "".join(d.label for d in shown.decorations if d.kind == "code")
+    # Addresses are shown as a browser would send them: with "%3C" for "<".
+    seen = unquote(shown.toPlainText() + labels + "".join(shown.link_targets()))
+    for char in "abc0<&;":
+        assert seen.count(char) >= text.count(char)
+
+
+def test_control_characters_are_shown_as_pictures(theme: Theme, qapp: QApplication) -> None:
+    shown = view(theme, qapp)
+    shown.set_markdown("a\x00b\x1b[0m\x07")
+    assert shown.toPlainText() == "a␀b␛[0m␇"
+
+
+def test_rows_with_more_cells_than_their_head_keep_them(theme: Theme, qapp: QApplication) -> None:
+    shown = view(theme, qapp)
+    shown.set_markdown("|a|b|\n|-|-|\n|1|2|surplus|\n")
+    assert "surplus" in shown.toPlainText()
+
+
+def test_code_keeps_its_characters_and_offers_a_copy(theme: Theme, qapp: QApplication) -> None:
+    code = 'def f():\n\treturn "a  b"  # -> x'
+    shown = view(theme, qapp)
+    shown.set_markdown(f"Look:\n\n```python\n{code}\n```\n")
+    shown.copy_buttons[0].click()
+    assert qapp.clipboard().text() == code
+    assert code in shown.toPlainText()
+
+
+def test_nothing_is_fetched_for_an_image(theme: Theme, qapp: QApplication) -> None:
+    shown = view(theme, qapp)
+    assert shown.loadResource(2, "file:///etc/passwd") is None
+
+
+def test_a_theme_change_keeps_the_text(theme: Theme, qapp: QApplication) -> None:
+    shown = view(theme, qapp)
+    shown.set_markdown("# A\n\n- b\n\n|c|\n|-|\n|d|\n")
+    before = shown.toPlainText()
+    shown.set_style(markdown_style(theme, qapp.font(), is_muted=True))
+    assert shown.toPlainText() == before
+
+
+QUADRATIC = r"\frac{-b \pm \sqrt{b^2-4ac}}{2a}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["$a^2$", r"\(a^2\)", f"$${QUADRATIC}$$", f"$$\n{QUADRATIC}\n$$", f"\\[\n{QUADRATIC}\n\\]"],
+)
+def test_a_formula_is_a_picture_and_is_copied_as_its_source(
+    theme: Theme, qapp: QApplication, text: str
+) -> None:
+    shown = view(theme, qapp)
+    shown.set_markdown(f"So {text} it is" if "\n" not in text else text)
+    assert shown.toPlainText().count("\ufffc") == 1
+    shown.selectAll()
+    assert text in shown.createMimeDataFromSelection().text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It costs $5 or $6, and `$x$` is code.", "`$a$` is code", "$ a $", "a $b", r"$\frac{1}{$"],
+)
+def test_what_is_no_formula_stays_text(theme: Theme, qapp: QApplication, text: str) -> None:
+    shown = view(theme, qapp)
+    shown.set_markdown(text)
+    assert shown.toPlainText().replace("\u00a0", " ") == text.replace("`", "")
+
+
+def test_a_formula_that_streams_in_becomes_a_picture_when_it_is_whole(
+    theme: Theme, qapp: QApplication
+) -> None:
+    shown = view(theme, qapp)
+    for piece in ("Area: $", r"\pi ", "r^2", "$", " done\n\n", "next"):
+        shown.append_markdown(piece)
+    shown.finish()
+    assert shown.shown_text() == "Area: $\\pi r^2$ done\nnext"
+    assert shown.toPlainText() == "Area: \ufffc done\nnext"
+
+
+def test_formulas_are_drawn_in_the_ink_of_the_theme() -> None:
+    light, dark = (formula("x", 11.0, ink, is_display=False) for ink in ("#111111", "#eeeeee"))
+    assert light is not None
+    assert dark is not None
+
+    def inks(image: QImage) -> set[str]:
+        places = [(x, y) for x in range(image.width()) for y in range(image.height())]
+        pixels = [image.pixelColor(x, y) for x, y in places]
+        return {pixel.name() for pixel in pixels if pixel.alpha() == 255}
+
+    assert inks(light.image) == {"#111111"}
+    assert inks(dark.image) == {"#eeeeee"}

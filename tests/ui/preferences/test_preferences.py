@@ -1,0 +1,146 @@
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QLabel, QWidget
+from pytestqt.qtbot import QtBot
+
+from ui.kit.look.colors import DARK, LIGHT, strengthened
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import (
+    Preferences,
+    PreferencesState,
+    ServerPreferences,
+    origin_problem,
+)
+from ui.preferences.preferences_dialog import PreferencesDialog
+
+
+@pytest.fixture
+def parent(qtbot: QtBot) -> QWidget:
+    made = QWidget()
+    qtbot.addWidget(made)
+    return made
+
+
+@pytest.fixture
+def plain_theme(theme: Theme) -> Iterator[Theme]:
+    yield theme
+    theme.set_high_contrast(False)
+
+
+def test_each_control_changes_its_preference_at_once(theme: Theme, parent: QWidget) -> None:
+    state = PreferencesState(Preferences(theme="light"))
+    dialog = PreferencesDialog(theme, state, parent)
+    dialog.appearance.choose("dark")
+    dialog.contrast.setChecked(True)
+    dialog.at_launch.choose("off")
+    dialog.stays.setChecked(False)
+    dialog.temperature.setValue(0.4)
+    dialog.max_tokens.setValue(128)
+    dialog.thinking.setChecked(True)
+    dialog.show()
+    dialog.system_prompt.setPlainText("Be brief.")
+    dialog.close()
+    now = state.now
+    assert (now.theme, now.has_high_contrast, now.stays_in_tray) == ("dark", True, False)
+    assert now.server.at_launch == "off"
+    begin = now.new_conversation
+    assert (begin.temperature, begin.max_tokens, begin.is_thinking) == (0.4, 128, True)
+    assert begin.system_prompt == "Be brief."
+
+
+def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
+    state = PreferencesState(Preferences(theme="dark", server=ServerPreferences(at_launch="on")))
+    dialog = PreferencesDialog(theme, state, parent)
+    assert dialog.appearance.currentText() == "Dark"
+    assert dialog.at_launch.currentText() == "Always on"
+    assert dialog.temperature.text() == "Model default"
+
+
+def test_a_preference_that_stays_the_same_is_no_change(theme: Theme) -> None:
+    state = PreferencesState()
+    told: list[object] = []
+    state.changed.connect(told.append)
+    state.change(theme="system")
+    assert told == []
+    state.change_server(port=99)
+    assert told == [Preferences()]
+
+
+@pytest.mark.parametrize(
+    ("at_launch", "was_on", "starts_on"),
+    [("as_left", True, True), ("as_left", False, False), ("on", False, True), ("off", True, False)],
+)
+def test_the_server_starts_as_it_was_left_unless_told_otherwise(
+    at_launch: str, was_on: bool, starts_on: bool
+) -> None:
+    server = ServerPreferences(at_launch=at_launch, was_on=was_on)  # type: ignore[arg-type]
+    assert server.starts_on is starts_on
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["*", "https://example.org", "http://localhost:5173", "app://*", "tauri://localhost"],
+)
+def test_an_origin_is_scheme_and_host(text: str) -> None:
+    assert origin_problem(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "example.org",
+        "https://",
+        "://x",
+        "https://example.org/path",
+        "https://a b",
+        "https://*",
+        "https://*.example.org",
+    ],
+)
+def test_what_is_no_origin_is_refused_with_an_example(text: str) -> None:
+    assert "https://example.org" in str(origin_problem(text))
+
+
+def _contrast(one: str, other: str) -> float:
+    def luminance(color: str) -> float:
+        parts = QColor(color).getRgbF()[:3]
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("usual", [LIGHT, DARK], ids=["light", "dark"])
+def test_with_high_contrast_lesser_texts_and_lines_stand_out(usual: object) -> None:
+    colors = strengthened(usual)  # type: ignore[arg-type]
+    for text in (colors.text, colors.muted, colors.faint):
+        for ground in (colors.canvas, colors.raised, colors.sidebar, colors.sunken):
+            assert _contrast(text, ground) >= 7
+    assert _contrast(colors.line, colors.canvas) >= 3
+    assert _contrast(colors.strong_line, colors.canvas) >= 4.5
+
+
+def test_high_contrast_is_switched_live(plain_theme: Theme, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(plain_theme.changed, timeout=1000):
+        plain_theme.set_high_contrast(True)
+    assert plain_theme.colors.muted == "#000000"
+    plain_theme.set_high_contrast(False)
+    assert plain_theme.colors == LIGHT
+
+
+def test_names_and_controls_begin_at_the_left_of_the_page(
+    theme: Theme, parent: QWidget, qtbot: QtBot
+) -> None:
+    dialog = PreferencesDialog(theme, PreferencesState(), parent)
+    qtbot.addWidget(dialog)
+    dialog.resize(900, 500)
+    dialog.show()
+    qtbot.wait(1)
+    page = dialog.tabs.currentWidget()
+    names = [one for one in page.findChildren(QLabel) if one.parent() is page]
+    assert {one.x() for one in names} == {0}
+    rows = (dialog.appearance, dialog.contrast, dialog.text_size)
+    assert len({one.x() for one in rows}) == 1

@@ -1,0 +1,104 @@
+"""Opening settings changes nothing, and an edit changes what was edited."""
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from ui.chat.composing.preset_list import PresetList
+from ui.chat.composing.settings_popover import SettingsPopover
+from ui.kit.controls.number_field import NumberField
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import Preferences, PreferencesState
+from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.records.conversations import ConversationSettings
+from ui.records.storing import MemoryConversationStore
+
+ODD = [
+    ConversationSettings(),
+    ConversationSettings("a\u00a0b\r\nc\u2028d\x0be", 0.125, 7, True, 0.123456789012345, 3, 1e-7),
+    ConversationSettings(temperature=2.75, max_tokens=5_000_000, top_k=200_000, top_p=1.5),
+    ConversationSettings(seed=2**60 + 1, repetition_penalty=1 / 3, min_p=0.005),
+]
+
+
+@pytest.fixture
+def parent(qtbot: QtBot) -> QWidget:
+    widget = QWidget()
+    qtbot.addWidget(widget)
+    widget.show()
+    return widget
+
+
+@pytest.mark.parametrize("settings", ODD)
+def test_opening_and_closing_the_settings_of_a_conversation_changes_none(
+    parent: QWidget, theme: Theme, settings: ConversationSettings
+) -> None:
+    popover = SettingsPopover(theme, parent, PresetList(MemoryConversationStore()))
+    edited: list[ConversationSettings] = []
+    popover.edited.connect(edited.append)
+    popover.show_settings(settings)
+    popover.pop_up(parent)
+    for field in popover.findChildren(NumberField):
+        field.setFocus()
+    popover.hide()
+    assert edited == []
+
+
+@pytest.mark.parametrize("settings", ODD)
+def test_opening_and_closing_the_preferences_changes_none(
+    parent: QWidget, theme: Theme, settings: ConversationSettings
+) -> None:
+    kept = Preferences(new_conversation=settings, text_percent=105)
+    preferences = PreferencesState(kept)
+    dialog = PreferencesDialog(theme, preferences, parent)
+    dialog.show()
+    for tab in range(dialog.tabs.count()):
+        dialog.tabs.setCurrentIndex(tab)
+    for field in dialog.findChildren(NumberField):
+        field.setFocus()
+    dialog.close()
+    assert preferences.now == kept
+
+
+def test_an_edited_number_changes_alone(parent: QWidget, theme: Theme) -> None:
+    popover = SettingsPopover(theme, parent, PresetList(MemoryConversationStore()))
+    edited: list[ConversationSettings] = []
+    popover.edited.connect(edited.append)
+    before = ODD[1]
+    popover.show_settings(before)
+    popover.pop_up(parent)
+    field = popover.temperature
+    field.selectAll()
+    QTest.keyClicks(field, "0.375")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    assert [(one.temperature, one.top_p) for one in edited] == [(0.375, before.top_p)]
+    assert edited[0].system_prompt == before.system_prompt
+    QTest.keyClicks(popover.system_prompt, "!")
+    popover.hide()
+    assert edited[-1].temperature == 0.375
+    assert edited[-1].system_prompt.startswith("!")
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(None, "–"), (0, "0"), (0.125, "0.125"), (0.1, "0.1"), (1.75, "1.75")]
+)
+def test_a_number_is_shown_with_all_its_digits(
+    parent: QWidget, number: float | None, shown: str
+) -> None:
+    field = NumberField("Share", "–", 0, 1, 0.05)
+    field.setParent(parent)
+    field.show_number(number)
+    assert field.text() == shown
+    assert field.number == number
+
+
+def test_steps_lead_from_unset_to_the_least_number_and_back(parent: QWidget) -> None:
+    field = NumberField("Share", "–", 0, 1, 0.05)
+    field.setParent(parent)
+    seen: list[float | None] = []
+    field.number_edited.connect(seen.append)
+    for key in (Qt.Key.Key_Up, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Down):
+        QTest.keyClick(field, key)
+    assert seen == [0, 0.05, 0, None]

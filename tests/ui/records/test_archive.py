@@ -1,0 +1,242 @@
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from engine.files.fields import DamagedFile
+from tests.support.said import conversation
+from ui.chat.composing.preset_list import PresetList
+from ui.chat.history.conversation_list import ConversationList
+from ui.chat.storage.import_export import Library
+from ui.records.archive import (
+    conversation_markdown,
+    conversations_from_json,
+    conversations_json,
+)
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.messages import ChatMessage
+from ui.records.presets import Preset, presets_from_json, presets_json
+from ui.records.report import markdown_report
+from ui.records.runs import Run, RunState
+from ui.records.storing import MemoryConversationStore
+
+
+def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
+    written = conversation("Größe?\n```")
+    question, first = written.messages
+    written.tree.add(ChatMessage("user", "edited"), None)
+    written.tree.show(first)
+    (read,) = conversations_from_json(conversations_json([written]))
+    for name in ("title", "settings", "stops", "draft", "created_at", "updated_at", "is_pinned"):
+        assert getattr(read, name) == getattr(written, name)
+    assert [m.said for m in read.messages] == ["Größe?\n```", "1 2 3"]
+    assert [m.said for m in read.tree.versions(read.messages[0])] == ["Größe?\n```", "edited"]
+    before, after = first.run, read.messages[1].run
+    assert before is not None
+    assert after is not None
+    assert (after.finished, after.stops, after.thinking) == (
+        before.finished,
+        before.stops,
+        before.thinking,
+    )
+    assert read.id != written.id
+    assert question.id not in {m.id for m in read.tree}
+
+
+def test_a_running_answer_is_written_as_far_as_it_is() -> None:
+    written = Conversation("T", [ChatMessage("user", "q")])
+    written.add(ChatMessage("assistant", run=Run(state=RunState.STREAMING, text="half")))
+    (read,) = conversations_from_json(conversations_json([written]))
+    run = read.messages[1].run
+    assert run is not None
+    assert (run.text, run.state) == ("half", RunState.UNRECORDED)
+
+
+@pytest.mark.parametrize("has_run", [True, False])
+def test_an_answer_without_a_known_end_is_not_called_interrupted(has_run: bool) -> None:
+    values = json.loads(conversations_json([conversation()]))
+    answer = values["conversations"][0]["messages"][1]
+    if has_run:
+        answer["run"]["state"] = "of a later version"
+    else:
+        del answer["run"]
+    (read,) = conversations_from_json(json.dumps(values))
+    run = read.messages[1].run
+    assert run is not None
+    assert (run.text, run.state) == ("1 2 3", RunState.UNRECORDED)
+    assert run.is_over
+    assert "nterrupted" not in conversation_markdown(read) + markdown_report(run, "Count")
+
+
+def test_an_answer_that_was_interrupted_before_the_export_is_still_called_so() -> None:
+    written = Conversation("T", [ChatMessage("user", "q")])
+    written.add(ChatMessage("assistant", run=Run(state=RunState.INTERRUPTED, text="half")))
+    (read,) = conversations_from_json(conversations_json([written]))
+    run = read.messages[1].run
+    assert run is not None
+    assert run.state is RunState.INTERRUPTED
+
+
+def test_markdown_has_what_is_shown_and_why_it_ended() -> None:
+    text = conversation_markdown(conversation())
+    assert text.startswith("# Counting\n\n## System prompt\n\nBe brief.\n\n## You\n\nCount\n")
+    assert "## demo-model, " in text
+    assert "1 2 3\n\n*" in text
+    assert 'Stopped by "\\n6"' in text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v: v.pop("fullstop_conversations"), "not a file of conversations"),
+        (lambda v: v.update(fullstop_conversations=99), "newer version"),
+        (lambda v: v.update(conversations={}), "conversations: must be a list"),
+        (
+            lambda v: v["conversations"][0]["messages"][1].update(parent="x"),
+            r"conversations\[0\].messages\[1\].parent: must be the id of an earlier message",
+        ),
+        (
+            lambda v: v["conversations"][0]["messages"][0].update(role="system"),
+            r'messages\[0\].role: must be "user" or "assistant"',
+        ),
+        (
+            lambda v: v["conversations"][0]["messages"][0].update(text=7),
+            r"messages\[0\].text: must be text",
+        ),
+        (
+            lambda v: v["conversations"][0].update(stops=[{"sequence": ""}]),
+            r"conversations\[0\].stops: each stop sequence must be non-empty",
+        ),
+        (
+            lambda v: v["conversations"][0]["settings"].update(top_k=True),
+            "settings.top_k: must be a whole number",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(change: object, message: str) -> None:
+    values = json.loads(conversations_json([conversation()]))
+    assert callable(change)
+    change(values)
+    with pytest.raises(DamagedFile, match=message):
+        conversations_from_json(json.dumps(values))
+
+
+def test_a_file_that_is_no_json_is_refused() -> None:
+    with pytest.raises(DamagedFile, match="line 1 is not valid JSON"):
+        conversations_from_json("# Counting")
+
+
+def test_presets_survive_a_file() -> None:
+    presets = [
+        Preset("Terse", ConversationSettings("Be brief.", 0.2, seed=7), (StopEntry("\n", False),)),
+        Preset("Ä", ConversationSettings()),
+    ]
+    assert presets_from_json(presets_json(presets)) == presets
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"fullstop_presets": 2}', "nonsense"])
+def test_what_is_no_file_of_presets_is_refused(text: str) -> None:
+    with pytest.raises(DamagedFile):
+        presets_from_json(text)
+
+
+def library() -> tuple[Library, ConversationList]:
+    store = MemoryConversationStore()
+    store.save(conversation())
+    conversations = ConversationList(store)
+    return Library(store, conversations), conversations
+
+
+def test_files_go_out_and_come_in_beside_what_is_there(qapp: QApplication, tmp_path: Path) -> None:
+    async def steps() -> None:
+        files, conversations = library()
+        added: list[Conversation] = []
+        files.added.connect(added.append)
+        files.export_to(tmp_path / "c.json", conversations.at(0))
+        files.export_to(tmp_path / "c.md", conversations.at(0))
+        files.export_all_to(tmp_path / "all.json")
+        await files.finish()
+        files.import_from(tmp_path / "all.json")
+        await files.finish()
+        assert conversations.rowCount() == 2
+        assert added[0].title == "Counting"
+        assert (tmp_path / "c.md").read_text().startswith("# Counting")
+        assert (tmp_path / "c.json").read_text() == (tmp_path / "all.json").read_text()
+
+    asyncio.run(steps())
+
+
+def test_a_file_that_holds_nothing_is_refused_in_words(qapp: QApplication, tmp_path: Path) -> None:
+    async def steps() -> None:
+        files, conversations = library()
+        said: list[str] = []
+        files.refused.connect(said.append)
+        (tmp_path / "no.json").write_bytes(b"\xff\xfe")
+        files.import_from(tmp_path / "no.json")
+        files.import_from(tmp_path / "missing.json")
+        files.export_to(tmp_path / "no folder" / "c.json", conversations.at(0))
+        await files.finish()
+        assert len(said) == 3
+        assert "missing.json could not be read: there is no such file or folder." in said
+        assert conversations.rowCount() == 1
+
+    asyncio.run(steps())
+
+
+def test_a_duplicate_is_a_conversation_of_its_own(qapp: QApplication) -> None:
+    async def steps() -> None:
+        files, conversations = library()
+        files.duplicate(conversations.at(0))
+        await files.finish()
+        assert [conversations.at(row).title for row in range(2)] == [
+            "Counting (copy)",
+            "Counting",
+        ]
+        copy, original = conversations.at(0), conversations.at(1)
+        copy.add(ChatMessage("user", "more"))
+        assert len(original.messages) == 2
+
+    asyncio.run(steps())
+
+
+def test_presets_go_out_and_come_in_by_name(qapp: QApplication, tmp_path: Path) -> None:
+    async def steps() -> None:
+        store = MemoryConversationStore()
+        presets = PresetList(store)
+        presets.keep(Preset("Terse", ConversationSettings("Be brief.")))
+        presets.export_to(tmp_path / "presets.json")
+        await presets.finish()
+        presets.keep(Preset("Terse", ConversationSettings("Changed.")))
+        presets.keep(Preset("Other", ConversationSettings()))
+        presets.import_from(tmp_path / "presets.json")
+        await presets.finish()
+        assert [preset.name for preset in presets.all()] == ["Other", "Terse"]
+        kept = presets.get("Terse")
+        assert kept is not None
+        assert kept.settings.system_prompt == "Be brief."
+        presets.delete("Other")
+        assert [preset.name for preset in store.load_presets()] == ["Terse"]
+
+    asyncio.run(steps())
+
+
+def test_a_file_without_presets_is_refused_in_words(qapp: QApplication, tmp_path: Path) -> None:
+    async def steps() -> None:
+        presets = PresetList(MemoryConversationStore())
+        said: list[str] = []
+        presets.refused.connect(said.append)
+        (tmp_path / "p.json").write_text(conversations_json([]))
+        for name in ("p.json", "missing.json"):
+            presets.import_from(tmp_path / name)
+            await presets.finish()
+        presets.export_to(tmp_path)
+        await presets.finish()
+        assert [line.split(":")[0] for line in said] == [
+            "p.json holds no presets",
+            "missing.json could not be read",
+            f"{tmp_path.name} could not be written",
+        ]
+
+    asyncio.run(steps())

@@ -1,0 +1,279 @@
+import json
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, Timing, Usage
+from engine.values.request import GenerationRequest
+from ui.server.request_table import INTERVAL_MS, Column, RequestTable, cell
+from ui.server.request_text import as_curl, as_jsonl, error_message, readable
+from ui.server.requests import (
+    RequestAnswer,
+    RequestBody,
+    RequestEntry,
+    RequestLog,
+    stop_words,
+)
+
+STOP = StopInfo(StopKind.STOP_STRING, "END\n", rule_index=0)
+TIMING = Timing(first_token_s=0.125, decode_s=0.5, total_s=0.75)
+END = Finished(STOP, Usage(1_200, 1_000, 6), TIMING)
+ANSWER = RequestAnswer(GenerationRequest(), END)
+
+
+def began(number: int, **more: Any) -> RequestEntry:
+    values: dict[str, Any] = {
+        "id": f"req_{number}",
+        "began_at": 1_000.0 + number,
+        "client": "127.0.0.1",
+        "agent": "Anthropic/Python 2.11.0",
+        "method": "POST",
+        "path": "/v1/messages",
+        "dialect": "Messages",
+    }
+    return RequestEntry(**values | more)
+
+
+def ended(entry: RequestEntry, **more: Any) -> RequestEntry:
+    values: dict[str, Any] = {
+        "status": 200,
+        "took_s": 1.5,
+        "is_stream": True,
+        "model": "demo-model",
+        "answers": (ANSWER,),
+    }
+    return replace(entry, **values | more)
+
+
+def ids(log: RequestLog) -> list[str]:
+    return [entry.id for entry in log]
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (Column.CLIENT, "Anthropic/Python"),
+        (Column.DIALECT, "Messages"),
+        (Column.MODEL, "demo-model"),
+        (Column.STREAM, "yes"),
+        (Column.STATUS, "200"),
+        (Column.STOP, 'stop "END\\n"'),
+        (Column.TOKENS, "1,200 (1,000) → 6"),
+        (Column.FIRST_TOKEN, "0.12 s"),
+        (Column.SPEED, "10"),
+        (Column.TOTAL, "1.50 s"),
+    ],
+)
+def test_each_column_says_its_part(column: Column, words: str) -> None:
+    assert cell(ended(began(1)), column) == words
+
+
+def test_a_request_that_is_being_answered_says_so() -> None:
+    entry = began(1, agent="", dialect="", path="/nowhere?x=1")
+    shown = {column: cell(entry, column) for column in Column}
+    assert shown[Column.STATUS] == "…"
+    assert shown[Column.STOP] == "answering"
+    assert shown[Column.CLIENT] == "127.0.0.1"
+    assert shown[Column.DIALECT] == "POST /nowhere"
+    assert shown[Column.TOKENS] == "–"
+
+
+@pytest.mark.parametrize("kind", StopKind)
+def test_every_way_to_stop_has_words(kind: StopKind) -> None:
+    end = replace(END, stop=StopInfo(kind, 7 if kind is StopKind.STOP_TOKEN else None))
+    assert stop_words(ended(began(1), answers=(replace(ANSWER, finished=end),)))
+
+
+def test_several_answers_are_counted_and_a_client_that_left_is_named() -> None:
+    assert stop_words(ended(began(1), answers=(ANSWER, ANSWER, ANSWER))) == 'stop "END\\n" +2'
+    assert stop_words(ended(began(1), status=499, answers=())) == "client left"
+    assert stop_words(ended(began(1), status=404, answers=())) == "refused"
+    assert stop_words(ended(began(1), status=503, answers=())) == "failed"
+    assert stop_words(ended(began(1), answers=())) == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('{"type": "error", "error": {"type": "x", "message": "too long"}}', "too long"),
+        ('{"error": "no such model"}', "no such model"),
+        ('{"error": {"message": 5}}', ""),
+        ("[1]", ""),
+        ("<html>", ""),
+    ],
+)
+def test_what_was_wrong_is_read_from_the_answer(body: str, message: str) -> None:
+    answered = RequestBody(body, len(body))
+    assert error_message(ended(began(1), status=400, answers=(), answered=answered)) == message
+    assert error_message(ended(began(1), answered=answered)) == ""
+
+
+def test_an_end_replaces_what_was_known_and_keeps_its_place() -> None:
+    log = RequestLog()
+    log.take([began(1), began(2)])
+    log.take([ended(began(1))])
+    assert ids(log) == ["req_1", "req_2"]
+    first = log.get("req_1")
+    assert first is not None
+    assert first.status == 200
+
+
+def test_the_oldest_go_when_there_are_too_many() -> None:
+    log = RequestLog(most_entries=3)
+    log.take([began(number) for number in range(5)])
+    assert ids(log) == ["req_2", "req_3", "req_4"]
+
+
+def test_the_oldest_go_when_their_bodies_are_too_large() -> None:
+    log = RequestLog(most_bytes=5_000)
+    for number in range(4):
+        log.take([began(number)])
+        log.take([ended(began(number), asked=RequestBody("x" * 1_500, 1_500))])
+    assert ids(log) == ["req_2", "req_3"]
+
+
+def test_while_paused_new_requests_pass_by_and_open_ones_still_end() -> None:
+    log = RequestLog()
+    log.take([began(1)])
+    log.set_paused(True)
+    log.take([began(2), ended(began(1)), ended(began(2))])
+    assert ids(log) == ["req_1"]
+    assert log.passed_by == 1
+    assert next(iter(log)).status == 200
+    log.set_paused(False)
+    log.take([began(3)])
+    assert ids(log) == ["req_1", "req_3"]
+
+
+def test_what_was_cleared_does_not_come_back_with_its_end() -> None:
+    log = RequestLog()
+    log.take([began(1)])
+    log.clear()
+    log.take([ended(began(1))])
+    assert ids(log) == []
+
+
+def test_a_table_that_nobody_sees_computes_nothing(qtbot: QtBot) -> None:
+    log = RequestLog()
+    table = RequestTable(log)
+    log.take([began(1)])
+    qtbot.wait(INTERVAL_MS + 50)
+    assert table.rowCount() == 0
+    table.set_shown(True)
+    assert table.rowCount() == 1
+    table.set_shown(False)
+    log.take([began(2)])
+    qtbot.wait(INTERVAL_MS + 50)
+    assert table.rowCount() == 1
+
+
+def test_a_table_repaints_no_more_than_four_times_a_second(qtbot: QtBot) -> None:
+    log = RequestLog()
+    table = RequestTable(log)
+    table.set_shown(True)
+    changes: list[int] = []
+    table.rowsInserted.connect(lambda *_: changes.append(1))
+    table.dataChanged.connect(lambda *_: changes.append(1))
+    for number in range(40):
+        log.take([began(number)])
+        qtbot.wait(10)
+    qtbot.wait(INTERVAL_MS + 50)
+    assert table.rowCount() == 40
+    assert 1 <= len(changes) <= 4
+
+
+def test_rows_leave_and_come_without_losing_the_selected_one(qtbot: QtBot) -> None:
+    log = RequestLog(most_entries=3)
+    table = RequestTable(log)
+    table.set_shown(True)
+    log.take([began(1), began(2), began(3)])
+    table.refresh()
+    resets: list[int] = []
+    table.modelReset.connect(lambda: resets.append(1))
+    kept = table.index(2, 0)
+    assert kept.isValid()
+    log.take([began(4), ended(began(3))])
+    table.refresh()
+    assert [entry.id for entry in table.entries()] == ["req_2", "req_3", "req_4"]
+    assert resets == []
+    assert table.data(table.index(1, Column.STATUS)) == "200"
+
+
+@pytest.mark.parametrize(
+    ("how", "shown"),
+    [
+        ({"text": "ANTHROPIC"}, ["req_1"]),
+        ({"text": "end\\n"}, ["req_1"]),
+        ({"text": "404"}, ["req_2"]),
+        ({"dialect": "Chat Completions"}, ["req_3"]),
+        ({"errors_only": True}, ["req_2"]),
+        ({"errors_only": True, "dialect": "Messages"}, []),
+        ({}, ["req_1", "req_2", "req_3"]),
+    ],
+)
+def test_filters_leave_what_they_match(how: dict[str, Any], shown: list[str], qtbot: QtBot) -> None:
+    log = RequestLog()
+    one = ended(began(1))
+    two = ended(began(2, agent="curl/8", dialect="", path="/no"), status=404, answers=())
+    three = began(3, agent="OpenAI/Python 3", dialect="Chat Completions")
+    log.take([began(1), began(2), began(3), one, two, three])
+    table = RequestTable(log)
+    table.set_shown(True)
+    table.filter(**how)
+    assert [entry.id for entry in table.entries()] == shown
+
+
+def test_a_cell_is_read_aloud_with_its_columns_name(qtbot: QtBot) -> None:
+    log = RequestLog()
+    log.take([began(1)])
+    table = RequestTable(log)
+    table.set_shown(True)
+    spoken = table.index(0, Column.MODEL).data(Qt.ItemDataRole.AccessibleTextRole)
+    assert spoken == "Model: –"
+
+
+def test_a_curl_command_sends_the_same_body_and_takes_the_key_from_the_environment() -> None:
+    body = """{"text": "it's $HOME \\n"}"""
+    entry = began(
+        1,
+        headers=(
+            ("Host", "127.0.0.1:1"),
+            ("X-Api-Key", "[hidden]"),
+            ("Content-Type", "application/json"),
+            ("Content-Length", "5"),
+        ),
+        asked=RequestBody(body, len(body)),
+    )
+    command = as_curl(entry, "http://127.0.0.1:8642")
+    words = shlex.split(command.replace("\\\n", ""))
+    assert words == [
+        "curl",
+        "http://127.0.0.1:8642/v1/messages",
+        "-H",
+        "X-Api-Key: $FULLSTOP_API_KEY",
+        "-H",
+        "Content-Type: application/json",
+        "--data-raw",
+        body,
+    ]
+    assert '"X-Api-Key: $FULLSTOP_API_KEY"' in command
+
+
+def test_each_request_is_one_line_of_json() -> None:
+    text = as_jsonl([ended(began(1), answered=RequestBody("é\n\u2028", 6)), began(2)])
+    first, second = (json.loads(line) for line in text.split("\n")[:-1])
+    assert first["answers"][0]["stop"] == {"kind": "stop_string", "value": "END\n"}
+    assert first["response"]["body"] == "é\n\u2028"
+    assert first["time"] == "1970-01-01T00:16:41.000+00:00"
+    assert (second["status"], second["answers"]) == (None, [])
+
+
+def test_json_is_indented_for_reading_and_anything_else_left_alone() -> None:
+    assert readable(RequestBody('{"a":1}', 7)) == '{\n  "a": 1\n}'
+    assert readable(RequestBody('{"a":', 9, is_whole=False)) == '{"a":'
+    assert readable(RequestBody("event: ping\n\n", 13)) == "event: ping\n\n"

@@ -1,0 +1,92 @@
+import asyncio
+
+from tests.ui.driving import RunOnLoop, eventually
+from ui.server.server_switch import ServerSwitch
+
+
+class _Control:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.calls: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def start(self) -> str:
+        self.calls.append("start")
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return "http://127.0.0.1:8080"
+
+    async def stop(self) -> None:
+        self.calls.append("stop")
+
+
+def test_the_switch_goes_on_with_an_address_and_off_again(run: RunOnLoop) -> None:
+    async def watch() -> None:
+        switch = ServerSwitch(_Control())
+        stages: list[str] = []
+        switch.changed.connect(lambda: stages.append(switch.stage))
+        switch.turn(True)
+        await eventually(lambda: switch.stage == "on")
+        assert switch.url == "http://127.0.0.1:8080"
+        switch.turn(False)
+        await eventually(lambda: switch.stage == "off")
+        assert (stages, switch.url) == (["starting", "on", "stopping", "off"], "")
+
+    run(watch())
+
+
+def test_a_port_that_is_taken_is_said_and_the_switch_falls_back(run: RunOnLoop) -> None:
+    async def watch() -> None:
+        switch = ServerSwitch(_Control(OSError("Port 8080 is already in use.")))
+        switch.turn(True)
+        await eventually(lambda: switch.stage == "failed")
+        assert switch.message == "Port 8080 is already in use."
+        assert not switch.is_wanted
+
+    run(watch())
+
+
+def test_a_change_of_mind_while_starting_ends_in_off(run: RunOnLoop) -> None:
+    async def watch() -> None:
+        control = _Control()
+        control.gate.clear()
+        switch = ServerSwitch(control)
+        switch.turn(True)
+        await eventually(lambda: control.calls == ["start"])
+        switch.turn(False)
+        control.gate.set()
+        await eventually(lambda: switch.stage == "off")
+        assert control.calls == ["start", "stop"]
+
+    run(watch())
+
+
+def test_closing_the_window_stops_a_server_that_is_on(run: RunOnLoop) -> None:
+    async def watch() -> None:
+        control = _Control()
+        switch = ServerSwitch(control)
+        switch.turn(True)
+        await eventually(lambda: switch.stage == "on")
+        await switch.finish()
+        assert control.calls == ["start", "stop"]
+
+    run(watch())
+
+
+def test_two_changes_at_once_start_the_server_anew_once_and_never_side_by_side(
+    run: RunOnLoop,
+) -> None:
+    async def watch() -> None:
+        control = _Control()
+        switch = ServerSwitch(control)
+        switch.turn(True)
+        await eventually(lambda: switch.stage == "on")
+        switch.restart()
+        switch.restart()
+        await switch._tasks.finish()
+        assert control.calls == ["start", "stop", "start"]
+        assert switch.stage == "on"
+
+    run(watch())

@@ -1,0 +1,174 @@
+"""Stop lists as files and on the clipboard, remarks with their fixes, counts, applying at once."""
+
+import json
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.scheduling.service import Engine
+from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.session.workspace import Workspace
+from ui.records.conversations import StopEntry
+from ui.stops.import_export_menu import StopExchangeMenu
+from ui.stops.stop_cells import Column
+from ui.stops.stop_history import StopHistory
+from ui.stops.stop_list import StopListModel
+from ui.stops.stop_list_text import from_json, from_lines, to_json
+from ui.stops.stop_remarks import remarks
+
+ODD = ["\n\nUser:", " a ", "a,b", "\\n", "é", "👍", '"']
+
+
+def of(*values: str) -> StopListModel:
+    return StopListModel([StopEntry(value) for value in values])
+
+
+def sequences(model: StopListModel) -> list[str]:
+    return [entry.sequence for entry in model.entries()]
+
+
+@pytest.fixture
+def menu(qtbot: QtBot) -> StopExchangeMenu:
+    holder = QWidget()
+    qtbot.addWidget(holder)
+    made = StopExchangeMenu(holder)
+    made.show_model(of())
+    return made
+
+
+def test_a_list_goes_out_and_comes_back_exactly() -> None:
+    assert from_json(to_json(ODD)) == ODD
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("END\nSTOP", "Paste Lines"),
+        ('{"stop": []}', "a JSON list of strings"),
+        ('["a", 1]', "Entry 2 of the list is not a string"),
+        ('["a", ""]', "Entry 2 of the list is empty"),
+    ],
+)
+def test_what_is_no_list_of_strings_is_refused_with_a_remedy(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        from_json(text)
+
+
+def test_lines_keep_their_spaces() -> None:
+    assert from_lines(" a \r\n\r\nb,c\n") == [" a ", "b,c"]
+
+
+def test_the_clipboards_list_is_added_as_one_change(menu: StopExchangeMenu) -> None:
+    model = of("END")
+    menu.show_model(model)
+    QApplication.clipboard().setText(json.dumps(["END", *ODD]))
+    menu.paste_list.trigger()
+    assert sequences(model) == ["END", *ODD]
+    model.undo_stack.undo()
+    assert sequences(model) == ["END"]
+
+
+def test_plain_lines_are_taken_only_when_asked_for(menu: StopExchangeMenu) -> None:
+    model, heard = of(), []
+    menu.show_model(model)
+    menu.refused.connect(heard.append)
+    QApplication.clipboard().setText("one\ntwo ")
+    menu.paste_list.trigger()
+    assert (sequences(model), len(heard)) == ([], 1)
+    menu.paste_lines.trigger()
+    assert sequences(model) == ["one", "two "]
+
+
+def test_files_are_written_and_read_and_faults_said(
+    run: RunOnLoop, menu: StopExchangeMenu, tmp_path: Path
+) -> None:
+    async def steps() -> None:
+        menu.show_model(of(*ODD))
+        menu.export_to(tmp_path / "stops.json")
+        await menu.finish()
+        model, heard = of(), []
+        menu.show_model(model)
+        menu.refused.connect(heard.append)
+        menu.import_from(tmp_path / "stops.json")
+        await menu.finish()
+        assert sequences(model) == ODD
+        (tmp_path / "picture").write_bytes(b"\x89PNG\xff\xfe")
+        (tmp_path / "large").write_bytes(b" " * 2_000_000)
+        for name in ("picture", "missing", "large"):
+            menu.import_from(tmp_path / name)
+            await menu.finish()
+        menu.export_to(tmp_path / "no" / "folder.json")
+        await menu.finish()
+        assert heard == [
+            "picture is not UTF-8 text.",
+            "missing could not be read: there is no such file or folder.",
+            "large is too large: such a file has at most 1 MB.",
+            "folder.json could not be written: there is no such file or folder.",
+        ]
+
+    run(steps())
+
+
+@pytest.mark.parametrize(
+    ("entries", "after"),
+    [
+        (["END", "END"], ["END"]),
+        (["EN", "ENDING"], ["EN"]),
+        ([" a"], ["a"]),
+        ([r"\nUser"], ["\nUser"]),
+        (["e\u0301"], ["é"]),
+    ],
+)
+def test_what_is_odd_can_be_mended_with_one_button(entries: list[str], after: list[str]) -> None:
+    model = of(*entries)
+    model.fix(len(entries) - 1)
+    assert sequences(model) == after
+    model.undo_stack.undo()
+    assert sequences(model) == entries
+
+
+def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:
+    history = StopHistory("say END", ("one END two", "EN", "nothing"), ("END", "END"))
+    model = of("END")
+    model.set_history(history)
+    said = "\n".join(remark.words for remark in model.remarks_on(0))
+    assert "Occurs in your own text" in said
+    assert "Would have ended 1 of the last 3 answers." in said
+    fired = model.index(0, Column.FIRED)
+    assert fired.data() == "2×"
+    assert "Near misses in the last 3: 1" in str(model.data(fired, 3))
+
+
+def test_a_special_token_and_a_fifth_stop_are_remarked_on() -> None:
+    entries = [StopEntry(value) for value in ("v", "w", "x", "y", "</s>")]
+    said = "\n".join(r.words for r in remarks(entries, 4, None, frozenset({"</s>"})))
+    assert "A special token of this model" in said
+    assert "Number 5" in said
+
+
+def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
+    run: RunOnLoop, engine: Engine, demo_model_path: Path, qapp: QApplication
+) -> None:
+    async def steps() -> None:
+        workspace = Workspace(engine)
+        workspace.load_model(demo_model_path)
+        await eventually(lambda: workspace.model.stage == "ready")
+        workspace.send("Count from 1 to 100, one number per line")
+        session = workspace.current.session
+        await eventually(lambda: session.run is not None and "4" in session.run.text)
+        first = session.run
+        workspace.current.stops.add_sequence("30")
+        workspace.current.apply_stops()
+        await eventually(lambda: session.run is not None and session.run is not first)
+        await eventually(lambda: not session.is_running)
+        answer = workspace.current.conversation.messages[-1]
+        assert answer.run is not None
+        assert answer.run.stops == ("30",)
+        assert answer.run is workspace.current.shown_run
+        assert first is not None
+        assert answer.text.startswith(first.text)
+        await workspace.finish()
+
+    run(steps())

@@ -1,0 +1,228 @@
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import QModelIndex, QPoint, Qt
+from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtWidgets import QApplication, QMenu
+
+from engine.files.fields import Fields
+from engine.stopping.rules import StopRules, StopScope
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from ui.kit.look.theme import Theme
+from ui.records.codec import stops_from, stops_values
+from ui.records.conversations import StopEntry, rules_of
+from ui.stops.stop_cells import Column
+from ui.stops.stop_list import EMPTY_MESSAGE, StopListModel
+from ui.stops.stop_remarks import remarks
+from ui.stops.stop_table import StopTable
+
+DISPLAY, TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
+CHECK, EDIT = Qt.ItemDataRole.CheckStateRole, Qt.ItemDataRole.EditRole
+
+
+def sequences(model: StopListModel) -> list[str]:
+    return [entry.sequence for entry in model.entries()]
+
+
+def of(*values: str) -> StopListModel:
+    return StopListModel([StopEntry(value) for value in values])
+
+
+def cell(model: StopListModel, row: int, column: Column, role: Qt.ItemDataRole = DISPLAY) -> Any:
+    return model.data(model.index(row, column), int(role))
+
+
+@pytest.fixture(autouse=True)
+def _application(qapp: QApplication) -> None:
+    """Undo stacks live in QtGui."""
+
+
+def test_a_sequence_typed_with_escapes_holds_the_real_line_break() -> None:
+    model = of()
+    assert model.add(r"\n\nUser:")
+    assert sequences(model) == ["\n\nUser:"]
+
+
+def test_a_sequence_as_typed_is_kept_exactly() -> None:
+    model = of()
+    model.set_with_escapes(False)
+    for typed in ("  a ", r"\n", "a,b", "\t", '"x"'):
+        assert model.add(typed)
+    assert sequences(model) == ["  a ", r"\n", "a,b", "\t", '"x"']
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_editing_a_row_and_pressing_enter_changes_nothing(sequence: str) -> None:
+    model = of(sequence)
+    index = model.index(0, Column.SEQUENCE)
+    assert model.setData(index, model.data(index, int(EDIT)))
+    assert sequences(model) == [sequence]
+    assert not model.undo_stack.canUndo()
+
+
+def test_white_space_is_visible() -> None:
+    assert cell(of(" a\n\t"), 0, Column.SEQUENCE) == "·a⏎⇥"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [("", EMPTY_MESSAGE), ("\\", "write \\\\ for a backslash"), ("x" * 5000, "4096 characters")],
+)
+def test_input_that_cannot_work_is_refused_in_words(typed: str, said: str) -> None:
+    model, heard = of(), []
+    model.refused.connect(heard.append)
+    assert not model.add(typed)
+    assert sequences(model) == []
+    assert said in heard[0]
+
+
+def test_a_row_cannot_be_edited_to_nothing() -> None:
+    model, heard = of("END"), []
+    model.refused.connect(heard.append)
+    assert not model.setData(model.index(0, Column.SEQUENCE), "")
+    assert (sequences(model), heard) == (["END"], [EMPTY_MESSAGE])
+
+
+def test_more_than_64_sequences_are_refused() -> None:
+    model, heard = of(*(f"s{number}" for number in range(64))), []
+    model.refused.connect(heard.append)
+    assert not model.add("one more")
+    assert "64" in heard[0]
+
+
+def test_every_change_can_be_undone_and_redone() -> None:
+    model = of("a", "b", "c")
+    model.add("d")
+    model.setData(model.index(0, Column.SEQUENCE), "A")
+    model.set_enabled(1, False)
+    model.move(2, 0)
+    model.remove([3])
+    after = model.entries()
+    while model.undo_stack.canUndo():
+        model.undo_stack.undo()
+    assert model.entries() == [StopEntry("a"), StopEntry("b"), StopEntry("c")]
+    while model.undo_stack.canRedo():
+        model.undo_stack.redo()
+    assert model.entries() == after == [StopEntry("c"), StopEntry("A"), StopEntry("b", False)]
+
+
+def test_a_check_box_switches_a_sequence() -> None:
+    model = of("a")
+    model.setData(model.index(0, Column.ENABLED), Qt.CheckState.Unchecked, int(CHECK))
+    assert model.entries() == [StopEntry("a", is_enabled=False)]
+
+
+@pytest.mark.parametrize(
+    ("row", "gap", "order"),
+    [(0, 3, "bca"), (0, 2, "bac"), (2, 0, "cab"), (1, 1, "abc"), (1, 2, "abc"), (0, -1, "bca")],
+)
+def test_a_dragged_row_lands_in_the_gap_where_it_was_dropped(
+    row: int, gap: int, order: str
+) -> None:
+    model = of("a", "b", "c")
+    data = model.mimeData([model.index(row, Column.SEQUENCE)])
+    model.dropMimeData(data, Qt.DropAction.MoveAction, gap, 0, QModelIndex())
+    assert "".join(sequences(model)) == order
+
+
+def test_a_row_does_not_move_beyond_the_ends() -> None:
+    model = of("a", "b")
+    model.move(0, -1)
+    model.move(1, 2)
+    assert sequences(model) == ["a", "b"]
+
+
+def test_adding_a_disabled_sequence_again_enables_it() -> None:
+    model = StopListModel([StopEntry("END", is_enabled=False)])
+    model.add("END")
+    assert model.entries() == [StopEntry("END")]
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        (["END", "END"], "The same as row 1"),
+        (["EN", "ENDING"], 'Can never match: "EN" in row 1 is complete first.'),
+        ([" "], "White space only"),
+        (["a "], "Begins or ends with a space"),
+        ([r"\n"], "a backslash and a letter as two characters"),
+    ],
+)
+def test_what_is_odd_about_a_sequence_is_said(entries: list[str], said: str) -> None:
+    assert said in cell(of(*entries), len(entries) - 1, Column.REMARK, TOOL_TIP)
+
+
+def test_a_stop_at_the_end_of_another_does_not_shadow_it() -> None:
+    """Of several that complete on one character, the longest is taken."""
+    assert cell(of("D", "END"), 1, Column.REMARK) is None
+
+
+def test_a_stop_that_counts_elsewhere_shadows_nothing() -> None:
+    entries = [StopEntry("b"), StopEntry("abc", scope=StopScope.ALL)]
+    model = StopListModel(entries)
+    assert cell(model, 1, Column.REMARK) is None
+    model.set_scope(0, StopScope.ALL)
+    assert "Can never match" in cell(model, 1, Column.REMARK)
+
+
+def test_tokens_of_a_sequence_appear_when_a_model_is_there(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def watch() -> None:
+        model = of("END")
+        assert cell(model, 0, Column.TOKENS) == "–"
+        model.set_tokenizer(scripted.tokenize)
+        await eventually(lambda: cell(model, 0, Column.TOKENS) == "3")
+        assert "E (69)  N (78)  D (68)" in cell(model, 0, Column.TOKENS, TOOL_TIP)
+        model.add("STOP")
+        await eventually(lambda: cell(model, 1, Column.TOKENS) == "4")
+        model.set_tokenizer(None)
+        await asyncio.sleep(0)
+        assert cell(model, 0, Column.TOKENS) == "–"
+
+    run(watch())
+
+
+def test_where_a_sequence_counts_is_chosen_shown_kept_and_undone() -> None:
+    model = of("END", "x")
+    assert cell(model, 0, Column.SCOPE, TOOL_TIP) == "In the answer"
+    model.set_scope(0, StopScope.TEXT_AND_THINKING)
+    assert cell(model, 0, Column.SCOPE, TOOL_TIP) == "In the answer and the thinking"
+    assert rules_of(model.entries()) == StopRules(
+        ("END", "x"), scopes=(("END", StopScope.TEXT_AND_THINKING),)
+    )
+    kept = stops_from(Fields({"stops": stops_values(model.entries())}, ""))
+    assert kept == model.entries()
+    model.undo_stack.undo()
+    assert rules_of(model.entries()) == StopRules(("END", "x"))
+
+
+def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
+    theme: Theme, qapp: QApplication
+) -> None:
+    model = of("END", "x")
+    table = StopTable(theme)
+    table.setModel(model)
+    table.show()
+    table.selectRow(1)
+    event = QContextMenuEvent(QContextMenuEvent.Reason.Keyboard, QPoint(0, 0), QPoint(0, 0))
+    QApplication.sendEvent(table.viewport(), event)
+    menu = table.findChild(QMenu)
+    assert isinstance(menu, QMenu)
+    assert [action.isChecked() for action in menu.actions()] == [True, False, False]
+    menu.actions()[2].trigger()
+    assert [entry.scope for entry in model.entries()] == [StopScope.TEXT, StopScope.ALL]
+    table.close()
+    table.deleteLater()
+
+
+def test_the_fix_of_a_typed_backslash_is_shown_as_the_list_shows_it() -> None:
+    (remark,) = remarks([StopEntry("\\n\\nUser:")], 0)
+    assert remark.fix == "Make it ⏎⏎User:"
+    assert remark.fixed == "\n\nUser:"
+    (long,) = remarks([StopEntry("\\n" + "x" * 50)], 0)
+    assert long.fix == "Make it ⏎" + "x" * 18 + "…"
+    assert long.fixed == "\n" + "x" * 50

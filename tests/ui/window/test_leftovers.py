@@ -1,0 +1,261 @@
+"""Nothing of Qt's own look is left: dialogs, lists that drop down, fields, tables, toasts."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QDialogButtonBox,
+    QFrame,
+    QInputDialog,
+    QLineEdit,
+    QPushButton,
+    QStyle,
+    QStyleOptionComboBox,
+    QTableView,
+    QToolButton,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+
+from engine.scheduling.service import Engine
+from tests.support.shown import Use, shown
+from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.composing.file_chip import FileChip
+from ui.kit.controls.choice import Choice
+from ui.kit.controls.clear_button import add_clear_button
+from ui.kit.controls.flow_layout import FlowLayout
+from ui.kit.look.colors import LIGHT
+from ui.kit.look.stylesheet import stylesheet
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import PreferencesState
+from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.records.attachments import Attachment
+from ui.window.about import about_box
+from ui.window.main_window import MainWindow
+from ui.window.shortcuts import ShortcutsDialog
+
+
+@pytest.fixture
+def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
+    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            async with shown(MainWindow(engine, theme)) as window:
+                await steps(window)
+
+        run(whole())
+
+    return use_window
+
+
+def ink_of(button: QToolButton) -> QColor:
+    """The color of an icon's most solid point."""
+    image = button.icon().pixmap(16).toImage()
+    points = [(x, y) for x in range(image.width()) for y in range(image.height())]
+    return max((image.pixelColor(*point) for point in points), key=lambda color: color.alpha())
+
+
+def test_buttons_of_dialogs_show_words_alone(theme: Theme, qapp: QApplication) -> None:
+    parent = QWidget()
+    question = QInputDialog(parent)
+    dialogs = [
+        PreferencesDialog(theme, PreferencesState(), parent),
+        about_box(parent),
+        question,
+    ]
+    for dialog in dialogs:
+        dialog.show()
+        (box,) = dialog.findChildren(QDialogButtonBox)
+        hint = QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons
+        assert box.style().styleHint(hint, None, box) == 0
+        assert all(button.icon().isNull() for button in box.buttons())
+        dialog.close()
+    # Platforms without a theme of icons show none anyway; the others go by the style sheet.
+    assert "QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }" in stylesheet(LIGHT)
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_the_button_that_empties_a_field_has_the_color_of_the_theme(
+    theme: Theme, qapp: QApplication, mode: str
+) -> None:
+    field = QLineEdit()
+    button = add_clear_button(theme, field, "Clear the filter")
+    theme.set_mode(mode)  # type: ignore[arg-type]
+    assert ink_of(button).name() == theme.colors.muted
+    theme.set_mode("light")
+
+
+def test_the_button_that_empties_a_field_is_shown_with_text_beside_it(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    field = QLineEdit("words")
+    qtbot.addWidget(field)
+    button = add_clear_button(theme, field, "Clear the filter")
+    field.resize(200, 32)
+    field.show()
+    assert button.isVisible()
+    assert field.rect().contains(button.geometry())
+    assert field.width() - field.textMargins().right() <= button.x() + 4
+    button.click()
+    assert field.text() == ""
+    assert not button.isVisible()
+
+
+def test_no_field_has_the_button_of_qt(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.show_server()
+        assert [
+            field.accessibleName()
+            for field in window.findChildren(QLineEdit)
+            if field.isClearButtonEnabled()
+        ] == []
+
+    use(steps)
+
+
+def test_a_list_that_drops_down_has_one_frame(theme: Theme, qapp: QApplication) -> None:
+    choice = Choice(theme, "Size", [(str(n), f"{n} %") for n in range(5)])
+    choice.show()
+    hint = QStyle.StyleHint.SH_ComboBox_Popup
+    option = QStyleOptionComboBox()
+    choice.initStyleOption(option)
+    assert choice.style().styleHint(hint, option, choice) == 0
+    choice.showPopup()
+    qapp.processEvents()
+    container = choice.view().parentWidget()
+    assert isinstance(container, QFrame)
+    view = choice.view()
+    frames = [view.x(), view.y(), container.width() - view.geometry().right() - 1]
+    assert frames == [0, 0, 0]
+    choice.hidePopup()
+    choice.close()
+
+
+def test_other_lists_that_drop_down_keep_their_arrow() -> None:
+    sheet = stylesheet(LIGHT)
+    rules = [line for line in sheet.splitlines() if "::down-arrow" in line]
+    assert rules
+    assert all('[kind="choice"]' in rule for rule in rules)
+    assert issubclass(Choice, QComboBox)
+
+
+def test_rows_end_inside_the_round_corners_of_their_table(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.workspace.current.stops.ensure("6")
+        tables = [window.stop_panel.editor.table]
+        for table in tables:
+            await eventually(lambda t=table: t.isVisible())  # type: ignore[misc]
+            assert_rows_inside(table)
+            assert table.verticalScrollBar().maximum() == 0
+            rows = sum(table.rowHeight(row) for row in range(table.model().rowCount()))
+            assert table.viewport().height() >= rows
+
+    use(steps)
+
+
+def assert_rows_inside(table: QTableView) -> None:
+    """A square corner inside a round one: its distance to the circle's center is less."""
+    radius, line = 8, 1
+    inset = table.viewport().mapTo(table, QPoint(0, 0)).x()
+    assert inset >= line
+    assert (radius - inset) * 2**0.5 <= radius - line
+
+
+def test_fields_of_the_settings_have_one_left_edge(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.chat.show_settings()
+        card = window.chat.settings
+        card._more.setChecked(True)
+        await asyncio.sleep(0.05)
+        fields = list(card._fields().values())
+        assert len({field.mapTo(card, QPoint(0, 0)).x() for field in fields}) == 1
+        assert len({field.mapTo(card, field.rect().topRight()).x() for field in fields}) == 1
+        card.hide()
+
+    use(steps)
+
+
+def test_hints_are_not_drawn_as_errors(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        bar = window.stop_panel.editor.apply_bar
+        sheet = stylesheet(LIGHT)
+        rule = sheet[sheet.index(f"#{bar.objectName()} {{") :]
+        assert LIGHT.fault_soft not in rule[: rule.index("}")]
+
+    use(steps)
+
+
+def test_the_toast_goes_when_the_deletion_is_undone(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        conversations, bar = window.workspace.conversations, window.sidebar.undo_bar
+        for undo in (conversations.undo_delete, bar.button.click):
+            window.workspace.new_conversation()
+            window.sidebar.delete_current()
+            assert bar.isVisible()
+            undo()
+            assert not bar.isVisible()
+
+    use(steps)
+
+
+def test_an_attached_file_is_a_chip_with_name_size_and_a_button(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        row = window.chat.composer.attachments
+        row.files = (Attachment("notes.txt", "é" * 1_000), Attachment("x.md", "y"))
+        row._show()
+        first, second = row.findChildren(FileChip)
+        assert first.accessibleName() == "File notes.txt, 2.0 kB"
+        assert second.accessibleName() == "File x.md, 1 byte"
+        assert first.button.accessibleName() == "Remove notes.txt"
+        await eventually(lambda: first.width() > 0 and first.isVisible())
+        name = first._name
+        await eventually(lambda: name.width() >= name.fontMetrics().horizontalAdvance("notes.txt"))
+        first.button.click()
+        assert [file.name for file in row.files] == ["x.md"]
+
+    use(steps)
+
+
+def test_chips_go_on_in_the_next_line_and_never_widen_the_window(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.resize(1000, 800)
+        row = window.chat.composer.attachments
+        before = window.minimumSizeHint().width()
+        row.files = tuple(Attachment(f"{'n' * 120}{n}.txt", "x") for n in range(12))
+        row._show()
+        await eventually(lambda: row.height() > 3 * row.findChildren(FileChip)[0].height())
+        for chip in row.findChildren(FileChip):
+            assert row.rect().contains(chip.mapTo(row, chip.rect().bottomRight()))
+        assert window.minimumSizeHint().width() == before
+
+    use(steps)
+
+
+def test_a_flow_breaks_its_lines_where_the_room_ends(qapp: QApplication) -> None:
+    holder = QWidget()
+    flow = FlowLayout(holder, gap_px=4)
+    for _ in range(4):
+        one = QPushButton()
+        one.setFixedSize(100, 20)
+        flow.addWidget(one)
+    assert flow.heightForWidth(1_000) == 20
+    assert flow.heightForWidth(204) == 44
+    assert flow.heightForWidth(203) == 4 * 20 + 3 * 4
+    assert flow.count() == 4
+    assert flow.takeAt(9) is None
+
+
+def test_keys_are_listed_without_glyphs_too(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        dialog = ShortcutsDialog(window.menuBar(), window)
+        dialog.show()
+        (box,) = dialog.findChildren(QDialogButtonBox)
+        assert all(button.icon().isNull() for button in box.buttons())
+        dialog.close()
+
+    use(steps)

@@ -1,0 +1,176 @@
+"""Long stops, pastes, titles and names are cut or broken; nothing scrolls sideways for them."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.scheduling.service import Engine
+from engine.values.chat import ToolCall
+from tests.support.said import finished_run
+from tests.support.shown import SilentServer, Use, shown
+from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.messages.plain_bubble import PlainBubble
+from ui.kit.look.theme import Theme
+from ui.kit.text.elided import ElidedButton, ElidedChip
+from ui.kit.text.facts import FactTable
+from ui.kit.text.labels import WrappedLabel, breakable, label, plain_tool_tip
+from ui.records.conversations import Conversation, StopEntry
+from ui.records.messages import ChatMessage
+from ui.window.main_window import MainWindow
+
+STOP = "x" * 4_096
+PASTE = "y" * 20_000
+
+
+@pytest.fixture
+def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
+    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            window = MainWindow(engine, theme, server=SilentServer())
+            window.resize(1280, 900)
+            async with shown(window):
+                await eventually(lambda: window.workspace.model.stage == "ready")
+                await steps(window)
+
+        run(whole())
+
+    return use_window
+
+
+def sideways(window: QWidget) -> list[str]:
+    """Name what can be scrolled sideways, and what reaches out of its scroll area."""
+    return [
+        f"{type(area).__name__} {area.objectName() or area.accessibleName()}"
+        for area in window.findChildren(QAbstractScrollArea)
+        if area.isVisible() and area.horizontalScrollBar().maximum() > 0
+    ]
+
+
+async def settled(window: MainWindow) -> None:
+    for _ in range(5):
+        await asyncio.sleep(0.02)
+
+
+def test_a_stop_of_4096_characters_scrolls_nothing_sideways(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        least = window.stop_panel.minimumSizeHint().width()
+        window.workspace.current.stops.replace_all(
+            [StopEntry(STOP), StopEntry(STOP[:-1] + "\\n"), StopEntry(f" {STOP}")], "set"
+        )
+        window.workspace.send("Count from 1 to 3")
+        await eventually(lambda: not window.workspace.current.session.is_running)
+        for row in range(3):
+            window.stop_panel.editor.table.selectRow(row)
+            await settled(window)
+            assert sideways(window) == []
+            assert window.stop_panel.minimumSizeHint().width() == least
+        assert window.width() == 1280
+
+    use(steps)
+
+
+def test_an_answer_ended_by_a_long_stop_scrolls_nothing_sideways(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        least = window.stop_panel.minimumSizeHint().width()
+        run_ = finished_run(f"Some words {STOP}", stops=(STOP,))
+        said = [ChatMessage("user", PASTE), ChatMessage("assistant", run=run_)]
+        window.workspace.take_in(Conversation("z" * 500, said))
+        await settled(window)
+        assert sideways(window) == []
+        assert window.stop_panel.minimumSizeHint().width() == least
+        assert window.width() == 1280
+
+    use(steps)
+
+
+def test_a_paste_of_20000_characters_scrolls_nothing_sideways(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.chat.composer.set_text(PASTE)
+        await settled(window)
+        assert sideways(window) == []
+        assert window.width() == 1280
+
+    use(steps)
+
+
+def test_a_question_keeps_to_its_bubble(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        run_ = finished_run(
+            "Fine.", tool_calls=[ToolCall("c", "t" * 300, json.dumps({"a": PASTE}))]
+        )
+        said = [ChatMessage("user", PASTE), ChatMessage("assistant", run=run_)]
+        window.workspace.take_in(Conversation("Long", said))
+        await settled(window)
+        window.chat.column.verticalScrollBar().setValue(0)
+        await eventually(lambda: len(window.findChildren(PlainBubble)) == 1)
+        (bubble,) = window.findChildren(PlainBubble)
+
+        def reaches_to() -> int:
+            return bubble.mapTo(window.chat, bubble.rect().topRight()).x()
+
+        await eventually(lambda: 0 < reaches_to() <= window.chat.width())
+        assert sideways(window) == []
+
+    use(steps)
+
+
+def test_a_long_model_name_is_cut(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        before = window.minimumSizeHint().width()
+        model = window.workspace.model
+        assert model.info is not None
+        model.name = "maker/" + "Model-" * 60
+        model.changed.emit()
+        window.stop_panel.editor.show_eos(replace(model.info, id=model.name))
+        await settled(window)
+        assert window.minimumSizeHint().width() == before
+        assert sideways(window) == []
+        assert window.width() == 1280
+
+    use(steps)
+
+
+def test_long_words_break_and_text_stays_as_given(qapp: QApplication) -> None:
+    one = label(STOP, is_wrapped=True)
+    assert isinstance(one, WrappedLabel)
+    assert one.text() == STOP
+    assert one.minimumSizeHint().width() < 300
+    assert breakable("short words stay") == "short words stay"
+
+
+def test_a_cut_button_and_a_cut_chip_say_all_in_their_tool_tips(qtbot: QtBot) -> None:
+    button, chip = ElidedButton(f"Make it {STOP}"), ElidedChip(STOP)
+    for one in (button, chip):
+        qtbot.addWidget(one)
+        one.resize(120, 30)
+        one.show()
+        assert STOP in one.text()
+        assert one.minimumSizeHint().width() < 120
+    assert "x" * 500 in chip.toolTip().replace("\u200b", "")
+    usual, ours = QPushButton("Add"), ElidedButton("Add")
+    assert abs(ours.sizeHint().width() - usual.sizeHint().width()) <= 2
+    assert ours.sizeHint().height() == usual.sizeHint().height()
+
+
+def test_a_short_chip_leaves_the_other_values_the_width_of_the_table(qtbot: QtBot) -> None:
+    facts = FactTable(QFont())
+    qtbot.addWidget(facts)
+    words = facts.add("Offset", "character 10 of the answer")
+    chip = facts.add("Matched", "6", is_code=True)
+    facts.resize(330, facts.sizeHint().height())
+    facts.show()
+    assert words.width() > 330 // 2
+    assert words.x() == chip.x() < 330 // 2
+    assert chip.width() < 60
+
+
+def test_a_tool_tip_of_a_text_is_no_markup() -> None:
+    assert "&lt;b&gt;" in plain_tool_tip("<b>bold</b>")
+    assert len(plain_tool_tip("x" * 100_000)) < 5_000

@@ -1,0 +1,356 @@
+"""What a desktop expects of a window: shortcuts, closing and coming back, its place restored."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QDialog,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from tests.support.shown import SilentServer, Use, shown
+from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import Preferences, PreferencesState
+from ui.server.api_key import ApiKeyState, KeyPlace
+from ui.server.requests import RequestEntry, RequestLog
+from ui.server.server_panel import ServerDesk
+from ui.server.server_switch import ServerSwitch
+from ui.window.main_window import MainWindow
+from ui.window.shortcuts import ShortcutsDialog, keys_of, plain
+
+_COMPOUND = QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit
+_NO_MODIFIER = Qt.KeyboardModifier.NoModifier
+
+
+class _Server(SilentServer):
+    async def replay(self, entry: RequestEntry) -> None:
+        pass
+
+
+class _Keeper:
+    async def place(self) -> KeyPlace:
+        return "none"
+
+    async def renew(self) -> str:
+        return "key"
+
+    async def forget(self) -> None:
+        pass
+
+
+def made(engine: Engine, theme: Theme) -> MainWindow:
+    server = _Server()
+    preferences = PreferencesState(Preferences(theme="light"))
+
+    def desk(switch: ServerSwitch) -> ServerDesk:
+        return ServerDesk(switch, preferences, ApiKeyState(_Keeper()), RequestLog(), server)
+
+    return MainWindow(engine, theme, server=server, preferences=preferences, desk=desk)
+
+
+@pytest.fixture
+def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use:
+    """Show a window with everything in it, use it, and quit."""
+
+    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            async with shown(made(engine, theme), quits=True) as window:
+                window.start()
+                await steps(window)
+
+        run(whole())
+
+    return use_window
+
+
+def test_the_list_of_shortcuts_has_every_shortcut_of_the_window(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        dialog = ShortcutsDialog(window.menuBar(), window)
+        said = {one.accessibleName() for one in dialog.findChildren(QLabel)}
+        wanted = {
+            f"{plain(action.text())}: {keys_of(action)}"
+            for action in window.findChildren(QAction)
+            if action.shortcuts()
+        }
+        assert len(wanted) > 10
+        assert wanted <= said
+        dialog.deleteLater()
+
+    use(steps)
+
+
+def test_no_two_actions_share_a_shortcut(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        keys = Counter(
+            sequence.toString(QKeySequence.SequenceFormat.PortableText)
+            for action in window.findChildren(QAction)
+            for sequence in action.shortcuts()
+        )
+        assert {key: count for key, count in keys.items() if count > 1} == {}
+
+    use(steps)
+
+
+def test_closing_hides_the_window_where_it_goes_on_and_quitting_ends_it(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        ended: list[int] = []
+        window.closed.connect(lambda: ended.append(1))
+        window.goes_on_when_closed = lambda: True
+        window.close()
+        assert (window.isVisible(), ended) == (False, [])
+        window.come_forward()
+        assert window.isVisible()
+        window.close()
+        window.quit()
+        assert (window.isVisible(), ended) == (False, [1])
+
+    use(steps)
+
+
+def test_closing_ends_it_where_there_is_nothing_to_go_on_for(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        ended: list[int] = []
+        window.closed.connect(lambda: ended.append(1))
+        window.close()
+        assert ended == [1]
+
+    use(steps)
+
+
+def test_the_servers_window_opens_from_the_card_and_only_once(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        assert window.server_window is None
+        window.show_server()
+        first = window.server_window
+        assert first is not None
+        assert first.isVisible()
+        first.close()
+        window.show_server()
+        assert window.server_window is first
+
+    use(steps)
+
+
+def test_size_and_columns_are_restored(use: Use, engine: Engine, theme: Theme) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.stop_panel.hide()
+        window.sidebar.hide()
+        await asyncio.sleep(0.05)  # only then may it become so narrow
+        window.resize(751, 633)
+        layout = window.save_layout()
+        other = made(engine, theme)
+        other.restore_layout(layout)
+        other.show()
+        assert other.size() == window.size()
+        assert other.width() < 800
+        assert not other.stop_panel.isVisible()
+        assert not other.sidebar.isVisible()
+        other.restore_layout(b"nonsense")
+        assert other.size() == window.size()
+        other.quit()
+        await other.finish()
+        other.deleteLater()
+
+    use(steps)
+
+
+def test_a_new_conversation_begins_as_the_preferences_say(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        begin = window.preferences.now.new_conversation
+        changed = type(begin)(system_prompt="Be brief.", max_tokens=33)
+        window.preferences.change(new_conversation=changed)
+        window.workspace.current.conversation.draft = "not unused"
+        window.workspace.new_conversation()
+        assert window.workspace.current.conversation.settings == changed
+
+    use(steps)
+
+
+def test_entries_that_can_not_act_are_greyed_out(use: Use, demo_model_path: Path) -> None:
+    async def steps(window: MainWindow) -> None:
+        def enabled() -> set[str]:
+            return {plain(a.text()) for a in window.findChildren(QAction) if a.isEnabled()}
+
+        of_answers = {
+            "Export This Conversation",
+            "Edit the Last Question",
+            "Regenerate",
+            "Continue the Answer",
+            "Earlier Version",
+            "Later Version",
+            "Stop the Answer",
+        }
+        assert not enabled() & of_answers
+        window.start(demo_model_path)
+        await eventually(lambda: window.workspace.model.stage == "ready")
+        window.workspace.current.stops.add_sequence("6")
+        window.workspace.send("Count from 1 to 10, one number per line")
+        assert enabled() & of_answers <= {"Stop the Answer", "Export This Conversation"}
+        session = window.workspace.current.session
+        await eventually(lambda: not session.is_running)
+        versions = {"Earlier Version", "Later Version"}
+        assert enabled() & of_answers == of_answers - {"Stop the Answer"} - versions
+        window.workspace.regenerate(window.workspace.current.conversation.messages[-1])
+        await eventually(lambda: not session.is_running)
+        assert enabled() & versions == {"Earlier Version"}
+
+    use(steps)
+
+
+def test_keys_alone_do_the_main_job(
+    use: Use, demo_model_path: Path, qapp: QApplication, qtbot: QtBot
+) -> None:
+    """Write, send, stop, add a stop, send again, and reach the reason."""
+
+    async def steps(window: MainWindow) -> None:
+        def press(key: Qt.Key, modifiers: Qt.KeyboardModifier = _NO_MODIFIER) -> None:
+            target = qapp.focusWidget()
+            assert target is not None
+            qtbot.keyClick(target, key, modifiers)
+
+        def tab_to(says: str) -> None:
+            passed: set[str] = set()
+            for _ in range(120):
+                target = qapp.focusWidget()
+                passed.add("" if target is None else target.accessibleName())
+                if target is not None and says in target.accessibleName():
+                    return
+                press(Qt.Key.Key_Tab)
+            raise AssertionError(f"Tab does not reach {says}: {sorted(passed)}")
+
+        window.activateWindow()
+        window.start(demo_model_path)
+        await eventually(lambda: window.workspace.model.stage == "ready")
+        session = window.workspace.current.session
+        press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
+        assert qapp.focusWidget() is window.chat.composer.input
+        question = "Count from 1 to 100, one number per line"
+        qtbot.keyClicks(window.chat.composer.input, question)
+        press(Qt.Key.Key_Return)
+        await eventually(lambda: session.run is not None and bool(session.run.text))
+        press(Qt.Key.Key_Escape)
+        await eventually(lambda: not session.is_running)
+        stopped = window.workspace.current.shown_run
+        assert stopped is not None
+        assert stopped.finished is not None
+        assert stopped.finished.stop.kind is StopKind.CANCELLED
+        tab_to("New stop sequence")
+        qtbot.keyClicks(qapp.focusWidget(), "6")
+        press(Qt.Key.Key_Return)
+        assert window.workspace.current.conversation.enabled_stops() == ("6",)
+        press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
+        qtbot.keyClicks(window.chat.composer.input, question)
+        press(Qt.Key.Key_Return)
+        await eventually(lambda: session.is_running)
+        await eventually(lambda: not session.is_running)
+        tab_to("Open this run in the Stop Inspector")
+        assert window.stop_panel.verdict.run is window.workspace.current.shown_run
+        ended = window.workspace.current.shown_run
+        assert ended is not None
+        assert ended.finished is not None
+        assert ended.finished.stop.value == "6"
+
+    use(steps)
+
+
+def nameless(top: QWidget) -> list[str]:
+    """Return the controls of a window that a screen reader could not name."""
+    kinds = (
+        QAbstractButton,
+        QLineEdit,
+        QPlainTextEdit,
+        QTextEdit,
+        QAbstractItemView,
+        QAbstractSpinBox,
+        QComboBox,
+    )
+    return [
+        f"{type(top).__name__}: {control.objectName()} in {control.parent()!r}"
+        for kind in kinds
+        for control in top.findChildren(kind)
+        if not control.accessibleName()
+        and not (isinstance(control, QAbstractButton) and control.text())
+        and not control.objectName().startswith("qt_")
+        and not isinstance(
+            control.parent(), QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit
+        )
+        and not isinstance(control.parentWidget(), QComboBox)
+        and type(control).__module__.startswith(("ui.", "PySide6"))
+        and "QComboBoxPrivateContainer" not in control.parent().metaObject().className()
+    ]
+
+
+def test_every_control_of_every_window_has_a_name_for_screen_readers(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.chat.show_settings()
+        window.show_preferences()
+        window.show_shortcuts()
+        window.show_about()
+        window.show_server()
+        window.show_inspector()
+        await asyncio.sleep(0.1)
+        tops = [window, *(w for w in QApplication.topLevelWidgets() if w.isVisible())]
+        assert len(tops) > 5
+        assert [one for top in tops for one in nameless(top)] == []
+        for top in tops[1:]:
+            if isinstance(top, QDialog):
+                top.close()
+
+    use(steps)
+
+
+def test_all_text_grows_shrinks_and_comes_back(use: Use, qapp: QApplication) -> None:
+    async def steps(window: MainWindow) -> None:
+        before = {w: w.font().pointSizeF() for w in window.findChildren(QLabel)}
+        usual = qapp.font().pointSizeF()
+        (larger,) = (a for a in window.findChildren(QAction) if a.text() == "&Larger Text")
+        larger.trigger()
+        larger.trigger()
+        assert window.preferences.now.text_percent == 125
+        assert qapp.font().pointSizeF() == pytest.approx(usual * 1.25)
+        for widget, points in before.items():
+            assert widget.font().pointSizeF() == pytest.approx(points * 1.25, abs=0.1)
+        window.theme.set_mode("dark")
+        for widget, points in before.items():
+            assert widget.font().pointSizeF() == pytest.approx(points * 1.25, abs=0.1)
+        window.theme.set_mode("light")
+        window.preferences.resize_text(0)
+        for widget, points in before.items():
+            assert widget.font().pointSizeF() == pytest.approx(points, abs=0.1)
+        for _ in range(20):
+            window.preferences.resize_text(-1)
+        assert window.preferences.now.text_percent == 70
+        window.preferences.resize_text(0)
+
+    use(steps)
+
+
+def test_the_appearance_menu_and_the_preferences_agree(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        (dark,) = (a for a in window.findChildren(QAction) if a.text() == "Dark")
+        dark.trigger()
+        assert window.preferences.now.theme == "dark"
+        assert window.theme.colors.is_dark
+        window.preferences.change(theme="light")
+        assert not dark.isChecked()
+
+    use(steps)

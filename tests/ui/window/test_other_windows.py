@@ -1,0 +1,71 @@
+"""The keys of the menus in the program's other windows: each can be left and reached by them."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.inspecting.api_tools import ApiTools
+from engine.scheduling.service import Engine
+from tests.support.shown import Use, shown
+from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.look.theme import Theme
+from ui.window.main_window import MainWindow
+
+
+@pytest.fixture
+def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use:
+    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            window = MainWindow(engine, theme, tools=lambda: ApiTools(engine, lambda: ""))
+            async with shown(window):
+                await steps(window)
+
+        run(whole())
+
+    return use_window
+
+
+def press(window: QWidget, keys: str) -> None:
+    QTest.keySequence(window, QKeySequence(keys))
+
+
+async def in_front(window: QWidget) -> None:
+    window.activateWindow()
+    await eventually(lambda: QApplication.activeWindow() is window)
+
+
+def test_every_other_window_is_closed_by_the_keys_that_close_a_window(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        for show in (window.show_inspector, window.show_capture, window.show_probe):
+            show()
+            (other,) = (one for one in others(window) if one.isVisible())
+            await in_front(other)
+            press(other, "Ctrl+W")
+            await eventually(other.isHidden)
+            assert window.isVisible()
+        await in_front(window)
+        press(window, "Ctrl+W")
+        await eventually(window.isHidden)
+
+    use(steps)
+
+
+def test_one_window_opens_another_by_its_keys(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.show_inspector()
+        inspector = window.inspector_window
+        assert inspector is not None
+        await in_front(inspector)
+        press(inspector, "Ctrl+Shift+B")
+        await eventually(lambda: window.probe_window is not None)
+
+    use(steps)
+
+
+def others(window: MainWindow) -> list[QWidget]:
+    found = (window.inspector_window, window.capture_window, window.probe_window)
+    return [one for one in found if one is not None]

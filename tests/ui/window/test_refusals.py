@@ -1,0 +1,122 @@
+"""What a window says and keeps when it cannot do what was asked: nothing written is lost."""
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.scheduling.service import Engine
+from tests.support.shown import SilentServer, Use, shown
+from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.look.theme import Theme
+from ui.records.attachments import Attachment
+from ui.records.runs import RunState
+from ui.window.main_window import MainWindow
+
+# More than the demo model's context of 32,768 tokens holds.
+TOO_LONG = "one two three four five six seven eight " * 5_000
+
+
+@pytest.fixture
+def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use:
+    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            window = MainWindow(engine, theme, server=SilentServer())
+            async with shown(window):
+                await eventually(lambda: window.workspace.model.stage == "ready")
+                await steps(window)
+
+        run(whole())
+
+    return use_window
+
+
+def last_state(window: MainWindow, row: int = 0) -> RunState | None:
+    conversation = window.workspace.conversations.at(row)
+    run = conversation.messages[-1].run if conversation.messages else None
+    return None if run is None else run.state
+
+
+def paste_and_send(window: MainWindow, qtbot: QtBot, text: str) -> None:
+    """Send before anything was counted."""
+    composer = window.chat.composer
+    composer.set_text(text)
+    qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+
+
+def test_a_message_that_is_too_long_comes_back_with_its_files(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow) -> None:
+        composer, file = window.chat.composer, Attachment("notes.txt", "Some notes\n")
+        composer.attachments.show_files([file])
+        paste_and_send(window, qtbot, TOO_LONG)
+        assert composer.text == ""
+        await eventually(lambda: last_state(window) is RunState.REFUSED)
+        await eventually(lambda: composer.text == TOO_LONG)
+        assert composer.attachments.files == (file,)
+        assert window.workspace.current.conversation.draft == TOO_LONG
+        await eventually(lambda: not composer.action.isEnabled())
+        assert "Shorten the message" in composer.action.toolTip()
+
+    use(steps)
+
+
+def test_a_message_that_is_too_long_does_not_replace_what_was_written_since(
+    use: Use, qtbot: QtBot
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        paste_and_send(window, qtbot, TOO_LONG)
+        window.chat.composer.set_text("Another thought")
+        await eventually(lambda: last_state(window) is RunState.REFUSED)
+        assert window.chat.composer.text == "Another thought"
+
+    use(steps)
+
+
+def test_a_message_that_is_too_long_comes_back_to_its_own_conversation(
+    use: Use, qtbot: QtBot
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        asked = window.workspace.current.conversation
+        paste_and_send(window, qtbot, TOO_LONG)
+        window.new_conversation()
+        await eventually(lambda: asked.draft == TOO_LONG)
+        assert window.chat.composer.text == ""
+        window.workspace.open(asked)
+        await eventually(lambda: window.chat.composer.text == TOO_LONG)
+
+    use(steps)
+
+
+def test_a_suggestion_leaves_what_was_written(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.chat.composer.set_text("My own question")
+        qtbot.mouseClick(window.chat.welcome.buttons[0], Qt.MouseButton.LeftButton)
+        await eventually(lambda: last_state(window) is RunState.FINISHED)
+        assert window.chat.composer.text == "My own question"
+
+    use(steps)
+
+
+def test_a_model_that_cannot_be_loaded_is_told_above_the_chat_where_another_stays(
+    use: Use, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        bar, model = window.chat.model_problem, window.workspace.model
+        works = model.name
+        assert bar.isHidden()
+        window.workspace.load_model(tmp_path)
+        await eventually(bar.isVisible)
+        assert bar.sentence.text() == f"{tmp_path.name} could not be loaded. {works} stays."
+        assert "config.json is missing" in bar.detail.text()
+        assert bar.show_file.isVisible()
+        assert model.stage == "ready"
+        window.workspace.load_model(demo_model_path)
+        await eventually(bar.isHidden)
+        await eventually(lambda: model.stage == "ready")
+        assert bar.isHidden()
+
+    use(steps)

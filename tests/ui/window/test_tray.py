@@ -1,0 +1,50 @@
+from PySide6.QtGui import QGuiApplication
+from pytestqt.qtbot import QtBot
+
+from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.look.theme import Theme
+from ui.server.server_switch import ServerSwitch
+from ui.window.tray import Tray
+
+
+class _Control:
+    async def start(self) -> str:
+        return "http://127.0.0.1:8642"
+
+    async def stop(self) -> None:
+        pass
+
+
+def test_the_menu_says_how_the_server_is_and_turns_it_on_and_off(
+    run: RunOnLoop, theme: Theme
+) -> None:
+    async def steps() -> None:
+        switch = ServerSwitch(_Control())
+        tray = Tray(theme, switch)
+        words = [action.text() for action in tray.menu.actions() if action.text()]
+        assert words[:2] == ["Server off", "Turn the Server On"]
+        assert not tray.copy.isEnabled()
+        tray.turn.trigger()
+        await eventually(lambda: switch.stage == "on")
+        assert tray.menu.actions()[0].text() == "Server on: http://127.0.0.1:8642"
+        assert tray.icon.toolTip() == "Fullstop – server on"
+        tray.copy.trigger()
+        assert QGuiApplication.clipboard().text() == "http://127.0.0.1:8642"
+        tray.turn.trigger()
+        await eventually(lambda: switch.stage == "off")
+        assert tray.turn.text() == "Turn the Server On"
+        tray.close()
+
+    run(steps())
+
+
+def test_its_wishes_are_said_and_not_done(theme: Theme, qtbot: QtBot) -> None:
+    tray = Tray(theme, ServerSwitch(_Control()))
+    for action, wish in (
+        (tray.open, tray.show_wanted),
+        (tray.requests, tray.server_wanted),
+        (tray.quit, tray.quit_wanted),
+    ):
+        with qtbot.waitSignal(wish, timeout=500):
+            action.trigger()
+    tray.close()

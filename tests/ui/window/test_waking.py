@@ -1,0 +1,70 @@
+"""Stop and Quit while a model that rested is read again: both act at once."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtTest import QTest
+
+from engine.library.loading import LoadProgress, OnLoadProgress
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from tests.support.scripted import Stage
+from tests.support.shown import shown
+from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.look.theme import Theme
+from ui.window.main_window import MainWindow
+
+
+class NeverAgain:
+    """Loads a stage's model once; the next time it reads and reads."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.loads = 0
+        self.was_broken_off = False
+
+    def __call__(self, folder: Path, *, on_progress: OnLoadProgress, **options: Any) -> Any:
+        self.loads += 1
+        try:
+            deadline_s = time.monotonic() + 60
+            while self.loads > 1 and time.monotonic() < deadline_s:
+                on_progress(LoadProgress("weights", 1, 100))
+                time.sleep(0.005)
+        except BaseException:
+            self.was_broken_off = True
+            raise
+        return self._stage.load(folder, **options)
+
+
+def test_stop_and_quit_act_at_once_while_a_model_is_read_again(
+    run: RunOnLoop, theme: Theme, tmp_path: Path
+) -> None:
+    async def play() -> None:
+        loader = NeverAgain(Stage(tmp_path, {"Go": ["yes"]}))
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        engine.rest_after(0.01)
+        await eventually(lambda: engine.status.is_resting)
+        window = MainWindow(engine, theme)
+        async with shown(window, quits=True):
+            workspace, composer = window.workspace, window.chat.composer
+            QTest.keyClicks(composer.input, "Go")
+            composer.action.click()
+            answer = workspace.current.session.run
+            assert answer is not None
+            await eventually(lambda: loader.loads == 2)
+            composer.action.click()
+            await eventually(lambda: not workspace.current.session.is_running)
+            assert loader.loads == 2
+            assert not loader.was_broken_off
+            assert answer.finished is not None
+            assert answer.finished.stop.kind is StopKind.CANCELLED
+            assert "You stopped this answer." in window.stop_panel.verdict.sentence.text()
+            # Another question waits for the model; Quit does not.
+            workspace.current.session.send("Go")
+            assert workspace.current.session.is_running
+        await engine.aclose()
+        assert loader.was_broken_off
+
+    run(play())

@@ -1,0 +1,346 @@
+"""The whole window on the real engine and the demo model."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QApplication,
+    QLineEdit,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from tests.support.shown import SilentServer, Use, shown
+from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.reason_line import ReasonLine
+from ui.kit.look.theme import Theme
+from ui.window.main_window import MainWindow
+
+
+@pytest.fixture
+def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use:
+    """Show a window on the real engine, use it, close it and see it end."""
+
+    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            window = MainWindow(engine, theme, server=SilentServer())
+            settings = window.workspace.current.conversation.settings
+            window.workspace.change_settings(replace(settings, max_tokens=400))
+            async with shown(window):
+                await steps(window)
+
+        run(whole())
+
+    return use_window
+
+
+async def answered(window: MainWindow) -> None:
+    await eventually(lambda: not window.workspace.current.session.is_running)
+
+
+def answers(window: MainWindow) -> list[AnswerView]:
+    return [view for view in window.findChildren(AnswerView) if not view.isHidden()]
+
+
+def reason_of(view: AnswerView) -> ReasonLine:
+    (line,) = view.findChildren(ReasonLine)
+    return line
+
+
+def test_the_first_suggestion_ends_in_a_visible_stop(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow) -> None:
+        qtbot.mouseClick(window.chat.welcome.buttons[0], Qt.MouseButton.LeftButton)
+        await answered(window)
+        (view,) = answers(window)
+        assert view.text_view.toPlainText().rstrip() == "1\n2\n3\n4\n5"
+        assert view.run.text == "1\n2\n3\n4\n5\n"
+        assert 'Stopped by "6"' in reason_of(view).text()
+        panel = window.stop_panel.verdict
+        assert panel.sentence.text() == 'Your stop sequence "6" ended this answer.'
+        facts = panel.facts_text()
+        assert "Matched: 6" in facts
+        assert "Dropped: 6" in facts
+        assert "Offset: character 10 of the answer" in facts
+        table = window.stop_panel.editor.table
+        assert table.isVisible()
+        assert table.model().index(0, 1).data() == "6"
+
+    use(steps)
+
+
+def test_a_click_on_an_earlier_answer_shows_its_reason_again(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow) -> None:
+        stops = window.workspace.current.stops
+        stops.add("6")
+        window.workspace.send("Count from 1 to 10, one number per line")
+        await answered(window)
+        stops.set_enabled(0, False)
+        window.workspace.send("List letters A through F, separated by spaces.")
+        await answered(window)
+        panel = window.stop_panel.verdict
+        assert panel.sentence.text() == "The model finished its answer by itself."
+        first, second = answers(window)
+        qtbot.mouseClick(reason_of(first), Qt.MouseButton.LeftButton)
+        assert panel.sentence.text() == 'Your stop sequence "6" ended this answer.'
+        assert reason_of(first).isChecked()
+        assert not reason_of(second).isChecked()
+
+    use(steps)
+
+
+@pytest.mark.parametrize(
+    ("key", "modifier"),
+    [
+        (Qt.Key.Key_Escape, Qt.KeyboardModifier.NoModifier),
+        (Qt.Key.Key_Period, Qt.KeyboardModifier.ControlModifier),
+    ],
+)
+def test_a_key_stops_the_answer_and_its_text_is_kept(
+    use: Use, qtbot: QtBot, key: Qt.Key, modifier: Qt.KeyboardModifier
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.activateWindow()
+        qtbot.keyClicks(window.chat.composer.input, LONG)
+        qtbot.keyClick(window.chat.composer.input, Qt.Key.Key_Return)
+        run = window.workspace.current.session.run
+        assert run is not None
+        await eventually(lambda: bool(run.text))
+        qtbot.keyClick(window.chat.composer.input, key, modifier)
+        await answered(window)
+        assert run.finished is not None
+        assert run.finished.stop.kind is StopKind.CANCELLED
+        assert run.text
+        assert window.stop_panel.verdict.sentence.text() == "You stopped this answer."
+        window.workspace.send("Count from 1 to 3, one number per line")
+        await answered(window)
+        assert answers(window)[-1].run.text.startswith("1")
+
+    use(steps)
+
+
+LONG = "Count from 1 to 100, one number per line"
+
+
+def test_the_limit_of_the_conversation_is_kept_and_named(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.chat.show_settings()
+        window.chat.settings.max_tokens.setValue(5)
+        window.chat.settings.hide()
+        window.workspace.send("Count from 1 to 10, one number per line")
+        await answered(window)
+        (view,) = answers(window)
+        assert "5 tokens · Cut off at 5 tokens" in reason_of(view).text()
+
+    use(steps)
+
+
+def test_thinking_is_folded_and_says_how_long_it_took(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow) -> None:
+        assert window.chat.composer.thinking.isVisible()
+        qtbot.mouseClick(window.chat.composer.thinking, Qt.MouseButton.LeftButton)
+        window.workspace.send("Count from 1 to 3")
+        await answered(window)
+        (view,) = answers(window)
+        assert view.run.thinking
+        assert not view.thinking_view.isVisible()
+        fold = next(
+            b for b in view.findChildren(QAbstractButton) if "thinking" in b.accessibleName()
+        )
+        assert fold.text().startswith("Thought for ")
+        qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
+        assert view.thinking_view.isVisible()
+        assert view.thinking_view.toPlainText() == view.run.thinking
+
+    use(steps)
+
+
+def test_a_stop_list_is_edited_with_the_keyboard_alone(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow) -> None:
+        editor, stops = window.stop_panel.editor, window.workspace.current.stops
+        qtbot.keyClicks(editor.input, r"3\n4")
+        qtbot.keyClick(editor.input, Qt.Key.Key_Return)
+        qtbot.keyClicks(editor.input, "END")
+        qtbot.keyClick(editor.input, Qt.Key.Key_Return)
+        assert [entry.sequence for entry in stops.entries()] == ["3\n4", "END"]
+        qtbot.keyClick(editor.table, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+        qtbot.keyClick(editor.table, Qt.Key.Key_Space)
+        assert [e.sequence for e in stops.entries() if e.is_enabled] == ["3\n4"]
+        qtbot.keyClick(editor.table, Qt.Key.Key_F2)
+        line = editor.table.findChild(QLineEdit)
+        assert line is not None
+        qtbot.keyClicks(line, r"\t")
+        qtbot.keyClick(line, Qt.Key.Key_Return)
+        await eventually(lambda: stops.entries()[0].sequence == "\t")
+        qtbot.keyClick(editor.table, Qt.Key.Key_Delete)
+        qtbot.mouseClick(editor.undo, Qt.MouseButton.LeftButton)
+        assert len(stops.entries()) == 2
+
+    use(steps)
+
+
+def test_an_empty_stop_is_refused_beside_the_field(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow) -> None:
+        editor = window.stop_panel.editor
+        qtbot.mouseClick(editor.add, Qt.MouseButton.LeftButton)
+        assert editor.message.isVisible()
+        assert "An empty sequence" in editor.message.text()
+        qtbot.keyClicks(editor.input, "x")
+        assert not editor.message.isVisible()
+
+    use(steps)
+
+
+def test_each_conversation_keeps_its_messages_and_its_stop_list(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        workspace = window.workspace
+        workspace.current.stops.add("END")
+        workspace.send("Count from 1 to 3, one number per line")
+        await answered(window)
+        first = workspace.current.conversation
+        window.chat.composer.set_text("a draft")
+        workspace.new_conversation()
+        assert window.chat.welcome.isVisible()
+        assert window.chat.composer.text == ""
+        assert not window.stop_panel.editor.table.isVisible()
+        workspace.open(first)
+        assert len(answers(window)) == 1
+        assert window.chat.composer.text == "a draft"
+        assert window.stop_panel.editor.table.model().rowCount() == 1
+
+    use(steps)
+
+
+def test_a_deleted_conversation_is_brought_back_by_one_button(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.workspace.send("Count from 1 to 3, one number per line")
+        await answered(window)
+        window.sidebar.delete_current()
+        assert window.workspace.current.conversation.messages == []
+        bar = window.sidebar.undo_bar
+        assert bar.isVisible()
+        qtbot.mouseClick(bar.button, Qt.MouseButton.LeftButton)
+        assert len(answers(window)) == 1
+
+    use(steps)
+
+
+def test_closing_during_an_answer_ends_it_cleanly(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        run = None
+        window.workspace.send(LONG)
+        run = window.workspace.current.session.run
+        assert run is not None
+        window.close()
+        await window.finish()
+        assert run.is_over
+        assert run.finished is not None
+        assert run.finished.stop.kind in (StopKind.CANCELLED, StopKind.EOS)
+
+    use(steps)
+
+
+def test_a_model_that_cannot_be_loaded_is_named_with_its_reason(
+    run: RunOnLoop, theme: Theme, tmp_path: Path
+) -> None:
+    async def whole() -> None:
+        fresh = Engine()
+        window = MainWindow(fresh, theme)
+        window.show()
+        window.start(tmp_path / "nowhere")
+        assert window.workspace.model.stage == "loading"
+        await eventually(lambda: window.workspace.model.stage == "failed")
+        assert "does not exist" in window.stop_panel.verdict.detail.text()
+        window.close()
+        await window.finish()
+        window.deleteLater()
+        fresh.close()
+
+    run(whole())
+
+
+def test_the_server_is_one_switch_with_an_address(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow) -> None:
+        card = window.sidebar.findChild(QWidget, "card")
+        assert card is not None
+        switch = next(b for b in card.findChildren(QAbstractButton) if b.isCheckable())
+        switch.click()
+        await eventually(
+            lambda: window.workspace.server is not None and window.workspace.server.stage == "on"
+        )
+        copy = next(b for b in card.findChildren(QAbstractButton) if "Copy" in b.accessibleName())
+        copy.click()
+        assert QApplication.clipboard().text() == "http://127.0.0.1:4711"
+
+    use(steps)
+
+
+def test_every_control_has_an_accessible_name(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.workspace.current.stops.add("6")
+        window.workspace.send("Count from 1 to 10, one number per line")
+        await answered(window)
+        kinds = (
+            QAbstractButton, QLineEdit, QPlainTextEdit, QTextEdit, QAbstractItemView,
+            QAbstractSpinBox,
+        )  # fmt: skip
+        nameless = [
+            control
+            for kind in kinds
+            for control in window.findChildren(kind)
+            if not control.accessibleName()
+            and not control.objectName().startswith("qt_")
+            and not isinstance(control.parent(), QAbstractSpinBox | QAbstractItemView)
+        ]
+        assert nameless == []
+
+    use(steps)
+
+
+def test_both_themes_render_the_window_differently(use: Use, theme: Theme) -> None:
+    async def steps(window: MainWindow) -> None:
+        light = window.grab().toImage().pixelColor(270, 120).lightness()
+        theme.set_mode("dark")
+        dark = window.grab().toImage().pixelColor(270, 120).lightness()
+        theme.set_mode("light")
+        assert light > 230
+        assert dark < 50
+
+    use(steps)
+
+
+def test_the_report_of_a_run_is_copied_as_markdown(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.workspace.current.stops.add("6")
+        window.workspace.send("Count from 1 to 10, one number per line")
+        await answered(window)
+        qtbot.mouseClick(window.stop_panel.verdict.copy_report, Qt.MouseButton.LeftButton)
+        report = QApplication.clipboard().text()
+        assert "| Reason | `stop_string` |" in report
+        assert "Count from 1 to 10" in report
+
+    use(steps)
+
+
+def test_the_stop_panel_closes_detaches_and_comes_back(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        panel = window.stop_panel
+        panel.close()
+        assert not panel.isVisible()
+        window.chat.stops_wanted.emit()
+        assert panel.isVisible()
+        panel.setFloating(True)
+        assert panel.isFloating()
+
+    use(steps)

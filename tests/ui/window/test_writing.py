@@ -1,0 +1,372 @@
+"""Whatever was done last, one can write at once: letters arrive in the composer.
+
+Keys go to the widget that has the keyboard, as they do from a real one.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt
+from PySide6.QtGui import QPaintEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QApplication, QTextEdit, QWidget
+
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, TextDelta, Timing, Usage
+from tests.support.shown import Use, shown
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from ui.chat.messages.question_view import QuestionView
+from ui.kit.controls.growing_input import GrowingInput
+from ui.kit.look.theme import Theme
+from ui.records.conversations import Conversation
+from ui.records.storing import MemoryConversationStore
+from ui.window.main_window import MainWindow
+
+END = Finished(StopInfo(StopKind.STOP_STRING, "6", text_offset=3), Usage(7, 0, 3), Timing())
+
+
+@pytest.fixture
+def use(run: RunOnLoop, scripted: ScriptedEngine, theme: Theme) -> Use:
+    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            window = MainWindow(scripted, theme)  # type: ignore[arg-type]
+            async with shown(window, quits=True):
+                window.activateWindow()
+                await eventually(window.isActiveWindow)
+                await steps(window)
+                for generation in scripted.generations:
+                    if generation.push([END]):
+                        generation.wake()
+
+        run(whole())
+
+    return use_window
+
+
+def keyboard() -> QWidget:
+    widget = QApplication.focusWidget()
+    assert widget is not None
+    return widget
+
+
+def write(window: MainWindow, letters: str = "abc") -> None:
+    """Press the keys of letters, and see them arrive behind what was there."""
+    before = window.chat.composer.text
+    for letter in letters:
+        QTest.keyClick(keyboard(), letter)
+    assert window.chat.composer.text == before + letters
+    window.chat.composer.set_text("")
+
+
+def click(widget: QWidget, place: QPoint | None = None) -> None:
+    QTest.mouseClick(
+        widget, Qt.MouseButton.LeftButton, pos=widget.rect().center() if place is None else place
+    )
+
+
+def press(window: QWidget, name: str) -> None:
+    """Press a visible button by the name that a screen reader says."""
+    click(
+        next(
+            one
+            for one in window.findChildren(QAbstractButton)
+            if one.accessibleName().startswith(name) and one.isVisible() and one.isEnabled()
+        )
+    )
+
+
+async def asked(window: MainWindow, scripted: ScriptedEngine, question: str = "Go") -> None:
+    count = len(scripted.generations)
+    assert window.workspace.send(question)
+    await eventually(lambda: len(scripted.generations) > count)
+    scripted.say(TextDelta("1 2"), END)
+    await eventually(lambda: not window.workspace.current.session.is_running)
+
+
+def row(window: MainWindow, number: int) -> QPoint:
+    return window.sidebar.list.visualRect(window.workspace.conversations.index(number)).center()
+
+
+def test_one_can_write_as_soon_as_the_window_is_there(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        write(window)
+
+    use(steps)
+
+
+@pytest.mark.parametrize("has_one_already", [True, False])
+def test_after_new_conversation_from_button_menu_or_keys(
+    use: Use, scripted: ScriptedEngine, has_one_already: bool
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        for begin in (
+            lambda: press(window, "New conversation"),
+            lambda: QTest.keyClick(keyboard(), Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier),
+        ):
+            if not has_one_already:
+                await asked(window, scripted)
+            window.stop_panel.editor.input.setFocus()
+            begin()
+            assert not window.workspace.current.conversation.has_messages
+            write(window)
+
+    use(steps)
+
+
+def test_after_a_suggestion(use: Use, scripted: ScriptedEngine) -> None:
+    async def steps(window: MainWindow) -> None:
+        click(window.chat.welcome.buttons[0])
+        await eventually(lambda: bool(scripted.generations))
+        write(window)
+        scripted.say(END)
+        await eventually(lambda: not window.workspace.current.session.is_running)
+        write(window)
+
+    use(steps)
+
+
+def test_after_picking_a_conversation_with_the_mouse_also_the_open_one(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        await asked(window, scripted)
+        window.workspace.new_conversation()
+        for number in (1, 1, 0):
+            window.stop_panel.editor.input.setFocus()
+            click(window.sidebar.list.viewport(), row(window, number))
+            shown = window.workspace.current.conversation
+            assert shown is window.workspace.conversations.at(number)
+            write(window)
+
+    use(steps)
+
+
+def test_the_arrow_keys_walk_through_the_list_and_letters_arrive_all_the_same(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        conversations = window.workspace.conversations
+        for question in ("a", "b", "c"):
+            window.workspace.new_conversation()
+            await asked(window, scripted, question)
+        window.sidebar.list.setFocus()
+        for number in (1, 2):
+            QTest.keyClick(keyboard(), Qt.Key.Key_Down)
+            assert window.workspace.current.conversation is conversations.at(number)
+            assert window.sidebar.list.hasFocus()
+        write(window, "bcd")
+        assert window.workspace.current.conversation is conversations.at(2)
+        assert window.chat.composer.input.hasFocus()
+
+    use(steps)
+
+
+@pytest.mark.parametrize("how", ["cancel button", "escape", "unchanged", "changed"])
+def test_after_a_question_was_edited_or_left(use: Use, scripted: ScriptedEngine, how: str) -> None:
+    async def steps(window: MainWindow) -> None:
+        await asked(window, scripted)
+        QTest.keyClick(keyboard(), Qt.Key.Key_E, Qt.KeyboardModifier.ControlModifier)
+        (view,) = window.findChildren(QuestionView)
+        editor = view.editor
+        assert editor is not None
+        await eventually(editor.isVisible)
+        QTest.keyClicks(keyboard(), "!")
+        assert editor.input.toPlainText() == "Go!"
+        if how == "cancel button":
+            press(window, "Cancel editing")
+        elif how == "escape":
+            QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
+        else:
+            if how == "unchanged":
+                QTest.keyClick(keyboard(), Qt.Key.Key_Backspace)
+            QTest.keyClick(keyboard(), Qt.Key.Key_Return)
+        assert len(window.workspace.current.conversation.tree) == (4 if how == "changed" else 2)
+        write(window)
+
+    use(steps)
+
+
+@pytest.mark.parametrize("how", ["button", "escape", "Ctrl+."])
+def test_after_an_answer_was_stopped(use: Use, scripted: ScriptedEngine, how: str) -> None:
+    async def steps(window: MainWindow) -> None:
+        assert window.workspace.send("Go")
+        await eventually(lambda: bool(scripted.generations))
+        window.sidebar.list.setFocus()
+        if how == "button":
+            click(window.chat.composer.action)
+        elif how == "escape":
+            QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
+        else:
+            QTest.keyClick(keyboard(), Qt.Key.Key_Period, Qt.KeyboardModifier.ControlModifier)
+        assert scripted.cancelled == scripted.generations
+        write(window)
+        scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
+        await eventually(lambda: not window.workspace.current.session.is_running)
+        write(window)
+
+    use(steps)
+
+
+@pytest.mark.parametrize("button", ["Regenerate", "Continue past"])
+def test_after_another_answer_was_asked_for_with_a_button(
+    use: Use, scripted: ScriptedEngine, button: str
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        await asked(window, scripted)
+        press(window, button)
+        await eventually(lambda: len(scripted.generations) == 2)
+        write(window)
+        scripted.say(END)
+        await eventually(lambda: not window.workspace.current.session.is_running)
+        press(window, "Earlier version")
+        write(window)
+
+    use(steps)
+
+
+def test_after_a_conversation_was_deleted_and_brought_back(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        await asked(window, scripted)
+        window.sidebar.delete_current()
+        write(window)
+        press(window, "Undo the deletion")
+        write(window)
+
+    use(steps)
+
+
+def test_letters_that_no_field_takes_arrive_from_everywhere(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.workspace.current.stops.add("6")
+        await asked(window, scripted)
+        takers = 0
+        for widget in window.findChildren(QWidget):
+            if not widget.isVisible() or not widget.isEnabled() or widget.isWindow():
+                continue
+            if widget.focusPolicy() == Qt.FocusPolicy.NoFocus:
+                continue
+            window.chat.composer.set_text("")
+            widget.setFocus()
+            if QApplication.focusWidget() is not widget:
+                continue
+            is_field = widget.testAttribute(Qt.WidgetAttribute.WA_InputMethodEnabled)
+            is_read_only = isinstance(widget, QTextEdit) and widget.isReadOnly()
+            if is_field and not is_read_only:
+                continue
+            QTest.keyClick(widget, "x")
+            assert window.chat.composer.text == "x", f"{widget} took the letter"
+            takers += 1
+        assert takers > 10
+
+    use(steps)
+
+
+class Paints(QObject):
+    """Counts how often a widget is asked to draw the place of its first letters."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self.seen: list[str] = []
+        self._owner = widget.parentWidget()
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        is_drawn = isinstance(event, QPaintEvent) and event.region().contains(QPoint(60, 8))
+        if is_drawn and isinstance(self._owner, GrowingInput):
+            self.seen.append(self._owner.placeholderText())
+        return False
+
+
+def test_the_hint_in_the_composer_is_drawn_again_when_it_changes(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        field = window.chat.composer.input
+        paints = Paints(field.viewport())
+        model = window.workspace.model
+        model.stage, model.name = "loading", "scripted"
+        model.changed.emit()
+        await eventually(lambda: paints.seen[-1:] == ["scripted is loading…"])
+        model.stage = "ready"
+        model.changed.emit()
+        await eventually(lambda: paints.seen[-1:] == ["Message scripted"])
+
+    use(steps)
+
+
+class SlowStore(MemoryConversationStore):
+    """Holds conversations that are loaded only when the test lets them."""
+
+    def __init__(self, *conversations: Conversation) -> None:
+        super().__init__()
+        self.may_fill = asyncio.Event()
+        for one in conversations:
+            self.save(one)
+        self.deleted: list[Conversation] = []
+
+    async def fill(self, conversation: Conversation) -> None:
+        await self.may_fill.wait()
+        conversation.fill([])
+
+    def delete(self, conversation: Conversation) -> None:
+        super().delete(conversation)
+        self.deleted.append(conversation)
+
+
+@pytest.mark.parametrize("how", ["key", "menu"])
+def test_delete_acts_on_the_selected_conversation_also_while_it_is_loaded(
+    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme, how: str
+) -> None:
+    async def steps() -> None:
+        first, second, third = (Conversation(f"c{n}", updated_at=10 - n) for n in range(3))
+        second.unload("words")
+        third.unload("words")
+        store = SlowStore(first, second, third)
+        window = MainWindow(scripted, theme, store=store)  # type: ignore[arg-type]
+        async with shown(window, quits=True):
+            window.activateWindow()
+            await eventually(window.isActiveWindow)
+            assert window.workspace.current.conversation is first
+            click(window.sidebar.list.viewport(), row(window, 1))
+            assert window.workspace.current.conversation is first
+            if how == "key":
+                window.sidebar.list.setFocus()
+                QTest.keyClick(keyboard(), Qt.Key.Key_Delete)
+            else:
+                QTest.keyClick(
+                    keyboard(),
+                    Qt.Key.Key_Backspace,
+                    Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier,
+                )
+            assert store.deleted == [second]
+            assert window.workspace.selected is third
+            store.may_fill.set()
+            await eventually(lambda: window.workspace.current.conversation is third)
+            assert window.sidebar.list.currentIndex().row() == 1
+
+    run(steps())
+
+
+def test_a_pick_that_is_still_loaded_survives_changes_elsewhere(
+    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme
+) -> None:
+    async def steps() -> None:
+        first, second = Conversation("c0", updated_at=2), Conversation("c1", updated_at=1)
+        second.unload("words")
+        store = SlowStore(first, second)
+        window = MainWindow(scripted, theme, store=store)  # type: ignore[arg-type]
+        async with shown(window, quits=True):
+            click(window.sidebar.list.viewport(), row(window, 1))
+            conversations = window.workspace.conversations
+            conversations.insert(Conversation("new"))  # rows move while the pick is loaded
+            conversations.touch(first)
+            store.may_fill.set()
+            await eventually(lambda: window.workspace.current.conversation is second)
+
+    run(steps())

@@ -1,0 +1,334 @@
+"""The middle of the window: header, messages or greeting, composer. Main thread."""
+
+from dataclasses import replace
+from functools import partial
+
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QFont, QKeyEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QHBoxLayout,
+    QMessageBox,
+    QPushButton,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.library.models import ModelInfo
+from ui.chat.columns.welcome import Suggestion, Welcome
+from ui.chat.composing.composer import Composer
+from ui.chat.composing.settings_popover import SettingsPopover, settings_words
+from ui.chat.messages.message_column import MessageColumn
+from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.workspace import Workspace
+from ui.chat.storage.problem_bar import ProblemBar
+from ui.kit.controls.buttons import IconButton
+from ui.kit.controls.typing import is_typed_text
+from ui.kit.look.theme import HEAD_PX, Theme
+from ui.kit.text.labels import ElidedLabel, rescale
+from ui.models.model_badge import ModelBadge
+from ui.records.attachments import Attachment
+from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.finding import words_of
+from ui.records.messages import ChatMessage
+from ui.records.presets import Preset
+from ui.records.runs import Run, RunState
+from ui.records.storing import StoreProblem
+from ui.words.failures import as_sentence
+
+_WIDEST_PX = 812
+_LINKS_OPENED = ("http", "https", "mailto")
+
+
+class ChatPanel(QWidget):
+    """Shows the open conversation and sends what is written.
+
+    Signals:
+        stops_wanted: The stop panel is to be shown.
+        models_wanted: The list of models is to be shown.
+        sidebar_toggled: The list of conversations is to be shown or hidden.
+        stop_panel_toggled: The stop panel is to be shown or hidden.
+    """
+
+    stops_wanted = Signal()
+    models_wanted = Signal()
+    sidebar_toggled = Signal()
+    stop_panel_toggled = Signal()
+
+    def __init__(self, theme: Theme, workspace: Workspace) -> None:
+        super().__init__()
+        self.setObjectName("canvas")
+        self._theme = theme
+        self._workspace = workspace
+        self._opened: OpenConversation | None = None
+        self._title = ElidedLabel()
+        rescale(self._title, 1.08, QFont.Weight.DemiBold)
+        self._header = self._build_header(theme)
+        self.problem = ProblemBar(theme)
+        self.problem.tell(workspace.store.problem)
+        workspace.store.on_problem(self.problem.tell)
+        self.model_problem = ProblemBar(theme)
+        self.problem.recover_wanted.connect(workspace.recovery.begin)
+        workspace.recovery.told.connect(self.problem.tell)
+        self.column = MessageColumn(theme)
+        self.welcome = Welcome(theme, workspace.model)
+        self.composer = Composer(theme)
+        self.settings = SettingsPopover(theme, self, workspace.presets)
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self.welcome)
+        self._stack.addWidget(self.column)
+        self._lay_out()
+        self._connect_signals()
+        self._show(workspace.current)
+
+    def focus_composer(self) -> None:
+        """Put the caret where one writes."""
+        self.composer.input.setFocus()
+
+    def take_typing(self, event: QKeyEvent) -> bool:
+        """Let a key that no field takes write in the composer; returns whether it does."""
+        if not is_typed_text(event):
+            return False
+        self.focus_composer()
+        QApplication.sendEvent(self.composer.input, event)
+        return True
+
+    def edit_last_question(self) -> None:
+        """Put an editor in the last question's place."""
+        current = self._workspace.current
+        if current.session.is_running:
+            return
+        for message in reversed(current.conversation.messages):
+            if message.role == "user":
+                view = self.column.question_view(message)
+                if view is not None:
+                    view.begin_editing()
+                return
+
+    def show_settings(self) -> None:
+        """Show the conversation's settings above the composer."""
+        self.settings.show_settings(self._workspace.current.conversation.settings)
+        self.settings.pop_up(self.composer.settings)
+
+    def _build_header(self, theme: Theme) -> QFrame:
+        header = QFrame()
+        header.setObjectName("chat_header")
+        theme.follow(header, lambda: header.setFixedHeight(theme.gap(HEAD_PX)))
+        sidebar = IconButton(theme, "sidebar", "Show or hide the conversations (Ctrl+B)")
+        sidebar.clicked.connect(self.sidebar_toggled)
+        panel = IconButton(theme, "panel", "Show or hide the stop panel (Ctrl+I)")
+        panel.clicked.connect(self.stop_panel_toggled)
+        row = QHBoxLayout(header)
+        row.setContentsMargins(12, 0, 12, 0)
+        row.setSpacing(10)
+        row.addWidget(sidebar)
+        row.addWidget(self._title, 1)
+        badge = ModelBadge(theme, self._workspace.model)
+        badge.models_wanted.connect(self.models_wanted)
+        row.addWidget(badge)
+        row.addWidget(panel)
+        return header
+
+    def _lay_out(self) -> None:
+        middle = QWidget()
+        self._theme.follow(middle, lambda: middle.setMaximumWidth(self._theme.px(_WIDEST_PX)))
+        inner = QVBoxLayout(middle)
+        inner.setContentsMargins(26, 0, 26, 18)
+        inner.addWidget(self.composer)
+        foot = QHBoxLayout()
+        foot.setContentsMargins(0, 0, 0, 0)
+        foot.addStretch(1)
+        foot.addWidget(middle, 1000)
+        foot.addStretch(1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._header)
+        layout.addWidget(self.problem)
+        layout.addWidget(self.model_problem)
+        layout.addWidget(self._stack, 1)
+        layout.addLayout(foot)
+
+    def _connect_signals(self) -> None:
+        workspace, composer = self._workspace, self.composer
+        workspace.opened.connect(self._show)
+        workspace.run_shown.connect(self.column.show_run)
+        workspace.settings_changed.connect(self._refresh)
+        workspace.model.changed.connect(self._refresh)
+        workspace.model.changed.connect(self._tell_of_model)
+        workspace.conversations.dataChanged.connect(self._refresh)
+        composer.submitted.connect(self._send)
+        composer.stop_wanted.connect(self.stop_answer)
+        composer.thinking_toggled.connect(self._set_thinking)
+        composer.settings_wanted.connect(self.show_settings)
+        composer.stops_wanted.connect(self.stops_wanted)
+        composer.input.textChanged.connect(self._keep_draft)
+        composer.input.textChanged.connect(workspace.meter.recount)
+        composer.attachments.changed.connect(workspace.meter.recount)
+        composer.attachments.changed.connect(self._keep_attachments)
+        workspace.opened.connect(workspace.meter.recount)
+        workspace.settings_changed.connect(workspace.meter.recount)
+        workspace.model.changed.connect(workspace.meter.recount)
+        workspace.meter.watch(self._counted_text)
+        workspace.meter.counted.connect(composer.show_count)
+        self.settings.edited.connect(workspace.change_settings)
+        self.settings.presets.chosen.connect(self._use_preset)
+        self.settings.presets.save_wanted.connect(workspace.save_preset)
+        self.welcome.suggestion_chosen.connect(self._try)
+        self.column.reason_chosen.connect(self._show_reason)
+        self.column.edit_wanted.connect(workspace.edit)
+        self.column.regenerate_wanted.connect(workspace.regenerate)
+        self.column.continue_wanted.connect(workspace.continue_answer)
+        self.column.version_wanted.connect(workspace.show_version)
+        # The button that was pressed has gone, or rests, by then.
+        for done in (
+            self.column.edit_wanted,
+            self.column.regenerate_wanted,
+            self.column.continue_wanted,
+            self.column.version_wanted,
+            self.column.editing_left,
+        ):
+            done.connect(self.focus_composer)
+        workspace.message_wanted.connect(self._show_found)
+        workspace.search.changed.connect(self._forget_found)
+        self.column.link_chosen.connect(self._ask_about_link)
+
+    def _show_found(self, message: ChatMessage) -> None:
+        self.column.show_message(message, words_of(self._workspace.search.query))
+
+    def _forget_found(self) -> None:
+        if not self._workspace.search.is_active:
+            self.column.forget_found()
+
+    def _show(self, opened: OpenConversation) -> None:
+        self._opened = None
+        self.composer.set_text(opened.conversation.draft)
+        self.composer.attachments.show_files(opened.conversation.attachments)
+        self.composer.show_count(None)
+        self._opened = opened
+        self.column.show_conversation(opened)
+        self.column.show_run(opened.shown_run)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        current, model = self._workspace.current, self._workspace.model
+        conversation = current.conversation
+        self._title.setText(conversation.title)
+        self._stack.setCurrentWidget(self.column if conversation.messages else self.welcome)
+        placeholder = {
+            "none": "Load a model first: File, Open Model Folder…",
+            "loading": f"{model.name} is loading…",
+            "ready": f"Message {model.name}",
+            "failed": "The model could not be loaded",
+        }[model.stage]
+        is_ready = model.stage == "ready"
+        self.composer.show_stage(is_ready, current.session.is_running, placeholder)
+        self.composer.show_stops(len(conversation.enabled_stops()))
+        info = model.info
+        settings = conversation.settings
+        self.composer.show_thinking(info is not None and info.can_think, settings.is_thinking)
+        self.composer.show_settings(settings_words(settings))
+
+    def stop_answer(self) -> None:
+        """End the running answer; one writes on at once."""
+        self._workspace.cancel()
+        self.focus_composer()
+
+    def _tell_of_model(self) -> None:
+        """Say why a model could not be loaded where another one stays: nothing else shows it."""
+        model = self._workspace.model
+        problem = None
+        if model.failed_name:
+            sentence = f"{model.failed_name} could not be loaded. {model.name} stays."
+            folder = model.path if model.path is not None and model.path.exists() else None
+            problem = StoreProblem(sentence, as_sentence(model.message), folder)
+        self.model_problem.tell(problem)
+
+    def _send(self, text: str) -> None:
+        opened = self._workspace.current
+        typed, files = self.composer.text, self.composer.attachments.files
+        if not self._workspace.send(text):
+            return
+        self.composer.clear()
+        self.focus_composer()
+        opened.session.run_finished.connect(
+            partial(self._give_back, opened, typed, files),
+            Qt.ConnectionType.SingleShotConnection,
+        )
+
+    def _give_back(
+        self, opened: OpenConversation, typed: str, files: tuple[Attachment, ...], run: Run
+    ) -> None:
+        """Put a message that was refused back where it was written, unless another is there.
+
+        Args:
+            opened: The conversation that it was sent in.
+            typed: What was written.
+            files: What was attached.
+            run: How it ended.
+        """
+        conversation = opened.conversation
+        if run.state is not RunState.REFUSED or conversation.draft or conversation.attachments:
+            return
+        if opened is self._opened:
+            self.composer.set_text(typed)
+            self.composer.attachments.show_files(files)
+        else:
+            conversation.draft, conversation.attachments = typed, files
+            self._workspace.conversations.changed(conversation)
+
+    def _counted_text(self) -> tuple[Conversation, ModelInfo, str] | None:
+        current, info = self._workspace.current, self._workspace.model.info
+        text = self.composer.message
+        if info is None or current.session.is_running or not text.strip():
+            return None
+        return current.conversation, info, text
+
+    def _keep_draft(self) -> None:
+        if self._opened is not None:
+            self._workspace.change_draft(self.composer.text)
+
+    def _keep_attachments(self) -> None:
+        if self._opened is not None:
+            self._opened.conversation.attachments = self.composer.attachments.files
+
+    def _try(self, suggestion: Suggestion) -> None:
+        if suggestion.stop:
+            self._workspace.current.stops.ensure(suggestion.stop)
+            self.stops_wanted.emit()
+        self._set_thinking(suggestion.is_thinking)
+        # What was written before stays in the composer.
+        if self._workspace.send(suggestion.question):
+            self.focus_composer()
+
+    def _show_reason(self, run: Run) -> None:
+        self._workspace.show_run(run)
+        self.stops_wanted.emit()
+
+    def _use_preset(self, preset: Preset) -> None:
+        # Shown first: a card that closes takes over what it shows.
+        self.settings.show_settings(preset.settings)
+        self._workspace.use_preset(preset)
+
+    def _set_thinking(self, is_thinking: bool) -> None:
+        settings: ConversationSettings = self._workspace.current.conversation.settings
+        self._workspace.change_settings(replace(settings, is_thinking=is_thinking))
+
+    def _ask_about_link(self, url: QUrl) -> None:
+        """Open a link only after the person has seen where it leads."""
+        box = QMessageBox(self)
+        box.setWindowTitle("Open link")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setText("Open this link in your browser?")
+        box.setInformativeText(url.toString())
+        cancel = box.addButton(QMessageBox.StandardButton.Cancel)
+        if url.scheme() in _LINKS_OPENED:
+            accept: QPushButton = box.addButton("Open", QMessageBox.ButtonRole.AcceptRole)
+            accept.clicked.connect(lambda: QDesktopServices.openUrl(url))
+        else:
+            box.setText("This link is not a web address and is not opened.")
+        box.setDefaultButton(cancel)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()

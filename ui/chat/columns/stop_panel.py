@@ -1,0 +1,184 @@
+"""The dock at the right: the stop list and why the shown answer ended. Main thread."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from PySide6.QtCore import QEvent, QObject, QSize, Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QDockWidget,
+    QFrame,
+    QHBoxLayout,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.workspace import Workspace
+from ui.kit.controls.buttons import IconButton
+from ui.kit.look.theme import HEAD_PX, Theme
+from ui.kit.text.labels import label
+from ui.records.runs import Run
+from ui.stops.stop_list_editor import StopListEditor
+from ui.stops.verdict_view import VerdictView
+
+WIDTH_PX = 366
+
+
+class StopPanel(QDockWidget):
+    """Closable and detachable; follows the open conversation and the shown run."""
+
+    def __init__(self, theme: Theme, workspace: Workspace) -> None:
+        super().__init__("Stops")
+        self.setObjectName("stop_dock")
+        self._workspace = workspace
+        self._opened: OpenConversation | None = None
+        self.editor = StopListEditor(theme)
+        self.verdict = VerdictView(theme, workspace.model)
+        self.setTitleBarWidget(self._build_title(theme))
+        self.setWidget(self._build_content())
+        self.setAllowedAreas(
+            Qt.DockWidgetArea.RightDockWidgetArea | Qt.DockWidgetArea.LeftDockWidgetArea
+        )
+        self.editor.apply_wanted.connect(self._apply)
+        self.editor.token_added.connect(
+            lambda one: self._change_tokens(lambda ids: tuple(dict.fromkeys((*ids, one))))
+        )
+        self.editor.token_removed.connect(
+            lambda one: self._change_tokens(lambda ids: tuple(i for i in ids if i != one))
+        )
+        workspace.settings_changed.connect(self._show_model)
+        workspace.settings_changed.connect(self._offer_to_apply)
+        workspace.opened.connect(self._show)
+        workspace.run_shown.connect(self._show_run)
+        workspace.model.changed.connect(self._show_model)
+        self._show(workspace.current)
+        self._show_model()
+
+    def _build_title(self, theme: Theme) -> QWidget:
+        bar = _TitleBar(theme)
+        bar.setObjectName("dock_title")
+        detach = IconButton(theme, "detach", "Detach or attach the stop panel")
+        close = IconButton(theme, "close", "Close the stop panel (Ctrl+I)")
+        detach.clicked.connect(lambda: self.setFloating(not self.isFloating()))
+        close.clicked.connect(self.close)
+        row = QHBoxLayout(bar)
+        row.setContentsMargins(16, 0, 8, 0)
+        row.setSpacing(2)
+        row.addWidget(label("Stops", "title", 1.08, weight=QFont.Weight.DemiBold))
+        row.addStretch(1)
+        row.addWidget(detach)
+        row.addWidget(close)
+        return bar
+
+    def _build_content(self) -> QWidget:
+        column = QWidget()
+        column.setObjectName("scrolled")
+        layout = QVBoxLayout(column)
+        layout.setContentsMargins(16, 14, 16, 18)
+        layout.setSpacing(16)
+        line = QFrame()
+        line.setFixedHeight(1)
+        line.setStyleSheet("background: palette(mid);")
+        layout.addWidget(self.editor)
+        layout.addWidget(line)
+        layout.addWidget(self.verdict, 1)
+        area = QScrollArea()
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setAccessibleName("Stop panel")
+        area.setWidget(column)
+        frame = _Sized(column, area)
+        frame.setObjectName("stop_panel")
+        outer = QVBoxLayout(frame)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(area)
+        return frame
+
+    def _show(self, opened: OpenConversation) -> None:
+        if self._opened is not None:
+            self._opened.session.run_changed.disconnect(self._follow)
+            self._opened.session.run_finished.disconnect(self._follow)
+            self._opened.session.text_appended.disconnect(self._follow)
+            self._opened.session.is_running_changed.disconnect(self._offer_to_apply)
+            self._opened.stops.edited.disconnect(self._offer_to_apply)
+        self._opened = opened
+        opened.session.run_changed.connect(self._follow)
+        opened.session.run_finished.connect(self._follow)
+        opened.session.text_appended.connect(self._follow)
+        opened.session.is_running_changed.connect(self._offer_to_apply)
+        opened.stops.edited.connect(self._offer_to_apply)
+        self.editor.show_model(opened.stops)
+        self._show_model()
+        self._offer_to_apply()
+        self._show_run(opened.shown_run)
+
+    def _show_run(self, run: Run | None) -> None:
+        question = ""
+        for message in self._workspace.current.conversation.messages:
+            if message.role == "user":
+                question = message.text
+            elif message.run is run:
+                break
+        self.verdict.show_run(run, question)
+
+    def _show_model(self) -> None:
+        added = self._workspace.current.conversation.settings.stop_token_ids
+        self.editor.show_eos(self._workspace.model.info, added)
+
+    def _change_tokens(self, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
+        settings = self._workspace.current.conversation.settings
+        ids = change(settings.stop_token_ids)
+        self._workspace.change_settings(replace(settings, stop_token_ids=ids))
+
+    def _offer_to_apply(self) -> None:
+        workspace = self._workspace
+        can_apply = workspace.current.has_other_stops(workspace.model.info)
+        self.editor.offer_to_apply(can_apply)
+
+    def _apply(self) -> None:
+        self._workspace.current.apply_stops()
+
+    def _follow(self, run: Run, _text: str = "") -> None:
+        if run is self.verdict.run and self.isVisible():
+            self.verdict.refresh()
+
+
+class _TitleBar(QFrame):
+    """A title as high as the other columns' heads; a dock asks for the hint and nothing else."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        theme.changed.connect(self.updateGeometry)
+
+    def sizeHint(self) -> QSize:
+        """Return the height of a head."""
+        return QSize(WIDTH_PX, self._theme.gap(HEAD_PX))
+
+
+class _Sized(QFrame):
+    """Content that asks for the panel's usual width, and for no less than fits."""
+
+    def __init__(self, column: QWidget, area: QScrollArea) -> None:
+        super().__init__()
+        self._column = column
+        self._area = area
+        column.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Ask for another width when the content needs one: a scroll area does not pass it on."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.updateGeometry()
+        return False
+
+    def sizeHint(self) -> QSize:
+        """Return the usual width."""
+        return QSize(WIDTH_PX, 600)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the least useful width."""
+        # Asked for each time: the bar that the area had first may be gone.
+        bar = self._area.verticalScrollBar().sizeHint().width()
+        return QSize(max(340, self._column.minimumSizeHint().width() + bar), 240)

@@ -1,0 +1,188 @@
+"""What an empty conversation shows: a greeting and things to try. Main thread."""
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.kit.controls.buttons import IconBadge
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+from ui.models.model_state import ModelState
+from ui.words.verdicts import Tone
+from ui.words.visible import visible
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Something to try: a question, and the stop sequence it is to run with.
+
+    Attributes:
+        title: What it shows.
+        question: What is sent.
+        stop: Put into the stop list first; empty for none.
+        is_thinking: Whether the model shall reason first.
+    """
+
+    title: str
+    question: str
+    stop: str = ""
+    is_thinking: bool = False
+
+
+_CARD_PX = 104
+_TWO_COLUMNS_PX = 520
+
+SUGGESTIONS = (
+    Suggestion("See a stop happen", "Count from 1 to 10, one number per line", stop="6"),
+    Suggestion(
+        "Stop across several tokens",
+        "Output the whole alphabet from A to Z, without spaces, then immediately output END",
+        stop="END",
+    ),
+    Suggestion("Ask what it is about", "What is a stop sequence?"),
+    Suggestion("Let it think first", "Count from 1 to 5", is_thinking=True),
+)
+
+
+class Welcome(QScrollArea):
+    """Greets, says how the model is, and offers suggestions.
+
+    Signals:
+        suggestion_chosen: Carries the ``Suggestion``.
+    """
+
+    suggestion_chosen = Signal(object)
+
+    def __init__(self, theme: Theme, model: ModelState) -> None:
+        super().__init__()
+        self._theme = theme
+        self._model = model
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Welcome")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        badge = IconBadge(theme, 56)
+        badge.show_icon("mark", Tone.MATCH)
+        title = label(
+            "See exactly why a model stops", "title", 1.75, True, weight=QFont.Weight.DemiBold
+        )
+        title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._state = label("", "muted", 1.06, is_wrapped=True)
+        self._state.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._buttons = [
+            _SuggestionButton(theme, s, number == 0) for number, s in enumerate(SUGGESTIONS)
+        ]
+        self._grid = QGridLayout()
+        self._grid.setSpacing(12)
+        for button in self._buttons:
+            button.clicked.connect(
+                lambda _=False, chosen=button: self.suggestion_chosen.emit(chosen.suggestion)
+            )
+        inner = QVBoxLayout()
+        inner.setSpacing(8)
+        center = Qt.AlignmentFlag.AlignHCenter
+        inner.addWidget(badge, 0, center)
+        inner.addSpacing(8)
+        inner.addWidget(title)
+        inner.addWidget(self._state)
+        inner.addSpacing(20)
+        inner.addLayout(self._grid)
+        column = QWidget()
+        column.setLayout(inner)
+        theme.follow(column, lambda: column.setMaximumWidth(theme.px(640)))
+        holder = QWidget()
+        holder.setObjectName("scrolled")
+        outer = QVBoxLayout(holder)
+        outer.setContentsMargins(26, 20, 26, 20)
+        outer.addStretch(4)
+        row = QHBoxLayout()
+        row.addStretch(1)
+        row.addWidget(column, 1000)
+        row.addStretch(1)
+        outer.addLayout(row)
+        outer.addStretch(5)
+        self.setWidget(holder)
+        self._arrange()
+        model.changed.connect(self.refresh)
+        self.refresh()
+
+    @property
+    def buttons(self) -> "list[_SuggestionButton]":
+        """The suggestions, first one first."""
+        return self._buttons
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the cards below one another where they would be narrow side by side."""
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        columns = 2 if self.width() >= self._theme.px(_TWO_COLUMNS_PX) else 1
+        if columns == self._grid.property("columns"):
+            return
+        self._grid.setProperty("columns", columns)
+        for number, button in enumerate(self._buttons):
+            self._grid.removeWidget(button)
+            self._grid.addWidget(button, number // columns, number % columns)
+
+    def refresh(self) -> None:
+        """Show how the model is."""
+        model = self._model
+        words = {
+            "none": "No model is loaded. Open a model folder from the File menu to begin.",
+            "loading": f"Loading {model.name}. You can write your first message meanwhile.",
+            "ready": f"{model.name} is ready. It runs on this computer, and nothing leaves it.",
+            "failed": f"{model.name} could not be loaded: {model.message}",
+        }
+        self._state.setText(words[model.stage])
+        for button in self._buttons:
+            button.setEnabled(model.stage == "ready")
+            info = model.info
+            if button.suggestion.is_thinking and info is not None:
+                button.setVisible(info.can_think)
+
+
+class _SuggestionButton(QPushButton):
+    """A card with a title, the question, and the stop it runs with."""
+
+    def __init__(self, theme: Theme, suggestion: Suggestion, is_primary: bool) -> None:
+        super().__init__()
+        self.suggestion = suggestion
+        self.setObjectName("suggestion")
+        self.setProperty("primary", is_primary)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        with_stop = f', stopping at "{suggestion.stop}"' if suggestion.stop else ""
+        self.setAccessibleName(f"{suggestion.title}: {suggestion.question}{with_stop}")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 13, 16, 13)
+        layout.setSpacing(4)
+        parts = [
+            label(suggestion.title, "title", weight=QFont.Weight.DemiBold),
+            label(suggestion.question, "muted", 0.96, is_wrapped=True),
+        ]
+        if suggestion.stop:
+            parts.append(label(f"Stop sequence: {visible(suggestion.stop)}", "faint", 0.9))
+        elif suggestion.is_thinking:
+            parts.append(label("With thinking switched on", "faint", 0.9))
+        for part in parts:
+            part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+            layout.addWidget(part)
+        layout.addStretch(1)
+        theme.follow(self, lambda: self.setMinimumHeight(theme.gap(_CARD_PX)))
+
+    def sizeHint(self) -> QSize:
+        """Leave the width to the column; the layout finds the height of the words."""
+        return QSize(280, self.minimumHeight())

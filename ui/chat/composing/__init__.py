@@ -1,0 +1,1 @@
+"""What goes with the next message: text, files, settings and presets."""

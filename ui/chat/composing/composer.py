@@ -1,0 +1,239 @@
+"""Where a person writes: the text, what goes with it, Send and Stop. Main thread."""
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+
+from engine.values.verdict import counted
+from ui.chat.composing.attachment_row import AttachmentRow
+from ui.chat.composing.context_meter import Count
+from ui.kit.controls.buttons import ChipButton, IconButton
+from ui.kit.controls.growing_input import GrowingInput
+from ui.kit.look import icons
+from ui.kit.look.theme import Theme, restyle
+from ui.kit.text.labels import label
+from ui.records.attachments import with_attachments
+
+_LEFT_PX, _RIGHT_PX = 15, 10
+_SEND_PX, _SEND_ICON_PX = 32, 19
+_SIDES_PX = _LEFT_PX + _RIGHT_PX
+_NEARLY_FULL = 0.8
+_SETTINGS_HINT = "System prompt, temperature and length (Ctrl+Shift+S)"
+
+
+class Composer(QFrame):
+    """A card with a growing text field and a row of buttons.
+
+    Signals:
+        submitted: The text is to be sent; carries it. The field keeps it until ``clear``.
+        stop_wanted: The running answer is to end.
+        thinking_toggled: Whether the model shall reason first.
+        settings_wanted: The conversation's settings are to be shown.
+        stops_wanted: The stop list is to be shown.
+    """
+
+    submitted = Signal(str)
+    stop_wanted = Signal()
+    thinking_toggled = Signal(bool)
+    settings_wanted = Signal()
+    stops_wanted = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("composer")
+        self._theme = theme
+        self._is_running = False
+        self._is_ready = False
+        self._counted = ("", "")
+        self._full_because = ""
+        self._row = QWidget()
+        self.input = GrowingInput()
+        self.input.setAccessibleName("Message")
+        self.thinking = ChipButton(theme, "thinking", "Thinking", is_toggle=True)
+        self.thinking.setToolTip("Let the model reason before it answers")
+        self.stops = ChipButton(theme, "stop-match", "No stops")
+        self.stops.setToolTip("The stop sequences of this conversation")
+        self.settings = ChipButton(theme, "sliders", "Settings")
+        self.settings.setToolTip(_SETTINGS_HINT)
+        self._chips = (self.stops, self.thinking, self.settings)
+        self.attach = IconButton(theme, "attach", "Attach text files (Ctrl+Shift+O)")
+        self.attachments = AttachmentRow(theme)
+        self.meter = label("", "faint", 0.9)
+        self.action = QToolButton()
+        self.action.setProperty("kind", "send")
+        self.action.setCursor(Qt.CursorShape.PointingHandCursor)
+        self._lay_out()
+        self._connect_signals()
+        self._refresh()
+
+    @property
+    def text(self) -> str:
+        """What stands in the field."""
+        return self.input.toPlainText()
+
+    @property
+    def message(self) -> str:
+        """What would be sent: the text with its files."""
+        return with_attachments(self.text, self.attachments.files)
+
+    def set_text(self, text: str) -> None:
+        """Put text into the field, the caret at its end."""
+        self.input.setPlainText(text)
+        cursor = self.input.textCursor()
+        cursor.movePosition(cursor.MoveOperation.End)
+        self.input.setTextCursor(cursor)
+
+    def clear(self) -> None:
+        """Empty the field and take the files away."""
+        self.attachments.clear()
+        self.input.clear()
+
+    def show_count(self, count: Count | None) -> None:
+        """Say how many tokens the message has and how full the context would be."""
+        self._full_because = "" if count is None else full_words(count)
+        self._refresh()
+        if count is None:
+            self._counted = ("", "")
+            self.meter.setToolTip("")
+            self.meter.setAccessibleName("")
+            self._fit()
+            return
+        is_full, share = count.is_full, f"{count.share * 100:.0f} %"
+        self._counted = (
+            ("Context full: shorten the message", "Context full")
+            if is_full
+            else (
+                f"{counted(count.message, 'token')} · {share} of context",
+                share,
+            )
+        )
+        self._fit()
+        self.meter.setToolTip(
+            f"This message has {counted(count.message, 'token')}. With the conversation it is "
+            f"{count.prompt:,} of the {counted(count.context, 'token')} that the model can read."
+            if not is_full
+            else self._full_because
+        )
+        self.meter.setAccessibleName(self.meter.toolTip())
+        role = "fault" if is_full else "muted" if count.share > _NEARLY_FULL else "faint"
+        restyle(self.meter, "role", role)
+
+    def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
+        """Say whether a message can be sent, and whether there is an answer to stop."""
+        self._is_ready, self._is_running = is_ready, is_running
+        self.input.setPlaceholderText(placeholder)
+        self._refresh()
+
+    def show_stops(self, count: int) -> None:
+        """Say how many stop sequences count."""
+        words = counted(count, "stop") if count else "No stops"
+        self.stops.say(words, f"{words}: show the stop sequences")
+        self._fit()
+
+    def show_thinking(self, can_think: bool, is_thinking: bool) -> None:
+        """Offer reasoning where the model can."""
+        self.thinking.setVisible(can_think)
+        self.thinking.setChecked(is_thinking)
+        self._fit()
+
+    def show_settings(self, words: str) -> None:
+        """Name the settings that differ from the usual; empty where none does."""
+        marked = "Settings ●" if words else "Settings"
+        self.settings.say(marked, f"Conversation settings: {words or 'the defaults'}")
+        self.settings.setToolTip(words or _SETTINGS_HINT)
+
+    def _lay_out(self) -> None:
+        row = self._row
+        buttons = QHBoxLayout(row)
+        buttons.setContentsMargins(0, 0, 0, 0)
+        buttons.setSpacing(6)
+        for chip in self._chips:
+            buttons.addWidget(chip)
+        buttons.addWidget(self.attach)
+        buttons.addStretch(1)
+        buttons.addWidget(self.meter)
+        buttons.addWidget(self.action)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(_LEFT_PX, 11, _RIGHT_PX, 9)
+        layout.setSpacing(7)
+        layout.addWidget(self.attachments)
+        layout.addWidget(self.input)
+        layout.addWidget(row)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave words out where there is no room for them."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Shorten the row of buttons to what the field is wide: first the count, then the chips."""
+        chips = [chip for chip in self._chips if not chip.isHidden()]
+        row = self._row.layout()
+        if row is None:
+            return
+        is_compact = bool(chips) and chips[0].text() == ""
+        long, short = self._counted
+        count = self.meter.fontMetrics().horizontalAdvance
+        needed = row.minimumSize().width() - count(self.meter.text())
+        if is_compact:
+            needed += sum(chip.saved_px for chip in chips)
+        room = self.contentsRect().width() - _SIDES_PX
+        wants_compact = needed + count(short) > room
+        if wants_compact:
+            needed -= sum(chip.saved_px for chip in chips)
+        fitting = (words for words in (long, short) if needed + count(words) <= room)
+        self.meter.setText(next(fitting, ""))
+        for chip in self._chips:
+            chip.set_compact(wants_compact)
+
+    def _connect_signals(self) -> None:
+        self.input.submitted.connect(self._submit)
+        self.input.textChanged.connect(self._refresh)
+        self.input.files_given.connect(self.attachments.attach)
+        self.attach.clicked.connect(self.attachments.choose)
+        self.attachments.changed.connect(self._refresh)
+        self.input.focus_changed.connect(self._show_focus)
+        self.action.clicked.connect(self._act)
+        self.thinking.clicked.connect(self.thinking_toggled)
+        self.settings.clicked.connect(self.settings_wanted)
+        self.stops.clicked.connect(self.stops_wanted)
+        self._theme.changed.connect(self._refresh)
+
+    def _act(self) -> None:
+        if self._is_running:
+            self.stop_wanted.emit()
+        else:
+            self._submit()
+
+    def _submit(self) -> None:
+        if self.action.isEnabled() and not self._is_running:
+            self.submitted.emit(self.message)
+
+    def _refresh(self) -> None:
+        can_send = self._is_ready and bool(self.message.strip()) and not self._full_because
+        self.action.setEnabled(self._is_running or can_send)
+        says = "Stop the answer (Esc)" if self._is_running else "Send (Enter)"
+        if self._full_because and not self._is_running:
+            says = f"Send is off. {self._full_because}"
+        self.action.setAccessibleName(says)
+        self.action.setToolTip(says)
+        colors = self._theme.colors
+        ink = colors.on_accent if self.action.isEnabled() else colors.faint
+        side, size = self._theme.px(_SEND_PX), self._theme.px(_SEND_ICON_PX)
+        self.action.setFixedSize(side, side)
+        self.action.setIconSize(QSize(size, size))
+        self.action.setIcon(icons.icon("square" if self._is_running else "send", ink, size))
+
+    def _show_focus(self, has_focus: bool) -> None:
+        restyle(self, "focused", has_focus)
+
+
+def full_words(count: Count) -> str:
+    """Return why a message cannot be sent; empty where it can."""
+    if not count.is_full:
+        return ""
+    return (
+        f"With this message the conversation has {counted(count.prompt, 'token')}; the model’s "
+        f"context holds {count.context:,}, the answer included. Shorten the message, or start a "
+        "new conversation."
+    )

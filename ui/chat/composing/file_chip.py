@@ -1,0 +1,69 @@
+"""An attached file: its name and size, and a button that removes it or shows its text.
+
+Main thread.
+"""
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy
+
+from ui.kit.controls.buttons import IconButton
+from ui.kit.look import icons
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import ElidedLabel, label
+
+_WIDEST_NAME_PX = 220
+_ICON = 15
+
+
+class FileChip(QFrame):
+    """A small card with an icon, the name, the size and one button.
+
+    Signals:
+        pressed: The button was pressed.
+
+    Args:
+        theme: The look.
+        name: The file's name.
+        size: Its size, in words.
+        icon: What the button shows.
+        says: What the button does, for the tool tip and for screen readers.
+    """
+
+    pressed = Signal()
+
+    def __init__(self, theme: Theme, name: str, size: str, icon: str, says: str) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setObjectName("file_chip")
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName(f"File {name}, {size}")
+        self.setToolTip(f"{name}, {size}")
+        self._picture = QLabel()
+        self._name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
+        self._name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self.button = IconButton(theme, icon, says, size=14)
+        self.button.clicked.connect(self.pressed)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(8, 2, 3, 2)
+        row.setSpacing(6)
+        row.addWidget(self._picture)
+        row.addWidget(self._name, 1)
+        row.addWidget(label(size, "faint", 0.92))
+        row.addWidget(self.button)
+        theme.follow(self, self._tint)
+
+    def show_button(self, icon: str, says: str) -> None:
+        """Show another icon on the button."""
+        self.button.show_icon(icon, says)
+
+    def sizeHint(self) -> QSize:
+        """Return room for the name, up to a limit."""
+        name = self.fontMetrics().horizontalAdvance(self._name.text()) + 2
+        wanted = min(name, self._theme.px(_WIDEST_NAME_PX))
+        hint = super().sizeHint()
+        return QSize(hint.width() - self._name.sizeHint().width() + wanted, hint.height())
+
+    def _tint(self) -> None:
+        size = self._theme.px(_ICON)
+        self._picture.setPixmap(icons.pixmap("report", self._theme.colors.muted, size))
+        self.updateGeometry()

@@ -1,0 +1,239 @@
+"""What belongs to a conversation beside its messages, in a small card. Main thread."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtGui import QHideEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.values.verdict import counted
+from ui.chat.composing.preset_button import PresetButton
+from ui.chat.composing.preset_list import PresetList
+from ui.kit.controls.growing_input import never_sideways
+from ui.kit.controls.number_field import NumberField
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+from ui.records.conversations import ConversationSettings
+
+_MOST_TOKENS = 1_000_000
+# The greatest whole number that a field of floating-point numbers shows exactly.
+_MOST_SEED = 2**53
+_UNSET = "Model default"
+
+
+class SettingsPopover(QFrame):
+    """System prompt, sampling and length, and the presets that hold them.
+
+    Signals:
+        edited: The settings are others now; carries the ``ConversationSettings``.
+    """
+
+    edited = Signal(object)
+
+    def __init__(self, theme: Theme, parent: QWidget, presets: PresetList) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        self.setObjectName("popover")
+        self._theme = theme
+        self._settings = ConversationSettings()
+        self.presets = PresetButton(theme, presets, parent)
+        self.system_prompt = QPlainTextEdit()
+        self._shown_prompt = ""
+        self.system_prompt.setAccessibleName("System prompt")
+        self.system_prompt.setPlaceholderText("Instructions that precede the conversation")
+        self.system_prompt.setTabChangesFocus(True)
+        never_sideways(self.system_prompt)
+        self.temperature = NumberField("Temperature", _UNSET, 0, 2, 0.05)
+        self.max_tokens = NumberField(
+            "Longest answer, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
+        )
+        self.max_tokens.setSuffix(" tokens")
+        self.top_p = NumberField(
+            "Top p: sample from the tokens that make up this share of the probability",
+            _UNSET,
+            0,
+            1,
+            0.05,
+        )
+        self.min_p = NumberField(
+            "Min p: least probability, relative to the likeliest token", _UNSET, 0, 1, 0.01
+        )
+        self.repetition = NumberField("Repetition penalty: 1 is none", _UNSET, 0, 3, 0.05)
+        self.top_k = NumberField(
+            "Top k: sample from this many of the likeliest tokens; 0 for all",
+            _UNSET,
+            0,
+            100_000,
+            1,
+            is_whole=True,
+        )
+        self.seed = NumberField(
+            "Seed: makes answers repeatable",
+            "Random",
+            0,
+            _MOST_SEED,
+            1,
+            is_whole=True,
+        )
+        self._more = QPushButton("More sampling settings")
+        self._more.setProperty("kind", "fold")
+        self._more.setAccessibleName("More sampling settings")
+        self._more.setCheckable(True)
+        self._rare = QWidget()
+        self._rare.hide()
+        self._lay_out()
+        theme.follow(self, self._fit)
+        self._more.toggled.connect(self._show_rare)
+        for name, field in self._fields().items():
+            field.number_edited.connect(lambda value, name=name: self._edit(**{name: value}))
+
+    def show_settings(self, settings: ConversationSettings) -> None:
+        """Show settings without telling of a change."""
+        self._settings = settings
+        for name, field in self._fields().items():
+            field.show_number(getattr(settings, name))
+        self.system_prompt.setPlainText(settings.system_prompt)
+        self._shown_prompt = self.system_prompt.toPlainText()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
+
+    def pop_up(self, anchor: QWidget) -> None:
+        """Appear above a widget."""
+        self.adjustSize()
+        size: QSize = self.sizeHint()
+        corner = anchor.mapToGlobal(QPoint(0, -size.height() - 8))
+        room = anchor.screen().availableGeometry()
+        corner.setX(max(room.left(), min(corner.x(), room.right() - size.width())))
+        corner.setY(max(room.top(), corner.y()))
+        self.move(corner)
+        self.show()
+        self.system_prompt.setFocus()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Take over the system prompt when the card closes."""
+        super().hideEvent(event)
+        # A text field keeps some characters in another form: only what was edited is taken.
+        prompt = self.system_prompt.toPlainText()
+        if prompt != self._shown_prompt:
+            self._shown_prompt = prompt
+            self._edit(system_prompt=prompt)
+
+    def _fields(self) -> dict[str, NumberField]:
+        """Return the fields of numbers by the names of the settings."""
+        return {
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "min_p": self.min_p,
+            "repetition_penalty": self.repetition,
+            "seed": self.seed,
+        }
+
+    def _lay_out(self) -> None:
+        form, rare = _grid(), _grid()
+        for row, (words, field) in enumerate(
+            (("Temperature", self.temperature), ("Longest answer", self.max_tokens))
+        ):
+            form.addWidget(label(words), row, 0)
+            form.addWidget(field, row, 1)
+        for row, (words, field) in enumerate(
+            (
+                ("Top p", self.top_p),
+                ("Top k", self.top_k),
+                ("Min p", self.min_p),
+                ("Repetition penalty", self.repetition),
+                ("Seed", self.seed),
+            )
+        ):
+            rare.addWidget(label(words), row, 0)
+            rare.addWidget(field, row, 1)
+        rare.setContentsMargins(0, 0, 0, 0)
+        self._grids = (form, rare)
+        self._rare.setLayout(rare)
+        head = QHBoxLayout()
+        head.addWidget(label("This conversation", "title"), 1)
+        head.addWidget(self.presets)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 14, 16, 14)
+        layout.setSpacing(9)
+        layout.addLayout(head)
+        layout.addWidget(label("System prompt", "muted", 0.95))
+        layout.addWidget(self.system_prompt)
+        layout.addLayout(form)
+        layout.addWidget(self._more, 0, Qt.AlignmentFlag.AlignLeft)
+        layout.addWidget(self._rare)
+        hint = "Temperature 0 always picks the likeliest token. Changes apply from the next answer."
+        layout.addWidget(label(hint, "faint", 0.9, is_wrapped=True))
+
+    def _fit(self) -> None:
+        # One left edge for all fields, also for those that are folded away.
+        names = [name for grid in self._grids for name in _first_column(grid)]
+        widest = max(name.sizeHint().width() for name in names)
+        for grid in self._grids:
+            grid.setColumnMinimumWidth(0, widest)
+        self.system_prompt.setFixedHeight(self._theme.px(96))
+        self.setFixedWidth(self._theme.px(340))
+
+    def _show_rare(self, is_shown: bool) -> None:
+        bottom = self.geometry().bottom()
+        self._rare.setVisible(is_shown)
+        says = "Fewer" if is_shown else "More"
+        self._more.setAccessibleName(f"{says} sampling settings")
+        self._more.setText(f"{says} sampling settings")
+        self.adjustSize()
+        self.move(self.x(), bottom - self.height() + 1)
+
+    def _edit(self, **fields: Any) -> None:
+        settings = replace(self._settings, **fields)
+        if settings != self._settings:
+            self._settings = settings
+            self.edited.emit(settings)
+
+
+def _grid() -> QGridLayout:
+    grid = QGridLayout()
+    grid.setHorizontalSpacing(14)
+    grid.setVerticalSpacing(9)
+    grid.setColumnStretch(1, 1)
+    return grid
+
+
+def _first_column(grid: QGridLayout) -> Iterator[QWidget]:
+    for row in range(grid.rowCount()):
+        item = grid.itemAtPosition(row, 0)
+        widget = None if item is None else item.widget()
+        if widget is not None:
+            yield widget
+
+
+def settings_words(settings: ConversationSettings) -> str:
+    """Name what differs from the usual; empty where nothing does."""
+    parts: list[str] = []
+    if settings.system_prompt.strip():
+        parts.append("system prompt")
+    if settings.temperature is not None:
+        parts.append(f"temperature {settings.temperature:g}")
+    if settings.max_tokens is not None:
+        parts.append(counted(settings.max_tokens, "token"))
+    rare = {
+        "top p": settings.top_p,
+        "top k": settings.top_k,
+        "min p": settings.min_p,
+        "repetition penalty": settings.repetition_penalty,
+        "seed": settings.seed,
+    }
+    parts += [f"{name} {value:g}" for name, value in rare.items() if value is not None]
+    return ", ".join(parts).capitalize()

@@ -1,0 +1,121 @@
+"""Paints a row of the conversation list: title, time, first words. Main thread."""
+
+import time
+from datetime import datetime
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from ui.chat.history.conversation_list import ConversationList
+from ui.kit.look import icons
+from ui.kit.look.theme import Theme
+
+_HEIGHT_LINES = 2.0
+_PIN_PX = 13
+_ELIDE = Qt.TextElideMode.ElideRight
+
+
+class ConversationDelegate(QStyledItemDelegate):
+    """Two lines a row; the open one is a raised card."""
+
+    def __init__(self, theme: Theme, view: QWidget) -> None:
+        super().__init__(view)
+        self._theme = theme
+        self._view = view
+        theme.changed.connect(self._repaint)
+
+    def sizeHint(
+        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> QSize:
+        """Return the height of two lines."""
+        line = self._view.fontMetrics().lineSpacing()
+        return QSize(120, round(line * _HEIGHT_LINES) + 22)
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Draw the row."""
+        colors = self._theme.colors
+        area: QRect = option.rect.adjusted(8, 1, -8, -1)
+        state: QStyle.StateFlag = option.state
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if state & QStyle.StateFlag.State_Selected:
+            if state & QStyle.StateFlag.State_HasFocus and self._view.hasFocus():
+                painter.setPen(QColor(colors.accent))
+            painter.setBrush(QColor(colors.raised if not colors.is_dark else colors.bubble))
+            painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
+        elif state & QStyle.StateFlag.State_MouseOver:
+            painter.setBrush(QColor(colors.hover))
+            painter.drawRoundedRect(area, 8, 8)
+        inner = area.adjusted(10, 8, -10, -8)
+        is_running = bool(index.data(ConversationList.is_running_role))
+        self._paint_words(painter, inner, index, is_running)
+        painter.restore()
+
+    def _repaint(self) -> None:
+        self._view.update()
+
+    def _paint_words(
+        self,
+        painter: QPainter,
+        inner: QRect,
+        index: QModelIndex | QPersistentModelIndex,
+        is_running: bool,
+    ) -> None:
+        colors = self._theme.colors
+        bold, small = QFont(self._view.font()), QFont(self._view.font())
+        bold.setWeight(QFont.Weight.Medium)
+        small.setPointSizeF(small.pointSizeF() * 0.9)
+        bold_metrics, small_metrics = QFontMetrics(bold), QFontMetrics(small)
+        updated_at = index.data(ConversationList.updated_at_role)
+        when = "Answering…" if is_running else when_words(updated_at)
+        when_width = small_metrics.horizontalAdvance(when)
+        half = inner.height() // 2
+        top = QRect(inner.left(), inner.top(), inner.width(), half)
+        painter.setFont(bold)
+        painter.setPen(QColor(colors.text))
+        title = str(index.data(ConversationList.title_role))
+        room = inner.width() - when_width - 10
+        if index.data(ConversationList.is_pinned_role):
+            size = self._theme.px(_PIN_PX)
+            pin = icons.pixmap("pin", colors.match, size)
+            painter.drawPixmap(top.left(), top.center().y() - size // 2, pin)
+            room -= size + 4
+            top = top.adjusted(size + 4, 0, 0, 0)
+        title = bold_metrics.elidedText(title, _ELIDE, room)
+        painter.drawText(top, Qt.AlignmentFlag.AlignVCenter, title)
+        painter.setFont(small)
+        painter.setPen(QColor(colors.match if is_running else colors.faint))
+        painter.drawText(top, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
+        painter.setPen(QColor(colors.muted))
+        preview = str(index.data(ConversationList.preview_role)) or "No messages yet"
+        preview = small_metrics.elidedText(preview, _ELIDE, inner.width())
+        bottom = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
+        painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, preview)
+
+    def updateEditorGeometry(
+        self,
+        editor: QWidget,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Put the title's editor over the row."""
+        area: QRect = option.rect
+        editor.setAccessibleName("Conversation title")
+        editor.setGeometry(area.adjusted(10, 6, -10, -6))
+
+
+def when_words(updated_at: float) -> str:
+    """Return a time of today, else a short date."""
+    moment = datetime.fromtimestamp(updated_at)
+    if time.time() - updated_at < 60:
+        return "now"
+    if moment.date() == datetime.now().date():
+        return moment.strftime("%H:%M")
+    return moment.strftime("%d %b").lstrip("0")

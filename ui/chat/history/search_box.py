@@ -1,0 +1,203 @@
+"""The field that searches everything ever said, and the list of what it finds. Main thread."""
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter
+from PySide6.QtWidgets import (
+    QLineEdit,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.values.verdict import counted
+from ui.chat.history.conversation_delegate import when_words
+from ui.chat.history.search import Search
+from ui.kit.controls.clear_button import add_clear_button, add_leading_icon
+from ui.kit.controls.typing import is_typed_text
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+from ui.records.finding import MOST_HITS, Hit
+
+_ROLES = {"user": "You", "assistant": "Answer", "title": "Title"}
+_ELIDE = Qt.TextElideMode.ElideRight
+
+
+class SearchField(QLineEdit):
+    """Where the words are typed.
+
+    Signals:
+        entered: The list below is wanted: Down or Enter was pressed.
+    """
+
+    entered = Signal()
+
+    def __init__(self, theme: Theme, search: Search) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setPlaceholderText("Search conversations")
+        self.setAccessibleName("Search conversations")
+        self.setToolTip("Search conversations (Ctrl+F)")
+        add_leading_icon(theme, self, "search")
+        add_clear_button(theme, self, "Clear the search")
+        self.textChanged.connect(search.look_for)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Go to the list with Down or Enter, clear with Escape."""
+        if event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.entered.emit()
+        elif event.key() == Qt.Key.Key_Escape and self.text():
+            self.clear()
+        else:
+            super().keyPressEvent(event)
+
+
+class SearchResults(QWidget):
+    """The hits, best first, or a word about why there are none.
+
+    Signals:
+        chosen: A hit is to be shown; carries the ``Hit``.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, theme: Theme, search: Search) -> None:
+        super().__init__()
+        self._search = search
+        self.list = _ResultList()
+        self.list.setObjectName("conversation_list")
+        self.list.setAccessibleName("Search results")
+        self.list.setModel(search)
+        self.list.setItemDelegate(_HitDelegate(theme, self.list))
+        self.list.setMouseTracking(True)
+        self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.count = label("", "faint", 0.92, is_wrapped=True)
+        self.count.setContentsMargins(16, 2, 16, 4)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.count)
+        layout.addWidget(self.list, 1)
+        self.list.clicked.connect(self._choose)
+        self.list.activated.connect(self._choose)
+        search.changed.connect(self._refresh)
+        self._refresh()
+
+    def enter(self) -> None:
+        """Take the keyboard and show the first hit, or the one that is chosen."""
+        if self._search.rowCount():
+            if not self.list.currentIndex().isValid():
+                self.list.setCurrentIndex(self._search.index(0))
+            self.list.setFocus()
+            self._choose(self.list.currentIndex())
+
+    def _choose(self, index: QModelIndex) -> None:
+        if index.isValid():
+            self.chosen.emit(self._search.at(index.row()))
+
+    def _refresh(self) -> None:
+        count = self._search.rowCount()
+        if self._search.is_searching and not count:
+            self.count.setText("Searching…")
+        elif not count:
+            self.count.setText(
+                f"No results for “{self._search.query.strip()}”. Try fewer or shorter words."
+            )
+        else:
+            more = " or more" if count == MOST_HITS else ""
+            self.count.setText(f"{counted(count, 'result')}{more}{', best first' * (count > 1)}")
+
+
+class _ResultList(QListView):
+    """A list that leaves letters to the composer."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Walk through the rows."""
+        if is_typed_text(event):
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
+
+
+class _HitDelegate(QStyledItemDelegate):
+    """Two lines: who said it where and when, and the words with the matches in bold."""
+
+    def __init__(self, theme: Theme, view: QWidget) -> None:
+        super().__init__(view)
+        self._theme = theme
+        self._view = view
+
+    def sizeHint(
+        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> QSize:
+        """Return the height of two lines."""
+        return QSize(120, self._view.fontMetrics().lineSpacing() * 2 + 20)
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Draw the row."""
+        hit = index.data(Search.hit_role)
+        if not isinstance(hit, Hit):
+            return
+        colors = self._theme.colors
+        area: QRect = option.rect.adjusted(8, 1, -8, -1)
+        state: QStyle.StateFlag = option.state
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        is_selected = bool(state & QStyle.StateFlag.State_Selected)
+        if is_selected or state & QStyle.StateFlag.State_MouseOver:
+            if is_selected and self._view.hasFocus():
+                painter.setPen(QColor(colors.accent))
+            raised = colors.bubble if colors.is_dark else colors.raised
+            painter.setBrush(QColor(raised if is_selected else colors.hover))
+            painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
+        inner = area.adjusted(10, 7, -10, -7)
+        half = inner.height() // 2
+        self._paint_head(painter, QRect(inner.topLeft(), QSize(inner.width(), half)), hit)
+        rest = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
+        self._paint_snippet(painter, rest, hit)
+        painter.restore()
+
+    def _paint_head(self, painter: QPainter, area: QRect, hit: Hit) -> None:
+        small = QFont(self._view.font())
+        small.setPointSizeF(small.pointSizeF() * 0.9)
+        metrics = QFontMetrics(small)
+        when = when_words(hit.said_at)
+        painter.setFont(small)
+        painter.setPen(QColor(self._theme.colors.faint))
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
+        painter.setPen(QColor(self._theme.colors.muted))
+        room = area.width() - metrics.horizontalAdvance(when) - 10
+        head = metrics.elidedText(f"{_ROLES[hit.role]} · {hit.title}", _ELIDE, room)
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, head)
+
+    def _paint_snippet(self, painter: QPainter, area: QRect, hit: Hit) -> None:
+        plain, bold = QFont(self._view.font()), QFont(self._view.font())
+        bold.setWeight(QFont.Weight.DemiBold)
+        colors = self._theme.colors
+        left, place = area.left(), 0
+        ends = [(hit.snippet[a : a + n], a, a + n) for a, n in hit.spans]
+        for marked, start, end in [*ends, ("", len(hit.snippet), len(hit.snippet))]:
+            for words, font, ink in (
+                (hit.snippet[place:start], plain, colors.text),
+                (marked, bold, colors.link),
+            ):
+                metrics = QFontMetrics(font)
+                room = area.right() - left
+                if not words or room <= 0:
+                    continue
+                shown = metrics.elidedText(words, _ELIDE, room)
+                painter.setFont(font)
+                painter.setPen(QColor(ink))
+                spot = QRect(left, area.top(), room, area.height())
+                painter.drawText(spot, Qt.AlignmentFlag.AlignVCenter, shown)
+                left += metrics.horizontalAdvance(shown)
+            place = end

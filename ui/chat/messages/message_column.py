@@ -1,0 +1,321 @@
+"""The scrolling column of a conversation's messages. Main thread.
+
+Only messages near the screen have views; the others keep their place. While the column is at its
+end it stays there; a reader who is elsewhere is never moved.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QScrollArea, QVBoxLayout, QWidget
+
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.message_slot import MessageSlot
+from ui.chat.messages.question_view import QuestionView
+from ui.chat.session.open_conversation import OpenConversation
+from ui.kit.look.theme import Theme
+from ui.records.messages import ChatMessage
+from ui.records.runs import Run
+
+_WIDEST_PX = 760
+_LEAST_SIDE_PX = 26
+_NEAR_END_PX = 12
+_ABOVE_WANTED_PX = 40
+_ARRIVING_MS = 500
+# In heights of the screen: views are made this near to it, and given up beyond.
+_MADE_WITHIN, _KEPT_WITHIN = 0.75, 3.0
+
+
+class MessageColumn(QScrollArea):
+    """Shows messages.
+
+    Signals:
+        reason_chosen: Carries the ``Run`` whose end is to be explained.
+        link_chosen: Carries the ``QUrl`` of a chosen link.
+        edit_wanted: Carries the question's ``ChatMessage`` and the text in its place.
+        regenerate_wanted: Carries the answer's ``ChatMessage``.
+        continue_wanted: Carries the answer's ``ChatMessage``.
+        editing_left: A question is edited no more; it is as it was.
+        version_wanted: Carries a ``ChatMessage`` and a step, -1 or 1, to another version.
+    """
+
+    reason_chosen = Signal(object)
+    link_chosen = Signal(QUrl)
+    edit_wanted = Signal(object, str)
+    regenerate_wanted = Signal(object)
+    continue_wanted = Signal(object)
+    editing_left = Signal()
+    version_wanted = Signal(object, int)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        theme.changed.connect(self._fit_sides)
+        self._opened: OpenConversation | None = None
+        self._slots: list[MessageSlot] = []
+        self._filled: set[MessageSlot] = set()
+        self._shown_run: Run | None = None
+        self._is_at_end = True
+        self._owed_px = 0
+        self._wanted: MessageSlot | None = None
+        self._found: tuple[ChatMessage, tuple[str, ...]] | None = None
+        self._arriving = QTimer(self, singleShot=True, interval=_ARRIVING_MS)
+        self._arriving.timeout.connect(self._forget_wanted)
+        self._reasons = QButtonGroup(self)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Messages")
+        self._inner = QWidget()
+        self._inner.setObjectName("scrolled")
+        self._layout = QVBoxLayout(self._inner)
+        self._layout.setSpacing(14)
+        self._layout.addStretch(1)
+        self.setWidget(self._inner)
+        bar = self.verticalScrollBar()
+        bar.valueChanged.connect(self._notice_place)
+        bar.rangeChanged.connect(self._keep_place)
+        theme.changed.connect(self._mark_again)
+
+    # -- what is shown ---------------------------------------------------------------------
+
+    def show_conversation(self, opened: OpenConversation) -> None:
+        """Show another conversation's messages, the last ones first."""
+        if self._opened is not None:
+            self._disconnect(self._opened)
+        self._opened = opened
+        self._found = None
+        self._remove_from(0)
+        self._is_at_end = True
+        self._add_all(opened.conversation.messages)
+        session = opened.session
+        session.message_appended.connect(self._append)
+        session.path_changed.connect(self._show_from)
+        session.text_appended.connect(self._append_text)
+        session.thinking_appended.connect(self._append_thinking)
+        session.run_changed.connect(self._refresh)
+        session.run_finished.connect(self._refresh)
+        session.is_running_changed.connect(self._show_busy)
+
+    def show_run(self, run: Run | None) -> None:
+        """Mark the answer that the stop panel shows."""
+        self._shown_run = run
+        for slot in self._slots:
+            if isinstance(slot.view, AnswerView):
+                slot.view.mark_shown(slot.message.run is run)
+
+    def show_message(self, message: ChatMessage, words: Sequence[str] = ()) -> None:
+        """Scroll to a message and mark words in it, or the message where it shows none of them."""
+        self.forget_found()
+        slot = next((slot for slot in self._slots if slot.message is message), None)
+        if slot is None:
+            return
+        self._fill(slot)
+        self._found = message, tuple(words)
+        if slot.show_found(words) is None:
+            slot.mark()
+        self._wanted = slot
+        # Views that are made on the way there correct the heights above, for a moment.
+        self._arriving.start()
+        self._go_to(slot)
+
+    def forget_found(self) -> None:
+        """Take the marks of found words away."""
+        self._found = None
+        for slot in self._filled:
+            slot.show_found(())
+
+    def answer_view(self, run: Run) -> AnswerView | None:
+        """Return the view of a run's answer, None while it is far from the screen."""
+        for slot in reversed(self._slots):
+            if slot.message.run is run:
+                return slot.view if isinstance(slot.view, AnswerView) else None
+        return None
+
+    def question_view(self, message: ChatMessage) -> QuestionView | None:
+        """Return the view of a question, made if it is far from the screen."""
+        for slot in reversed(self._slots):
+            if slot.message is message:
+                self._fill(slot)
+                return slot.view if isinstance(slot.view, QuestionView) else None
+        return None
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the column in the middle and no wider than is good to read."""
+        super().resizeEvent(event)
+        self._fit_sides()
+        self._fill_near()
+
+    def _fit_sides(self) -> None:
+        widest = self._theme.px(_WIDEST_PX)
+        side = max(_LEAST_SIDE_PX, (self.viewport().width() - widest) // 2)
+        self._layout.setContentsMargins(side, 24, side, 18)
+
+    # -- slots -----------------------------------------------------------------------------
+
+    def _add_all(self, messages: list[ChatMessage]) -> None:
+        self._inner.setUpdatesEnabled(False)
+        for message in messages:
+            slot = MessageSlot(self._theme, message)
+            slot.height_changed.connect(self._owe)
+            self._slots.append(slot)
+            self._layout.insertWidget(self._layout.count() - 1, slot)
+        # Whoever comes to a conversation sees its end; the views above are made when needed.
+        room = self.viewport().height()
+        for slot in reversed(self._slots):
+            if room < 0:
+                break
+            self._fill(slot)
+            room -= slot.sizeHint().height()
+        self._inner.setUpdatesEnabled(True)
+
+    def _remove_from(self, index: int) -> None:
+        self._forget_wanted()
+        gone, self._slots = self._slots[index:], self._slots[:index]
+        for slot in gone:
+            slot.empty()
+            self._filled.discard(slot)
+            self._layout.removeWidget(slot)
+            slot.hide()
+            slot.deleteLater()
+
+    def _fill_near(self) -> None:
+        """Make the views that are near the screen, and give up those that are far."""
+        top, height = self.verticalScrollBar().value(), self.viewport().height()
+        made, kept = round(height * _MADE_WITHIN), round(height * _KEPT_WITHIN)
+        for slot in self._slots_within(top - made, top + height + made):
+            self._fill(slot)
+        near = set(self._slots_within(top - kept, top + height + kept))
+        for slot in self._filled - near:
+            if self._can_be_emptied(slot):
+                slot.empty()
+                self._filled.discard(slot)
+
+    def _slots_within(self, top: int, bottom: int) -> list[MessageSlot]:
+        first = bisect_right(self._slots, top, key=MessageSlot.y) - 1
+        last = bisect_right(self._slots, bottom, key=MessageSlot.y)
+        return self._slots[max(first, 0) : last]
+
+    def _fill(self, slot: MessageSlot) -> None:
+        if slot.view is not None or self._opened is None:
+            return
+        message = slot.message
+        view: QuestionView | AnswerView
+        if message.run is None:
+            view = QuestionView(self._theme, message)
+            view.edited.connect(lambda text: self.edit_wanted.emit(message, text))
+            view.left.connect(self.editing_left)
+        else:
+            view = AnswerView(self._theme, message.run, self._reasons)
+            view.reason_chosen.connect(self.reason_chosen)
+            view.link_chosen.connect(self.link_chosen)
+            view.regenerate_wanted.connect(lambda: self.regenerate_wanted.emit(message))
+            view.continue_wanted.connect(lambda: self.continue_wanted.emit(message))
+            view.mark_shown(message.run is self._shown_run)
+        view.action_row.version_stepped.connect(
+            lambda step: self.version_wanted.emit(message, step)
+        )
+        versions = self._opened.conversation.tree.versions(message)
+        view.action_row.show_versions(versions.index(message) + 1, len(versions))
+        view.show_busy(self._opened.session.is_running)
+        slot.fill(view)
+        self._filled.add(slot)
+        self._show_found(slot)
+
+    def _show_found(self, slot: MessageSlot) -> int | None:
+        """Mark the words that were searched for, and return how far down the first one is."""
+        if self._found is None or slot.message is not self._found[0]:
+            return None
+        return slot.show_found(self._found[1])
+
+    def _mark_again(self) -> None:
+        for slot in self._filled:
+            self._show_found(slot)
+
+    def _can_be_emptied(self, slot: MessageSlot) -> bool:
+        focused = QApplication.focusWidget()
+        is_used = focused is not None and slot.isAncestorOf(focused)
+        is_edited = isinstance(slot.view, QuestionView) and slot.view.editor is not None
+        return slot.message.is_settled and not is_used and not is_edited
+
+    # -- what the session tells ------------------------------------------------------------
+
+    def _append(self, message: ChatMessage) -> None:
+        if message.role == "user":
+            self._is_at_end = True  # whoever sends wants to see the answer
+        self._add_all([message])
+        self._fill(self._slots[-1])
+
+    def _show_from(self, index: int) -> None:
+        """Show other versions of the messages from an index on."""
+        if self._opened is not None:
+            self._remove_from(index)
+            self._add_all(self._opened.conversation.messages[index:])
+            self._fill_near()
+
+    def _append_text(self, run: Run, text: str) -> None:
+        if (view := self.answer_view(run)) is not None:
+            view.append_text(text)
+
+    def _append_thinking(self, run: Run, text: str) -> None:
+        if (view := self.answer_view(run)) is not None:
+            view.append_thinking(text)
+
+    def _refresh(self, run: Run) -> None:
+        if (view := self.answer_view(run)) is not None:
+            view.refresh()
+
+    def _show_busy(self, is_busy: bool) -> None:
+        for slot in self._slots:
+            if isinstance(slot.view, QuestionView | AnswerView):
+                slot.view.show_busy(is_busy)
+
+    def _disconnect(self, opened: OpenConversation) -> None:
+        session = opened.session
+        session.message_appended.disconnect(self._append)
+        session.path_changed.disconnect(self._show_from)
+        session.text_appended.disconnect(self._append_text)
+        session.thinking_appended.disconnect(self._append_thinking)
+        session.run_changed.disconnect(self._refresh)
+        session.run_finished.disconnect(self._refresh)
+        session.is_running_changed.disconnect(self._show_busy)
+
+    # -- the reader's place ----------------------------------------------------------------
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Let the reader go where they want."""
+        self._forget_wanted()
+        super().wheelEvent(event)
+
+    def _go_to(self, slot: MessageSlot) -> None:
+        down = self._show_found(slot) or 0
+        height = self.viewport().height()
+        # The head of the message, unless what was found in it would be out of sight then.
+        top = slot.y() - _ABOVE_WANTED_PX if down < height // 2 else slot.y() + down - height // 3
+        self.verticalScrollBar().setValue(max(0, top))
+        self._is_at_end = False
+        self._fill_near()
+
+    def _forget_wanted(self) -> None:
+        self._arriving.stop()
+        self._wanted = None
+
+    def _owe(self, slot: MessageSlot, before: int, after: int) -> None:
+        """Note that something above the screen has another height than it had."""
+        if slot.y() + before <= self.verticalScrollBar().value():
+            self._owed_px += after - before
+
+    def _notice_place(self, value: int) -> None:
+        self._is_at_end = value >= self.verticalScrollBar().maximum() - _NEAR_END_PX
+        self._fill_near()
+
+    def _keep_place(self, least: int, most: int) -> None:
+        bar, owed, self._owed_px = self.verticalScrollBar(), self._owed_px, 0
+        if self._wanted is not None:
+            self._go_to(self._wanted)
+        elif self._is_at_end:
+            bar.setValue(most)
+        elif owed:
+            bar.setValue(bar.value() + owed)

@@ -1,0 +1,111 @@
+"""The place of one message in the column: its view while that is near the screen, else its height.
+
+A long conversation has as many views as fit on a few screens. Main thread.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+
+import shiboken6
+from PySide6.QtCore import QRectF, QTimer, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.question_view import QuestionView
+from ui.kit.look.theme import Theme
+from ui.records.messages import ChatMessage
+
+_UNBOUND_PX = 16777215
+_CHARS_A_LINE = 88
+# What is around the text: a bubble's edge; the line below an answer.
+_QUESTION_PX, _ANSWER_PX = 22, 54
+_MARKED_MS = 1600
+
+
+class MessageSlot(QWidget):
+    """Holds a view, or its place.
+
+    Signals:
+        height_changed: The height is another; carries the slot, the old and the new height.
+    """
+
+    height_changed = Signal(object, int, int)
+
+    def __init__(self, theme: Theme, message: ChatMessage) -> None:
+        super().__init__()
+        self.message = message
+        self.view: QWidget | None = None
+        self._theme = theme
+        self._is_marked = False
+        self.setFixedHeight(estimated_height(message, self.fontMetrics().lineSpacing()))
+
+    def fill(self, view: QWidget) -> None:
+        """Show the message."""
+        self.view = view
+        # Laid out at its width from the start, so that its height is right at once.
+        view.resize(self.width(), self.height())
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(view)
+        self.setMinimumHeight(0)
+        self.setMaximumHeight(_UNBOUND_PX)
+
+    def empty(self) -> None:
+        """Keep no more than the height."""
+        if self.view is not None:
+            self.setFixedHeight(self.height())
+            # A thousand layouts that hold nothing would cost as much as their messages.
+            if (layout := self.layout()) is not None:
+                shiboken6.delete(layout)
+            self.view.hide()
+            self.view.deleteLater()
+            self.view = None
+
+    def show_found(self, words: Sequence[str]) -> int | None:
+        """Mark words in the text of the message; none takes the marks away.
+
+        Returns:
+            How far down the first one stands; None where the text shows none.
+        """
+        if not isinstance(self.view, QuestionView | AnswerView):
+            return None
+        text, colors = self.view.text_view, self._theme.colors
+        place = text.show_found(words, colors.found, colors.text)
+        if place is None or text.isHidden():
+            return None
+        return text.viewport().mapTo(self, place.topLeft().toPoint()).y()
+
+    def mark(self) -> None:
+        """Draw the eye to this message for a moment."""
+        self._is_marked = True
+        self.update()
+        QTimer.singleShot(_MARKED_MS, self, self._unmark)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the mark."""
+        if self._is_marked:
+            painter = QPainter(self)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QColor(self._theme.colors.accent))
+            painter.setBrush(QColor(self._theme.colors.accent_soft))
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 10, 10)
+            painter.end()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Tell of another height."""
+        super().resizeEvent(event)
+        before, after = event.oldSize().height(), event.size().height()
+        if before != after and before >= 0:
+            self.height_changed.emit(self, before, after)
+
+    def _unmark(self) -> None:
+        self._is_marked = False
+        self.update()
+
+
+def estimated_height(message: ChatMessage, line_px: int) -> int:
+    """Return about how high a message will be, in pixels, before it has been laid out."""
+    lines = sum(max(1, ceil(len(line) / _CHARS_A_LINE)) for line in message.said.split("\n"))
+    around_px = _QUESTION_PX if message.run is None else _ANSWER_PX
+    return round(lines * line_px * 1.2) + around_px

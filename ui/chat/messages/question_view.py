@@ -1,0 +1,126 @@
+"""A question on screen: its bubble, what can be done with it, and its editor. Main thread."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from ui.chat.messages.message_actions import MessageActions
+from ui.chat.messages.plain_bubble import PlainBubble
+from ui.kit.controls.growing_input import GrowingInput
+from ui.kit.look.theme import Theme
+from ui.kit.text.flow_text import FlowText
+from ui.records.messages import ChatMessage
+
+
+class QuestionView(QWidget):
+    """What the person wrote; editing it asks anew and keeps the old version.
+
+    Signals:
+        edited: Another question is to be asked in this one's place; carries its text.
+        left: Its editor was put away; nothing is to be changed.
+    """
+
+    edited = Signal(str)
+    left = Signal()
+
+    def __init__(self, theme: Theme, message: ChatMessage) -> None:
+        super().__init__()
+        self.message = message
+        self.editor: QuestionEditor | None = None
+        self.action_row = MessageActions(theme, self, is_quiet=True)
+        self.edit = self.action_row.add("pencil", "Edit this question (Ctrl+E)")
+        self._copy = self.action_row.add("copy", "Copy this question")
+        self.bubble = PlainBubble(message.text, f"You: {message.text}", self.action_row)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(3)
+        self._layout.addWidget(self.bubble)
+        self.edit.clicked.connect(self.begin_editing)
+        self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(message.text))
+
+    @property
+    def text_view(self) -> FlowText:
+        """The view of the question's text."""
+        return self.bubble.text_view
+
+    def show_busy(self, is_busy: bool) -> None:
+        """Allow no change while an answer is running."""
+        self.edit.setEnabled(not is_busy)
+        if self.editor is not None:
+            self.editor.send.setEnabled(not is_busy)
+
+    def begin_editing(self) -> None:
+        """Put an editor in the bubble's place."""
+        if self.editor is None:
+            self.editor = QuestionEditor(self.message.text)
+            self.editor.submitted.connect(self._submit)
+            self.editor.left.connect(self.end_editing)
+            self._layout.insertWidget(0, self.editor)
+        self.bubble.hide()
+        self.editor.input.setFocus()
+
+    def end_editing(self) -> None:
+        """Show the bubble again."""
+        if self.editor is not None:
+            self.editor.hide()
+            self.editor.deleteLater()
+            self.editor = None
+        self.bubble.show()
+        self.left.emit()
+
+    def _submit(self, text: str) -> None:
+        if text == self.message.text:
+            self.end_editing()
+        else:
+            self.edited.emit(text)
+
+
+class QuestionEditor(QFrame):
+    """A field with the question's text.
+
+    Signals:
+        submitted: The text is to be asked; carries it.
+        left: Nothing is to be changed.
+    """
+
+    submitted = Signal(str)
+    left = Signal()
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.setObjectName("composer")
+        self.input = GrowingInput()
+        self.input.setAccessibleName("Edit the question")
+        self.input.setPlainText(text)
+        cursor = self.input.textCursor()
+        cursor.movePosition(cursor.MoveOperation.End)
+        self.input.setTextCursor(cursor)
+        self.send = QPushButton("Send")
+        self.send.setProperty("kind", "primary")
+        self.send.setAccessibleName("Send the edited question")
+        cancel = QPushButton("Cancel")
+        cancel.setAccessibleName("Cancel editing")
+        row = QHBoxLayout()
+        row.addStretch(1)
+        row.addWidget(cancel)
+        row.addWidget(self.send)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(15, 11, 10, 9)
+        layout.setSpacing(7)
+        layout.addWidget(self.input)
+        layout.addLayout(row)
+        self.input.submitted.connect(self._submit)
+        self.send.clicked.connect(self._submit)
+        cancel.clicked.connect(self.left)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Leave with Escape."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def _submit(self) -> None:
+        text = self.input.toPlainText()
+        if text.strip() and self.send.isEnabled():
+            self.submitted.emit(text)

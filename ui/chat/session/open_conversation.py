@@ -1,0 +1,91 @@
+"""A conversation that is or was shown: its session, its stop list, the run that is looked at.
+
+Main thread. Knows no widgets and no other conversation.
+"""
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.library.models import ModelInfo
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from ui.chat.session.chat import ChatSession
+from ui.chat.session.traces import Traces
+from ui.records.asking import stop_rules
+from ui.records.conversations import Conversation
+from ui.records.runs import Run
+from ui.records.storing import ConversationStore
+from ui.stops.stop_history import history_of
+from ui.stops.stop_list import StopListModel
+
+
+class OpenConversation(QObject):
+    """A conversation with its session and its stop list; lives on while another one is shown.
+
+    Signals:
+        went_on: The answer goes on with another stop list; carries its new ``Run``.
+    """
+
+    went_on = Signal(object)
+
+    def __init__(
+        self,
+        engine: Engine,
+        conversation: Conversation,
+        store: ConversationStore,
+        traces: Traces,
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self.conversation = conversation
+        self.session = ChatSession(engine, conversation, self, store, traces)
+        self.stops = StopListModel(conversation.stops, self)
+        self.shown_run: Run | None = None
+        self.stops.edited.connect(self._keep_stops)
+        self._is_applying = False
+        self._applied: Run | None = None
+        self.session.run_finished.connect(self.look_back)
+        self.session.is_running_changed.connect(self._go_on)
+        self.session.path_changed.connect(self.look_back)
+        self.look_back()
+
+    def look_back(self) -> None:
+        """Count anew what the stop sequences did."""
+        self.stops.set_history(history_of(self.conversation))
+
+    def has_other_stops(self, model: ModelInfo | None) -> bool:
+        """Return whether the running answer would run with other stops if it began now."""
+        run = self.session.run
+        if run is None or model is None:
+            return False
+        return run.rules != stop_rules(self.conversation, model, run.without)
+
+    def apply_stops(self) -> None:
+        """Let the running answer go on with the stop list as it is now.
+
+        It ends where it is and is continued from there: what it ran with stays on record.
+        """
+        if self.session.is_running:
+            self._is_applying, self._applied = True, self.session.run
+            self.session.cancel()
+
+    def _go_on(self, is_running: bool) -> None:
+        if is_running or not self._is_applying:
+            return
+        self._is_applying = False
+        answer = next((m for m in self.conversation.messages if m.run is self._applied), None)
+        run, self._applied = self._applied, None
+        if answer is None or run is None or run.finished is None:
+            return
+        if run.finished.stop.kind is not StopKind.CANCELLED:
+            return  # it came to its end before the cancel did
+        # What did not count this once does not count for the rest of this answer either.
+        if run.can_be_continued:
+            begun = self.session.continue_answer(answer, run.without)
+        else:
+            begun = self.session.answer_without_stop(answer, run.without)
+        if begun is not None:
+            self.shown_run = begun
+            self.went_on.emit(begun)
+
+    def _keep_stops(self) -> None:
+        self.conversation.stops = self.stops.entries()

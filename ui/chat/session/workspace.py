@@ -1,0 +1,352 @@
+"""The whole window's state: conversations, the open one, the model, the server.
+
+Main thread. Knows no widgets; the main window and the panels render it.
+"""
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.scheduling.service import Engine
+from ui.chat.composing.context_meter import ContextMeter
+from ui.chat.composing.preset_list import PresetList
+from ui.chat.history.conversation_list import ConversationList
+from ui.chat.history.search import Search
+from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.traces import Traces
+from ui.chat.storage.import_export import Library
+from ui.chat.storage.recovery import Recovery
+from ui.kit.background.tasks import Tasks
+from ui.models.model_state import ModelState
+from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.messages import ChatMessage
+from ui.records.presets import Preset
+from ui.records.runs import Run
+from ui.records.storing import ConversationStore, MemoryConversationStore
+from ui.server.server_switch import ServerControl, ServerSwitch
+from ui.stops.stop_list import StopListModel
+
+_DRAFT_KEPT_AFTER_MS = 400
+# So many conversations stay in memory beside those that are being answered.
+MOST_OPEN = 6
+
+
+class Workspace(QObject):
+    """Everything the window shows.
+
+    Signals:
+        opened: Another conversation is shown; carries its ``OpenConversation``.
+        selection_changed: Another conversation was asked for; it may still have to be loaded.
+        run_shown: The stop panel shows another run; carries the ``Run`` or None.
+        settings_changed: The open conversation's settings are others now.
+        message_wanted: A message of the open conversation is to be seen; carries it.
+    """
+
+    opened = Signal(object)
+    selection_changed = Signal()
+    message_wanted = Signal(object)
+    run_shown = Signal(object)
+    settings_changed = Signal()
+
+    def __init__(
+        self,
+        engine: Engine,
+        server: ServerControl | None = None,
+        store: ConversationStore | None = None,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._engine = engine
+        self.traces = Traces(self)
+        self._open: dict[str, OpenConversation] = {}
+        self.model = ModelState(engine, self)
+        self.server = None if server is None else ServerSwitch(server, self)
+        self.store: ConversationStore = store or MemoryConversationStore()
+        self._tasks = Tasks()
+        self._wanted: Conversation | None = None
+        self._is_letting_go = False
+        self.conversations = ConversationList(self.store, self)
+        self.meter = ContextMeter(engine, self)
+        self.search = Search(self.store, self)
+        self.presets = PresetList(self.store, self)
+        self.store.on_found(self._take_found)
+        self.library = Library(self.store, self.conversations, self)
+        self.recovery = Recovery(self.store, self.library.transfers, self)
+        self._drafts = QTimer(self, singleShot=True, interval=_DRAFT_KEPT_AFTER_MS)
+        self._drafts.timeout.connect(self.keep_draft)
+        self.model.changed.connect(self._offer_tokenizer)
+        self.conversations.restored.connect(self.open)
+        self.library.added.connect(self.open)
+        self.library.grown.connect(self._let_go)
+        self.current = self._opened(self._first())
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def load_model(self, path: Path) -> None:
+        """Load the model of a folder in the background."""
+        self.model.load(path)
+
+    def new_conversation(self) -> None:
+        """Show an empty conversation."""
+        self.open(self.conversations.create())
+
+    def take_in(self, conversation: Conversation) -> None:
+        """Add a conversation to the list and show it."""
+        self.conversations.insert(conversation)
+        self.open(conversation)
+
+    @property
+    def selected(self) -> Conversation:
+        """The conversation that was asked for last: the open one, or one still being loaded."""
+        return self._wanted or self.current.conversation
+
+    def open(self, conversation: Conversation) -> None:
+        """Show a conversation, at once if its messages are in memory."""
+        self._want(conversation)
+        if conversation.is_loaded:
+            self._show(conversation)
+        else:
+            self._tasks.start(self._load_and_open(conversation), "open a conversation")
+
+    def open_at(self, conversation_id: str, message_id: str | None) -> None:
+        """Show a conversation at one of its messages, whatever version that belongs to."""
+        conversation = self.conversations.with_id(conversation_id)
+        if conversation is None:
+            return
+        if message_id is None:
+            self.open(conversation)
+        else:
+            self._want(conversation)
+            work = self._load_and_open(conversation, message_id)
+            self._tasks.start(work, "open a conversation at a message")
+
+    def delete(self, conversation: Conversation) -> None:
+        """Delete a conversation, ending its answer; another one is shown in its place."""
+        row = self.conversations.row_of(conversation)
+        if conversation.id in self._open:
+            self._open[conversation.id].session.cancel()
+        is_selected = self.selected is conversation
+        self.conversations.delete(conversation)
+        if is_selected:
+            count = self.conversations.rowCount()
+            following = self.conversations.at(min(row, count - 1)) if count else None
+            self.open(following or self.conversations.create())
+
+    def send(self, text: str) -> bool:
+        """Ask the open conversation's model; returns whether it was sent."""
+        current = self.current
+        if not self._is_ready:
+            return False
+        run = current.session.send(text)
+        if run is None:
+            return False
+        self._follow(run, text)
+        return True
+
+    def edit(self, question: ChatMessage, text: str) -> bool:
+        """Ask another question in a question's place; returns whether it was sent."""
+        return self._is_ready and self._follow(self.current.session.edit(question, text))
+
+    def regenerate(self, answer: ChatMessage) -> bool:
+        """Answer a question once more; returns whether that was begun."""
+        return self._is_ready and self._follow(self.current.session.regenerate(answer))
+
+    def continue_answer(self, answer: ChatMessage) -> bool:
+        """Let the model go on with an answer, past the stop that ended it if one did.
+
+        Returns:
+            Whether that was begun.
+        """
+        return self._is_ready and self._follow(self.current.session.continue_answer(answer))
+
+    def answer_without_stop(self, answer: ChatMessage) -> bool:
+        """Answer once more without the stop that ended an answer; returns whether it was begun."""
+        return self._is_ready and self._follow(self.current.session.answer_without_stop(answer))
+
+    def show_version(self, message: ChatMessage, step: int) -> None:
+        """Show the version before (-1) or after (1) one that is shown."""
+        versions = self.current.conversation.tree.versions(message)
+        place = versions.index(message) + step
+        if 0 <= place < len(versions) and not self.current.session.is_running:
+            self.current.session.show_version(versions[place])
+            shown = self.current.conversation.messages
+            answer = next((m.run for m in reversed(shown) if m.run is not None), None)
+            self.show_run(answer)
+            self.conversations.repaint(self.current.conversation)
+
+    def change_draft(self, text: str) -> None:
+        """Note what stands in the composer; it is stored a moment later."""
+        if self.current.conversation.draft != text:
+            self.current.conversation.draft = text
+            self._drafts.start()
+
+    def keep_draft(self) -> None:
+        """Store the draft now."""
+        self._drafts.stop()
+        self.conversations.changed(self.current.conversation)
+
+    def cancel(self) -> None:
+        """End the open conversation's running answer."""
+        self.current.session.cancel()
+
+    def show_run(self, run: Run | None) -> None:
+        """Show why an answer ended."""
+        self.current.shown_run = run
+        self.run_shown.emit(run)
+
+    def change_settings(self, settings: ConversationSettings) -> None:
+        """Give the open conversation other settings; they count from the next answer on."""
+        if settings != self.current.conversation.settings:
+            self.current.conversation.settings = settings
+            self.conversations.changed(self.current.conversation)
+            self.settings_changed.emit()
+
+    def use_preset(self, preset: Preset) -> None:
+        """Give the open conversation a preset's settings and stop list, which can be undone."""
+        self.change_settings(preset.settings)
+        self.current.stops.replace_all(preset.stops, f"use preset {preset.name}")
+
+    def save_preset(self, name: str) -> None:
+        """Keep the open conversation's settings and stop list under a name."""
+        conversation = self.current.conversation
+        self.presets.keep(Preset(name, conversation.settings, tuple(conversation.stops)))
+
+    def cancel_all(self) -> None:
+        """End every running answer."""
+        for opened in self._open.values():
+            opened.session.cancel()
+
+    async def finish(self) -> None:
+        """End all that is under way: answers, loading, the server."""
+        if self._drafts.isActive():
+            self.keep_draft()
+        for opened in list(self._open.values()):
+            await opened.session.finish()
+        await self._tasks.finish()
+        await self.search.finish()
+        await self.meter.finish()
+        await self.library.finish()
+        await self.presets.finish()
+        await self.store.settled()
+        await self.model.finish()
+        if self.server is not None:
+            await self.server.finish()
+
+    def _take_found(self, conversations: list[Conversation], presets: list[Preset]) -> None:
+        self.conversations.take_found(conversations)
+        self.presets.take_found(presets)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    @property
+    def _is_ready(self) -> bool:
+        return self.model.stage == "ready"
+
+    def _follow(self, run: Run | None, question: str = "") -> bool:
+        """Show a run that was begun; returns whether one was."""
+        if run is None:
+            return False
+        self.conversations.name_after(self.current.conversation, question)
+        self.conversations.touch(self.current.conversation)
+        self.show_run(run)
+        return True
+
+    async def _load_and_open(
+        self, conversation: Conversation, message_id: str | None = None
+    ) -> None:
+        await self.store.fill(conversation)
+        if self._wanted is not conversation:
+            return  # another one has been asked for meanwhile
+        if not conversation.is_loaded:
+            self._want(None)  # it cannot be read, which the store has told
+            if self.conversations.row_of(self.current.conversation) < 0:
+                self.new_conversation()  # the open one was deleted meanwhile
+            return
+        self._show(conversation)
+        message = conversation.tree.get(message_id) if message_id else None
+        if message is not None:
+            self.current.session.show_version(message)
+            self.message_wanted.emit(message)
+
+    def _want(self, conversation: Conversation | None) -> None:
+        self._wanted = conversation
+        self.selection_changed.emit()
+
+    def _show(self, conversation: Conversation) -> None:
+        self._wanted = None
+        if self.current.conversation is conversation:
+            return
+        if self._drafts.isActive():
+            self.keep_draft()
+        self.current = self._opened(conversation)
+        self.selection_changed.emit()
+        self.opened.emit(self.current)
+        self.run_shown.emit(self.current.shown_run)
+        self._let_go()
+
+    def _first(self) -> Conversation:
+        """Return what was last worked on, as far as it is in memory, or a new conversation."""
+        every = map(self.conversations.at, range(self.conversations.rowCount()))
+        loaded = [conversation for conversation in every if conversation.is_loaded]
+        if loaded:
+            return max(loaded, key=lambda conversation: conversation.updated_at)
+        return self.conversations.create()
+
+    def _opened(self, conversation: Conversation) -> OpenConversation:
+        opened = self._open.pop(conversation.id, None)
+        if opened is None:
+            opened = OpenConversation(self._engine, conversation, self.store, self.traces, self)
+            if self.model.stage == "ready":
+                self._offer(opened.stops)
+            repaint = lambda *_: self.conversations.changed(conversation)  # noqa: E731
+            opened.session.is_running_changed.connect(repaint)
+            opened.session.is_running_changed.connect(self._let_go)
+            opened.went_on.connect(self._show_if_current)
+            opened.stops.edited.connect(repaint)
+            answers = [m.run for m in conversation.messages if m.run is not None]
+            opened.shown_run = answers[-1] if answers else None
+        self._open[conversation.id] = opened  # the one shown last stands last
+        return opened
+
+    def _let_go(self) -> None:
+        """Drop the conversations from memory that nobody has looked at for a while."""
+        if not self._is_letting_go:
+            self._is_letting_go = True
+            self._tasks.start(self._release_unseen(), "release conversations")
+
+    async def _release_unseen(self) -> None:
+        try:
+            await self.store.settled()
+        finally:
+            self._is_letting_go = False
+        for opened in list(self._open.values())[:-MOST_OPEN]:
+            is_idle = opened is not self.current and not opened.session.is_running
+            if is_idle and self._release(opened.conversation):
+                del self._open[opened.conversation.id]
+                opened.deleteLater()
+        # Those that came in by an import or a copy were never opened.
+        for row in range(self.conversations.rowCount()):
+            conversation = self.conversations.at(row)
+            if conversation.is_loaded and conversation.id not in self._open:
+                self._release(conversation)
+
+    def _release(self, conversation: Conversation) -> bool:
+        """Unload a conversation if all of it can be loaded again; returns whether it can go."""
+        if conversation is self._wanted or not self.store.is_kept(conversation):
+            return False
+        if len(conversation.tree):
+            conversation.unload(conversation.preview)
+        return True
+
+    def _show_if_current(self, run: Run) -> None:
+        if self.current.session.run is run:
+            self.show_run(run)
+
+    def _offer_tokenizer(self) -> None:
+        for opened in self._open.values():
+            self._offer(opened.stops)
+
+    def _offer(self, stops: StopListModel) -> None:
+        is_ready, info = self.model.stage == "ready", self.model.info
+        stops.set_special_tokens(() if info is None else (token.text for token in info.eos))
+        stops.set_tokenizer(self._engine.tokenize if is_ready else None)

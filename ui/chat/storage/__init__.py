@@ -1,0 +1,1 @@
+"""Conversations in files: import and export, recovery, and what went wrong."""

@@ -1,0 +1,68 @@
+"""Brings over what can be read of a damaged file of conversations, and says how that went.
+
+Main thread.
+"""
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.values.verdict import counted
+from ui.chat.storage.transfers import Transfer, Transfers
+from ui.records.storing import ConversationStore, Recovered, StoreProblem
+
+_WORDS = "Recovering conversations"
+
+
+class Recovery(QObject):
+    """The way back from a damaged file.
+
+    Signals:
+        told: It has ended; carries the ``StoreProblem`` that says how.
+    """
+
+    told = Signal(object)
+
+    def __init__(
+        self, store: ConversationStore, transfers: Transfers, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._transfers = transfers
+
+    def begin(self) -> None:
+        """Bring over what can be read, when it is its turn."""
+        self._transfers.start(_WORDS, self._recover)
+
+    async def _recover(self, transfer: Transfer) -> None:
+        damaged = self._store.problem
+        recovered = await self._store.recover(transfer.advance, lambda: transfer.is_cancelled)
+        self.told.emit(outcome(recovered, damaged, is_cancelled=transfer.is_cancelled))
+
+
+def outcome(
+    recovered: Recovered, damaged: StoreProblem | None, *, is_cancelled: bool = False
+) -> StoreProblem:
+    """Return how a recovery went, in words; it can be begun again where it ended early.
+
+    Args:
+        recovered: What was brought over.
+        damaged: What was wrong, with the file that was set aside.
+        is_cancelled: Whether a person ended it.
+    """
+    found = counted(recovered.conversations, "conversation")
+    said = counted(recovered.messages, "message")
+    sentence = f"{found} with {said} recovered." if recovered.messages else f"{found} recovered."
+    details = []
+    if recovered.cause:
+        details.append(f"Then it ended: {recovered.cause}.")
+    elif is_cancelled:
+        details.append("Then it was cancelled.")
+    elif recovered.unreadable:
+        details.append(f"{counted(recovered.unreadable, 'row')} could not be read.")
+    else:
+        details.append("Everything in it could be read.")
+    path = None if damaged is None else damaged.path
+    if path is not None:
+        details.append(f"The damaged file stays as {path.name}.")
+    return StoreProblem(
+        sentence, " ".join(details), path, can_be_recovered=bool(recovered.cause) or is_cancelled
+    )

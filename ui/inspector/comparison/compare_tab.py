@@ -1,0 +1,104 @@
+"""The tab that sets two runs side by side. Main thread."""
+
+from html import escape
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from ui.inspector.comparison.comparing import Comparison, compare
+from ui.inspector.run.inspector import Inspector
+from ui.inspector.run.pages import reading_page
+from ui.inspector.run.shown_run import ShownRun
+from ui.kit.controls.choice import Choice
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+
+
+class CompareTab(QWidget):
+    """The shown run against another of the conversation."""
+
+    def __init__(self, theme: Theme, inspector: Inspector) -> None:
+        super().__init__()
+        self._theme = theme
+        self._inspector = inspector
+        self._others: list[ShownRun] = []
+        self.choice = Choice(theme, "Run to compare with")
+        self.sentence = label("", "title", 1.0, is_wrapped=True)
+        self.page = reading_page("The two runs from their first difference on")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 12, 0, 0)
+        layout.setSpacing(8)
+        layout.addWidget(self.choice)
+        layout.addWidget(self.sentence, 0, Qt.AlignmentFlag.AlignTop)
+        layout.addWidget(self.page, 1)
+        self.choice.currentIndexChanged.connect(lambda _: self._compare())
+        theme.changed.connect(self._compare)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Offer the other runs to compare with."""
+        if self.isVisible():
+            self._fill()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Offer what there is now."""
+        super().showEvent(event)
+        self._fill()
+
+    def _fill(self) -> None:
+        before = self._chosen()
+        self._others = self._inspector.earlier_runs()
+        self.choice.blockSignals(True)
+        self.choice.clear()
+        self.choice.addItems([other.name for other in self._others])
+        kept = next((n for n, o in enumerate(self._others) if before and o.run is before.run), 0)
+        self.choice.setCurrentIndex(kept if self._others else -1)
+        self.choice.blockSignals(False)
+        self.choice.setVisible(bool(self._others))
+        self._compare()
+
+    def _chosen(self) -> ShownRun | None:
+        row = self.choice.currentIndex()
+        return self._others[row] if 0 <= row < len(self._others) else None
+
+    def _compare(self) -> None:
+        shown, other = self._inspector.shown, self._chosen()
+        has_both = shown is not None and other is not None
+        self.page.setVisible(has_both)
+        if shown is None or other is None:
+            self.sentence.setText(
+                "No run is shown."
+                if shown is None
+                else "There is no other answer in this conversation to compare with. Regenerate "
+                "the answer, or edit the question."
+            )
+            return
+        found = compare(shown, other)
+        self.sentence.setText(found.sentence)
+        self.page.setHtml(self._html(found))
+
+    def _html(self, found: Comparison) -> str:
+        colors = self._theme.colors
+
+        def side(name: str, text: str, ink: str, ground: str) -> str:
+            return (
+                f'<td width="50%" style="padding:6px"><p style="color:{colors.muted}">{name}</p>'
+                f'<p><code><span style="color:{colors.faint}">{_text(found.common)}</span>'
+                f'<span style="background:{ground};color:{ink}">{_text(text)}</span>'
+                "</code></p></td>"
+            )
+
+        left = side("This run", found.left, colors.match, colors.match_soft)
+        right = side("The other", found.right, colors.limit, colors.limit_soft)
+        rows = "".join(
+            f'<tr><td style="padding:2px 12px 2px 0;color:{colors.muted}">{escape(name)}</td>'
+            f'<td style="padding:2px 12px 2px 0"><code>{escape(one)}</code></td>'
+            f"<td><code>{escape(two)}</code></td></tr>"
+            for name, one, two in found.rows
+        )
+        table = f"<table>{rows}</table>" if rows else ""
+        return f'<table width="100%"><tr>{left}{right}</tr></table>{table}'
+
+
+def _text(text: str) -> str:
+    return escape(text).replace("\n", "⏎<br>")

@@ -1,0 +1,105 @@
+"""Two runs side by side, aligned at their first difference. Pure; any thread."""
+
+from dataclasses import dataclass
+
+from engine.values.events import TokenTrace
+from engine.values.verdict import counted
+from ui.inspector.run.shown_run import ShownRun
+from ui.words.verdicts import verdict
+from ui.words.visible import quoted
+
+_AROUND_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What two runs have in common, and where they part.
+
+    Attributes:
+        sentence: The result in words.
+        common: The end of what both begin with.
+        left: How the first goes on.
+        right: How the second goes on.
+        rows: Name and the two values, where they differ.
+        token_index: The first token that differs; None where that is not known or none does.
+    """
+
+    sentence: str
+    common: str
+    left: str
+    right: str
+    rows: tuple[tuple[str, str, str], ...]
+    token_index: int | None = None
+
+
+def compare(left: ShownRun, right: ShownRun) -> Comparison:
+    """Compare the texts, tokens, settings and ends of two runs."""
+    a, b = left.run.thinking + left.run.text, right.run.thinking + right.run.text
+    place = _common_length(a, b)
+    index = _first_token(left, right)
+    if a == b:
+        sentence = "Both say the same to the character."
+        if index is not None:
+            sentence = f"Both say the same, in other tokens from token {index + 1:,} on."
+    elif place == len(a) or place == len(b):
+        longer = "second" if len(b) > len(a) else "first"
+        shared = counted(place, "character")
+        sentence = f"The {longer} goes on where the other ends, after {shared}."
+    else:
+        at = "" if index is None else f", at token {index + 1:,}"
+        sentence = (
+            f"They part after {counted(place, 'character')}{at}: {quoted(a[place : place + 12])} "
+            f"against {quoted(b[place : place + 12])}."
+        )
+    begin = max(0, place - _AROUND_CHARS)
+    return Comparison(
+        sentence,
+        a[begin:place],
+        a[place : place + _AROUND_CHARS],
+        b[place : place + _AROUND_CHARS],
+        _differing(left, right),
+        index,
+    )
+
+
+def _differing(left: ShownRun, right: ShownRun) -> tuple[tuple[str, str, str], ...]:
+    pairs = zip(_facts(left), _facts(right), strict=True)
+    return tuple((name, one, other) for (name, one), (_, other) in pairs if one != other)
+
+
+def _facts(shown: ShownRun) -> list[tuple[str, str]]:
+    run, finished = shown.run, shown.run.finished
+    usage = None if finished is None else finished.usage
+    return [
+        ("Model", run.model_id),
+        ("Stop list", "  ".join(map(quoted, run.stops)) or "none"),
+        ("Limit", "none" if run.max_tokens is None else counted(run.max_tokens, "token")),
+        ("Reason", run.state if finished is None else verdict(finished, run.max_tokens).word),
+        ("Tokens", "" if usage is None else f"{usage.output_tokens:,}"),
+        ("Prompt", "" if usage is None else counted(usage.prompt_tokens, "token")),
+        ("Characters", f"{len(run.text):,}"),
+    ]
+
+
+def _common_length(a: str, b: str) -> int:
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[:middle] == b[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _first_token(left: ShownRun, right: ShownRun) -> int | None:
+    if left.trace is None or right.trace is None:
+        return None
+    if not (left.trace.is_whole and right.trace.is_whole):
+        return None
+    a: list[TokenTrace] = list(left.trace.tokens)
+    b: list[TokenTrace] = list(right.trace.tokens)
+    for one, other in zip(a, b, strict=False):
+        if one.token_id != other.token_id:
+            return one.index
+    return None if len(a) == len(b) else min(len(a), len(b))

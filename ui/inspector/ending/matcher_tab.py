@@ -1,0 +1,117 @@
+"""The tab that says how near each stop came. Main thread; works it out only while it is seen."""
+
+import asyncio
+from html import escape
+
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from engine.values.verdict import counted
+from ui.chat.session.traces import RunTrace
+from ui.inspector.ending.near_misses import NearMiss, RuleReport, rule_reports
+from ui.inspector.run.pages import reading_page
+from ui.inspector.run.shown_run import ShownRun
+from ui.inspector.tape.tape import CHANNEL_NAMES, Tape
+from ui.kit.background.tasks import Tasks
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+from ui.words.visible import quoted, visible
+
+# So many tokens times stops are looked through within a few milliseconds.
+_AT_ONCE = 20_000
+
+
+class MatcherTab(QWidget):
+    """A block for each stop: how far it came, and where it nearly matched."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._shown: ShownRun | None = None
+        self._is_stale = False
+        self._asked = 0
+        self._tasks = Tasks()
+        self.page = reading_page("How near each stop sequence came")
+        self.note = label("", "muted", 0.95, is_wrapped=True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 12, 0, 0)
+        layout.setSpacing(8)
+        layout.addWidget(self.note)
+        layout.addWidget(self.page, 1)
+        theme.changed.connect(self._refresh)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Show another run's stops."""
+        self._shown = shown
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Work it out anew, now or when it is seen next."""
+        self._is_stale = True
+        if self.isVisible():
+            self._refresh()
+
+    async def finish(self) -> None:
+        """Wait for what is under way."""
+        await self._tasks.finish()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Work out what has changed meanwhile."""
+        super().showEvent(event)
+        if self._is_stale:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        self._is_stale = False
+        self._asked += 1
+        shown = self._shown
+        trace = None if shown is None else shown.trace
+        self.page.setVisible(trace is not None and bool(trace.rules.strings))
+        if shown is None:
+            self.note.setText("No run is shown.")
+        elif trace is None:
+            stops = ", ".join(map(quoted, shown.run.stops)) or "none"
+            self.note.setText(f"Its tokens were not recorded. The stop list was: {stops}.")
+        elif not trace.rules.strings:
+            self.note.setText("This run had no stop sequences.")
+        else:
+            tape = Tape(trace)
+            if len(tape.tokens) * len(trace.rules.strings) <= _AT_ONCE:
+                self._fill(trace, rule_reports(tape))
+                return
+            self.note.setText(f"Looking through {counted(len(tape.tokens), 'token')}…")
+            self._tasks.start(self._look_through(trace, tape, self._asked), "look for near misses")
+
+    async def _look_through(self, trace: RunTrace, tape: Tape, asked: int) -> None:
+        reports = await asyncio.to_thread(rule_reports, tape)
+        if asked == self._asked:
+            self._fill(trace, reports)
+
+    def _fill(self, trace: RunTrace, reports: list[RuleReport]) -> None:
+        whole = "" if trace.is_whole else " Only its newest tokens are kept."
+        self.note.setText(f"The longest beginning of each stop that occurred.{whole}")
+        self.page.setHtml("".join(map(self._block, reports)))
+
+    def _block(self, report: RuleReport) -> str:
+        colors = self._theme.colors
+        ink = colors.match if report.is_match else colors.text
+        reached, rest = report.rule[: len(report.prefix)], report.rule[len(report.prefix) :]
+        misses = "".join(self._miss(miss) for miss in report.misses)
+        return (
+            f'<p style="margin:10px 0 2px 0"><b style="color:{ink}">#{report.number}</b>&nbsp; '
+            f'<code><span style="background:{colors.match_soft};color:{colors.match}">'
+            f"{escape(visible(reached))}</span>"
+            f'<span style="color:{colors.faint}">{escape(visible(rest))}</span></code>&nbsp; '
+            f'<span style="color:{colors.muted}">{escape(report.outcome)}</span></p>{misses}'
+        )
+
+    def _miss(self, miss: NearMiss) -> str:
+        colors = self._theme.colors
+        where = f"{CHANNEL_NAMES[miss.channel]}, character {miss.offset + 1:,}"
+        return (
+            f'<p style="margin:1px 0 1px 22px"><code style="color:{colors.muted}">'
+            f"{escape(visible(miss.before))}"
+            f'<span style="background:{colors.limit_soft};color:{colors.limit}">'
+            f"{escape(visible(miss.text))}</span>{escape(visible(miss.after))}</code><br>"
+            f'<span style="color:{colors.muted}">{where}: {escape(miss.why)}</span></p>'
+        )

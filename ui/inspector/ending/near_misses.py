@@ -1,0 +1,180 @@
+"""How near each stop came: the longest beginning that occurred, and what only looks like it.
+
+Pure; any thread. Looks at the text, not at the matcher's states, so that a beginning that came
+and went within one token is found as well.
+"""
+
+import re
+from dataclasses import dataclass
+
+from engine.stopping.record import Channel, StopKind
+from engine.values.verdict import counted
+from ui.inspector.tape.tape import CHANNEL_NAMES, Tape
+from ui.words.visible import quoted
+
+MAX_MISSES = 20
+_AROUND_CHARS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A place where a stop nearly matched.
+
+    Attributes:
+        channel: Where.
+        offset: Code points of that channel's text before it.
+        before: The text before it.
+        text: What looks like the stop.
+        after: The text after it.
+        why: Why it is no match, in words.
+    """
+
+    channel: Channel
+    offset: int
+    before: str
+    text: str
+    after: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReport:
+    """What became of one stop string.
+
+    Attributes:
+        number: From 1, its place in the list.
+        rule: The string.
+        prefix: Its longest beginning that occurred where it is looked for.
+        count: How often that occurred.
+        is_match: Whether it ended the answer.
+        outcome: The result in words.
+        misses: Where it came near, at most ``MAX_MISSES``.
+    """
+
+    number: int
+    rule: str
+    prefix: str
+    count: int
+    is_match: bool
+    outcome: str
+    misses: tuple[NearMiss, ...]
+
+
+def rule_reports(tape: Tape) -> list[RuleReport]:
+    """Return a report for each stop string of a run."""
+    texts = {channel: tape.channel_text(channel) for channel in Channel}
+    return [
+        _report(tape, number, rule, texts, tape.rules.scope_of(rule).channels)
+        for number, rule in enumerate(tape.rules.strings, 1)
+    ]
+
+
+def _report(
+    tape: Tape, number: int, rule: str, texts: dict[Channel, str], scope: frozenset[Channel]
+) -> RuleReport:
+    stop = tape.stop
+    is_match = (
+        stop is not None and stop.kind is StopKind.STOP_STRING and stop.rule_index == number - 1
+    )
+    length = max(_longest_prefix(rule, texts[channel]) for channel in scope)
+    if is_match:
+        length = len(rule)
+    prefix = rule[:length]
+    count = sum(texts[channel].count(prefix) for channel in scope) if prefix else 0
+    alike: list[NearMiss] = []
+    broken: list[NearMiss] = []
+    for channel in Channel:
+        text = texts[channel]
+        if channel in scope:
+            alike += _look_alikes(channel, text, rule)
+            if prefix.strip() or (prefix and not rule.strip()):  # a lone space is not near " END"
+                broken += _broken_off(channel, text, rule, prefix)
+        else:
+            why = f"In the {CHANNEL_NAMES[channel].lower()}, where stops do not count."
+            alike += [_miss(channel, text, p, len(rule), why) for p in _places(text, rule)]
+    # Where there are too many, what looks like the whole stop matters most.
+    misses = [*alike, *broken][:MAX_MISSES]
+    misses.sort(key=lambda m: (list(Channel).index(m.channel), m.offset, len(m.text)))
+    if is_match and stop is not None and stop.token_index is not None:
+        outcome = f"Ended the answer at token {stop.token_index + 1:,}"
+    elif length == len(rule):
+        outcome = "Occurred, but did not end the answer"
+    elif length:
+        outcome = f"{length} of {counted(len(rule), 'character')}, {_times(count)}"
+    else:
+        outcome = "Not found in the answer"
+    return RuleReport(number, rule, prefix, count, is_match, outcome, tuple(misses))
+
+
+def _longest_prefix(rule: str, text: str) -> int:
+    """Return how many of a rule's first characters occur together; by halving the distance."""
+    low, high = 0, len(rule)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if rule[:middle] in text:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _broken_off(channel: Channel, text: str, rule: str, prefix: str) -> list[NearMiss]:
+    """Return where a rule's longest beginning broke off."""
+    found: list[NearMiss] = []
+    if len(prefix) == len(rule):
+        return found
+    wanted = quoted(rule[len(prefix)])
+    for place in _places(text, prefix):
+        end = place + len(prefix)
+        came = quoted(text[end]) if end < len(text) else "the end"
+        why = f"{wanted} was expected next, {came} came."
+        found.append(_miss(channel, text, place, len(prefix), why))
+    return found
+
+
+def _look_alikes(channel: Channel, text: str, rule: str) -> list[NearMiss]:
+    """Return where a rule occurs but for case and white space."""
+    core = rule.strip()
+    if len(core) < 2 and core == rule:
+        return []  # one letter without white space looks like nothing else
+    letters = [re.escape(char) for char in core if not char.isspace()]
+    if not letters:
+        return []
+    before = len(rule) - len(rule.lstrip())
+    is_one = len(core) == 1  # of one letter only itself is alike: "A" is not near " a"
+    found: list[NearMiss] = []
+    for match in re.finditer(r"\s*".join(letters), text, 0 if is_one else re.IGNORECASE):
+        if match.group() == core:
+            start = match.start() - before
+            if start >= 0 and text.startswith(rule, start):
+                continue  # the stop itself
+            lead = rule[:before]
+            is_led = start >= 0 and text.startswith(lead, start)
+            why = f"White space {'after' if is_led else 'before'} it differs."
+        elif match.group().casefold() == core.casefold():
+            why = "Upper and lower case differ."
+        else:
+            why = "White space inside it differs."
+        found.append(_miss(channel, text, match.start(), len(match.group()), why))
+        if len(found) == MAX_MISSES:
+            break
+    return found
+
+
+def _places(text: str, part: str) -> list[int]:
+    found: list[int] = []
+    place = text.find(part)
+    while place >= 0 and len(found) < MAX_MISSES:
+        found.append(place)
+        place = text.find(part, place + 1)
+    return found
+
+
+def _miss(channel: Channel, text: str, place: int, length: int, why: str) -> NearMiss:
+    end = place + length
+    before, after = text[max(0, place - _AROUND_CHARS) : place], text[end : end + _AROUND_CHARS]
+    return NearMiss(channel, place, before, text[place:end], after, why)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"

@@ -1,0 +1,137 @@
+"""The tab that tries another stop list on the recorded tokens. Main thread."""
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QShowEvent, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QHBoxLayout,
+    QPushButton,
+    QSplitter,
+    QTextEdit,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.inspector.run.inspector import Inspector
+from ui.inspector.run.pages import align
+from ui.inspector.run.shown_run import ShownRun
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+from ui.stops.stop_list_editor import StopListEditor
+
+MAX_SHOWN_CHARS = 20_000
+
+
+class WhatIfTab(QWidget):
+    """A copy of the list at the left, what it would have done at the right."""
+
+    def __init__(self, theme: Theme, inspector: Inspector) -> None:
+        super().__init__()
+        self._theme = theme
+        self._inspector = inspector
+        self._what_if = inspector.what_if
+        self.editor = StopListEditor(theme)
+        self.editor.show_model(self._what_if.stops)
+        self.sentence = label("", "title", 1.02, is_wrapped=True)
+        self.kept = QTextEdit()
+        align(self.kept)
+        self.kept.setReadOnly(True)
+        self.kept.setAccessibleName("The answer that would have been kept")
+        self.reset = QPushButton("Use the run’s list")
+        self.use = QPushButton("Use this list in the conversation")
+        self.save = QPushButton("Save as case…")
+        self.save.setAccessibleName("Save the run with this list as a case for fullstop replay")
+        self._lay_out()
+        self._what_if.outcome_changed.connect(self._refresh)
+        self.editor.input.textChanged.connect(self._what_if.set_typed)
+        self.reset.clicked.connect(self._what_if.reset)
+        self.use.clicked.connect(self._use)
+        self.save.clicked.connect(self._choose_file)
+        theme.changed.connect(self._refresh)
+        self._refresh()
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Say whether anything can be tried on a run."""
+        if self.isVisible():
+            self._inspector.try_lists()
+        self._refresh()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Play the run when somebody looks."""
+        super().showEvent(event)
+        self._inspector.try_lists()
+        self._refresh()
+
+    def _lay_out(self) -> None:
+        right = QWidget()
+        column = QVBoxLayout(right)
+        column.setContentsMargins(14, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self.sentence)
+        column.addWidget(self.kept, 1)
+        row = QHBoxLayout()
+        row.addWidget(self.reset)
+        row.addWidget(self.use)
+        row.addStretch(1)
+        row.addWidget(self.save)
+        column.addLayout(row)
+        splitter = QSplitter(Qt.Orientation.Horizontal)
+        splitter.addWidget(self.editor)
+        splitter.addWidget(right)
+        splitter.setStretchFactor(0, 2)
+        splitter.setStretchFactor(1, 3)
+        splitter.setChildrenCollapsible(False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 12, 0, 0)
+        layout.addWidget(splitter)
+
+    def _refresh(self) -> None:
+        outcome, recording = self._what_if.outcome, self._what_if.recording
+        can_try = recording is not None
+        for part in (self.editor, self.reset, self.use, self.save):
+            part.setEnabled(can_try)
+        self.save.setEnabled(outcome is not None)
+        if outcome is None:
+            self.kept.clear()
+            self.sentence.setText(
+                "Playing the run…" if can_try else self._why_not(self._inspector.shown)
+            )
+            return
+        same = " The run itself ended there too." if outcome.is_same else ""
+        self.sentence.setText(f"{outcome.sentence}{same}")
+        self.kept.clear()
+        cursor = QTextCursor(self.kept.document())
+        plain, cut = QTextCharFormat(), QTextCharFormat()
+        plain.setForeground(QColor(self._theme.colors.text))
+        cut.setForeground(QColor(self._theme.colors.fault))
+        cut.setFontStrikeOut(True)
+        text = outcome.text
+        if len(text) > MAX_SHOWN_CHARS:
+            text = f"… {text[-MAX_SHOWN_CHARS:]}"
+        cursor.insertText(text, plain)
+        cursor.insertText(outcome.cut, cut)
+        self.kept.moveCursor(QTextCursor.MoveOperation.End)
+
+    @staticmethod
+    def _why_not(shown: ShownRun | None) -> str:
+        if shown is None:
+            return "No run is shown."
+        if not shown.run.is_over:
+            return "Other lists can be tried when the answer has ended."
+        if shown.trace is None:
+            return "The tokens of this run were not recorded, so nothing can be tried on it."
+        return "Only the newest tokens of this run are kept, so it cannot be played again."
+
+    def _use(self) -> None:
+        entries = self._what_if.stops.entries()
+        self._inspector.workspace.current.stops.replace_all(entries, "use the tried list")
+
+    def _choose_file(self) -> None:
+        dialog = QFileDialog(self, "Save as case", "case.json", "Saved runs (*.json)")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix("json")
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(lambda path: self._inspector.save_case(Path(path)))
+        dialog.open()

@@ -1,0 +1,289 @@
+"""The Stop Inspector's window: verdict and tape above, tabs below.
+
+Main thread. It is made when it is first wanted, follows the run that the main window shows, and
+rests while it is hidden.
+"""
+
+import time
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import (
+    QDragEnterEvent,
+    QDropEvent,
+    QGuiApplication,
+    QKeySequence,
+    QShortcut,
+    QShowEvent,
+)
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QMainWindow,
+    QPushButton,
+    QSplitter,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.values.request import TraceLevel
+from ui.inspector.comparison.compare_tab import CompareTab
+from ui.inspector.ending.ending_tab import EndingTab
+from ui.inspector.ending.matcher_tab import MatcherTab
+from ui.inspector.ending.verdict_head import VerdictHead
+from ui.inspector.ending.what_if_tab import WhatIfTab
+from ui.inspector.request.api_tab import ApiTab
+from ui.inspector.request.prompt_tab import PromptTab
+from ui.inspector.run.inspector import Inspector
+from ui.inspector.run.shown_run import ShownRun, Source
+from ui.inspector.run.tools import InspectorTools
+from ui.inspector.tape.tape import alternatives, token_words
+from ui.inspector.tape.tape_view import TapeView
+from ui.inspector.tape.tokens_tab import TokensTab
+from ui.inspector.timing.timing_tab import TimingTab
+from ui.kit.controls.choice import Choice
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import ElidedLabel, label
+from ui.records.report import markdown_report
+
+LEVELS = (
+    (TraceLevel.OFF, "The reason only", "Nothing of the tokens is kept"),
+    (TraceLevel.STOPS, "Tokens and stops", "Each token and what the matcher made of it"),
+    (TraceLevel.FULL, "Everything", "Probabilities and alternatives of each token as well"),
+)
+
+_HINT = "Point at a token, or go through them with the arrow keys, to see what is known of it."
+
+_OPENED = "Saved runs (*.json *.fullstop-run)"
+
+
+class InspectorWindow(QMainWindow):
+    """Says why an answer stopped, how near it came otherwise, and what another list would do."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        inspector: Inspector,
+        tools: InspectorTools | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent, Qt.WindowType.Window)
+        self.setObjectName("canvas")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setWindowTitle("Stop Inspector")
+        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
+        self.setAcceptDrops(True)
+        self.resize(1080, 820)
+        self.inspector = inspector
+        self.head = VerdictHead(theme, inspector)
+        self.tape = TapeView(theme)
+        self.token = ElidedLabel("")
+        self.others = ElidedLabel("")
+        self.tokens = TokensTab()
+        self.matcher = MatcherTab(theme)
+        self.ending = EndingTab(theme)
+        self.prompt = PromptTab(theme, inspector)
+        self.timing = TimingTab(theme)
+        self.compare = CompareTab(theme, inspector)
+        self.what_if = WhatIfTab(theme, inspector)
+        self.api = None if tools is None else ApiTab(theme, inspector, tools)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        for part in (self.tabs, self.tabs.tabBar()):
+            part.setProperty("kind", "flush")
+        self.tabs.setAccessibleName("Parts of the inspector")
+        self.source = label("", "muted", 0.95)
+        self.level = Choice(theme, "How much of the next answers is recorded")
+        self.open = QPushButton("Open…")
+        self.open.setAccessibleName("Open a saved run")
+        self.save = QPushButton("Save run…")
+        self.back = QPushButton("Back to the conversation")
+        self.copy = QPushButton("Copy report")
+        self.forget = QPushButton("Forget all")
+        self.forget.setAccessibleName("Forget the recorded tokens of all runs")
+        self._tab_parts = (
+            self.tokens,
+            self.matcher,
+            self.ending,
+            self.prompt,
+            self.timing,
+            self.compare,
+            self.what_if,
+        )
+        self._lay_out()
+        self._connect_signals()
+        self._show_run(inspector.shown)
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
+
+    async def finish(self) -> None:
+        """Wait for what is under way."""
+        if self.api is not None:
+            await self.api.finish()
+        await self.matcher.finish()
+        await self.inspector.finish()
+
+    # -- Qt's side -------------------------------------------------------------------------
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catch up on what arrived while it was hidden."""
+        super().showEvent(event)
+        self._show_run(self.inspector.shown)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Take files."""
+        if event.mimeData().hasUrls():
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Open the first file."""
+        for url in event.mimeData().urls():
+            if url.isLocalFile():
+                self.inspector.open_file(Path(url.toLocalFile()))
+                return
+
+    # -- building --------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        for _, words, tip in LEVELS:
+            self.level.addItem(words)
+            self.level.setItemData(self.level.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+        levels = [level for level, _, _ in LEVELS]
+        self.level.setCurrentIndex(levels.index(self.inspector.traces.level))
+        bar = QHBoxLayout()
+        bar.setSpacing(8)
+        bar.addWidget(self.source)
+        bar.addWidget(self.back)
+        bar.addStretch(1)
+        bar.addWidget(label("Record", "muted", 0.95))
+        for part in (self.level, self.open, self.save, self.copy, self.forget):
+            bar.addWidget(part)
+        titles = ("Tokens", "Stops", "Ending", "Prompt", "Timing", "Compare", "What if")
+        for title, tab in zip(titles, self._tab_parts, strict=True):
+            self.tabs.addTab(tab, title)
+        if self.api is not None:
+            self.tabs.insertTab(4, self.api, "API")
+        upper = QWidget()
+        column = QVBoxLayout(upper)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        column.addWidget(self.tape, 1)
+        column.addWidget(self.token)
+        column.addWidget(self.others)
+        self.others.setProperty("role", "muted")
+        splitter = QSplitter(Qt.Orientation.Vertical)
+        splitter.addWidget(upper)
+        splitter.addWidget(self.tabs)
+        splitter.setStretchFactor(0, 2)
+        splitter.setStretchFactor(1, 3)
+        splitter.setChildrenCollapsible(False)
+        page = QFrame()
+        page.setObjectName("canvas")
+        layout = QVBoxLayout(page)
+        layout.setContentsMargins(18, 14, 18, 16)
+        layout.setSpacing(14)
+        layout.addLayout(bar)
+        layout.addWidget(self.head)
+        layout.addWidget(splitter, 1)
+        self.setCentralWidget(page)
+
+    def _connect_signals(self) -> None:
+        inspector = self.inspector
+        inspector.run_shown.connect(self._show_run)
+        inspector.grew.connect(self._catch_up)
+        inspector.problem_met.connect(self._say_problem)
+        inspector.work_begun.connect(self.source.setText)
+        inspector.workspace.model.changed.connect(self.head.refresh)
+        self.tape.token_chosen.connect(self._show_token)
+        self.tokens.token_chosen.connect(self.tape.choose_token)
+        self.ending.token_chosen.connect(self.tape.choose_token)
+        self.level.currentIndexChanged.connect(self._set_level)
+        self.open.clicked.connect(self._choose_file)
+        self.save.clicked.connect(self._choose_target)
+        self.back.clicked.connect(inspector.show_open_conversation)
+        self.copy.clicked.connect(self._copy_report)
+        self.forget.clicked.connect(inspector.traces.forget_all)
+
+    # -- showing ---------------------------------------------------------------------------
+
+    def _show_run(self, shown: ShownRun | None) -> None:
+        if not self.isVisible():
+            return
+        self.head.show_run(shown)
+        self.tape.show_trace(None if shown is None else shown.trace)
+        self.tape.setPlaceholderText(_placeholder(shown))
+        for part in self._tab_parts:
+            part.show_run(shown)
+        if self.api is not None:
+            self.api.show_run(shown)
+        source = "" if shown is None else f"From {shown.source}"
+        if shown is not None and shown.name:
+            source += f": {shown.name}"
+        self.source.setText(source)
+        self.back.setVisible(shown is not None and shown.source is not Source.CHAT)
+        self.copy.setEnabled(shown is not None)
+        self.save.setEnabled(shown is not None and shown.can_be_replayed)
+
+    def _catch_up(self) -> None:
+        if not self.isVisible():
+            return
+        began = time.perf_counter()
+        self.head.refresh()
+        self.tape.catch_up()
+        self.tokens.catch_up()
+        self.ending.catch_up()
+        self.inspector.rest((time.perf_counter() - began) * 1e3)
+
+    def _show_token(self, place: int) -> None:
+        shown = self.inspector.shown
+        trace = None if shown is None else shown.trace
+        token = self.tape.token_at(place)
+        if trace is None or token is None:
+            self.token.setText(_HINT if self.tape.token_at(0) is not None else "")
+            self.others.setText("")
+            return
+        self.token.setText(token_words(token, trace.rules))
+        names = alternatives(token, trace.vocabulary)
+        self.others.setText(f"Likeliest here: {names}" if names else "")
+        self.tokens.choose_token(token.index)
+
+    def _say_problem(self, words: str) -> None:
+        self.source.setText(words)
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def _set_level(self, row: int) -> None:
+        self.inspector.traces.level = LEVELS[row][0]
+
+    def _choose_file(self) -> None:
+        dialog = QFileDialog(self, "Open a saved run", "", _OPENED)
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(lambda path: self.inspector.open_file(Path(path)))
+        dialog.open()
+
+    def _choose_target(self) -> None:
+        dialog = QFileDialog(self, "Save the run", "run.json", "Saved runs (*.json)")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix("json")
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(lambda path: self.inspector.save_run(Path(path)))
+        dialog.open()
+
+    def _copy_report(self) -> None:
+        shown = self.inspector.shown
+        if shown is not None:
+            QGuiApplication.clipboard().setText(markdown_report(shown.run, shown.question))
+
+
+def _placeholder(shown: ShownRun | None) -> str:
+    if shown is None:
+        return ""
+    if shown.trace is None and shown.run.is_over:
+        return "The tokens of this run were not recorded, or have been forgotten."
+    return "Tokens appear here as they are written."

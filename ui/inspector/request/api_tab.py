@@ -1,0 +1,146 @@
+"""The tab that shows the run in the words of each API, byte for byte. Main thread.
+
+Asks for them only while somebody looks.
+"""
+
+from PySide6.QtGui import QGuiApplication, QShowEvent
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.values.verdict import counted
+from ui.inspector.run.inspector import Inspector
+from ui.inspector.run.pages import align
+from ui.inspector.run.shown_run import ShownRun
+from ui.inspector.run.tools import InspectorTools, WireView
+from ui.kit.background.tasks import Tasks
+from ui.kit.controls.choice import Choice
+from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.text.labels import label
+from ui.words.failures import failure_words
+
+_API_PX = 210
+# A text view lays this much out within a frame.
+MAX_SHOWN_CHARS = 300_000
+_NOTE = "Keys are left out; what a server sends at another time has other ids."
+_CUT = "{} more are not shown here; the copy has them."
+PARTS = (
+    ("Streamed answer", "stream"),
+    ("Whole answer", "whole"),
+    ("Request", "request"),
+    ("curl", "curl"),
+    ("Python", "python"),
+)
+
+
+class ApiTab(QWidget):
+    """Which API, which part of the exchange, and its text."""
+
+    def __init__(self, theme: Theme, inspector: Inspector, tools: InspectorTools) -> None:
+        super().__init__()
+        self._inspector = inspector
+        self._tools = tools
+        self._tasks = Tasks()
+        self._views: list[WireView] = []
+        self._rendered: ShownRun | None = None
+        self.api = Choice(theme, "API")
+        self.part = Choice(theme, "Part of the exchange")
+        self.part.addItems([words for words, _ in PARTS])
+        for choice in (self.api, self.part):
+            choice.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
+        self.api.setMinimumWidth(_API_PX)
+        self.copy = QPushButton("Copy")
+        self.copy.setAccessibleName("Copy the shown text")
+        self.note = label("", "muted", 0.95, is_wrapped=True)
+        self.page = QPlainTextEdit()
+        self.page.setReadOnly(True)
+        align(self.page)
+        self.page.setFont(fixed_font(self.page.font(), 0.95))
+        self.page.setAccessibleName("What is sent")
+        top = QHBoxLayout()
+        top.setSpacing(8)
+        top.addWidget(self.api)
+        top.addWidget(self.part)
+        top.addWidget(self.note, 1)
+        top.addWidget(self.copy)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 12, 0, 0)
+        layout.setSpacing(8)
+        layout.addLayout(top)
+        layout.addWidget(self.page, 1)
+        self.api.currentIndexChanged.connect(lambda _: self._refresh())
+        self.part.currentIndexChanged.connect(lambda _: self._refresh())
+        self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._text()))
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Show another run's exchange."""
+        if shown is not self._rendered:
+            self._views, self._rendered = [], None
+            self._refresh()
+        if self.isVisible():
+            self._ask()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Ask for the exchange when somebody looks."""
+        super().showEvent(event)
+        self._ask()
+
+    async def finish(self) -> None:
+        """Wait for what is under way."""
+        await self._tasks.finish()
+
+    def _ask(self) -> None:
+        shown = self._inspector.shown
+        if shown is None:
+            self.note.setText("No run is shown.")
+        elif not shown.run.is_over:
+            self.note.setText("What the APIs send is known when the answer has ended.")
+        elif shown is not self._rendered:
+            self._rendered = shown
+            self.note.setText("Asking the server…")
+            self._tasks.start(self._render(shown), "render a run for the APIs")
+
+    async def _render(self, shown: ShownRun) -> None:
+        try:
+            views = list(await self._tools.wire_views(shown))
+        except ValueError as error:
+            views, problem = [], str(error)  # our own words
+        except OSError as error:
+            views, problem = [], failure_words(error)
+        else:
+            problem = _NOTE
+        if self._rendered is not shown:
+            return
+        self._views = views
+        self.note.setText(problem)
+        chosen = max(0, self.api.currentIndex())
+        self.api.blockSignals(True)
+        self.api.clear()
+        self.api.addItems([view.name for view in views])
+        self.api.setCurrentIndex(min(chosen, len(views) - 1))
+        self.api.blockSignals(False)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        row = self.api.currentIndex()
+        has_view = 0 <= row < len(self._views)
+        for part in (self.api, self.part, self.copy):
+            part.setEnabled(has_view)
+        if not has_view:
+            self.page.clear()
+            return
+        text = self._text()
+        cut = len(text) - MAX_SHOWN_CHARS
+        self.page.setPlainText(text[:MAX_SHOWN_CHARS])
+        self.note.setText(_CUT.format(counted(cut, "character")) if cut > 0 else _NOTE)
+
+    def _text(self) -> str:
+        """Return the shown part of the exchange, whole."""
+        row = self.api.currentIndex()
+        if not 0 <= row < len(self._views):
+            return ""
+        return str(getattr(self._views[row], PARTS[self.part.currentIndex()][1]))

@@ -1,0 +1,255 @@
+"""What the inspector is looking at: the open conversation's run, a saved one, or a request's.
+
+Main thread. Tells its views at most ten times a second that a running answer has grown.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.errors import EngineError
+from engine.recording.saved_run import DamagedRun, from_json, question_of
+from engine.scheduling.service import Engine
+from engine.values.request import GenerationRequest
+from ui.chat.session.chat import ChatSession
+from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.workspace import Workspace
+from ui.inspector.run.shown_run import (
+    ShownRun,
+    Source,
+    saved_run,
+    shown_recording,
+    shown_request,
+)
+from ui.inspector.run.what_if import WhatIf
+from ui.kit.background.files import FileRefused, read_text, write_text
+from ui.kit.background.tasks import Tasks
+from ui.records.messages import ChatMessage
+from ui.records.runs import Run
+from ui.server.requests import RequestEntry
+from ui.words.failures import failure_words
+
+GROWTH_MS = 100
+# A run of as many tokens as are kept takes some three megabytes.
+_MOST_BYTES = 32 << 20
+# Showing growth takes at most one part in so many of the main thread's time.
+_REST_SHARE = 25
+Pieces = tuple[tuple[int, str], ...]
+
+
+class Inspector(QObject):
+    """Follows the workspace until something else is opened.
+
+    Signals:
+        run_shown: Another run is shown; carries a ``ShownRun`` or None.
+        grew: The shown run has more tokens, or went to another stage.
+        prompt_read: The prompt's tokens are known now; see ``prompt``.
+        work_begun: Something takes a moment; carries what.
+        problem_met: Something could not be done; carries why and what would help.
+
+    Attributes:
+        shown: What is shown.
+        what_if: The other stop lists that are tried on it.
+        prompt: The prompt's tokens; None while they are not known.
+        prompt_problem: Why they are not.
+    """
+
+    run_shown = Signal(object)
+    grew = Signal()
+    prompt_read = Signal()
+    work_begun = Signal(str)
+    problem_met = Signal(str)
+
+    def __init__(self, engine: Engine, workspace: Workspace, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.workspace = workspace
+        self.traces = workspace.traces
+        self.shown: ShownRun | None = None
+        self.what_if = WhatIf(self)
+        self.prompt: Pieces | None = None
+        self.prompt_problem = ""
+        self._engine = engine
+        self._session: ChatSession | None = None
+        self._is_tried = False
+        self._tasks = Tasks()
+        self._growth = QTimer(self, singleShot=True, interval=GROWTH_MS)
+        self._growth.timeout.connect(self.grew)
+        workspace.opened.connect(self._follow_session)
+        workspace.run_shown.connect(self._show_chat)
+        self.traces.forgotten.connect(self._show_again)
+        self._follow_session(workspace.current)
+        self._show_chat(workspace.current.shown_run)
+
+    # -- what is shown ---------------------------------------------------------------------
+
+    def show(self, shown: ShownRun | None) -> None:
+        """Show a run."""
+        self.shown = shown
+        self.prompt, self.prompt_problem = None, ""
+        self._is_tried = False
+        self.what_if.set_recording(None)
+        self.run_shown.emit(shown)
+
+    def try_lists(self) -> None:
+        """Let other stop lists be tried on the shown run; its tokens are gathered only now."""
+        shown = self.shown
+        if not self._is_tried and shown is not None and shown.can_be_replayed:
+            self._is_tried = True
+            self._tasks.start(self._try_lists(shown), "gather the tokens of a run")
+
+    def rest(self, duration_ms: float) -> None:
+        """Tell of growth less often for a while: showing it took so long."""
+        self._growth.setInterval(max(GROWTH_MS, round(duration_ms * _REST_SHARE)))
+
+    def show_open_conversation(self) -> None:
+        """Go back to the run that the window shows."""
+        self._show_chat(self.workspace.current.shown_run)
+
+    def show_request(self, entry: RequestEntry) -> None:
+        """Show what another app was answered, if a model answered it."""
+        shown = shown_request(entry, self.traces.get(entry.id))
+        if shown is not None:
+            self.show(shown)
+
+    def open_file(self, path: Path) -> None:
+        """Show a saved run; a file that is none is said."""
+        self._tasks.start(self._open(path), "open a saved run")
+
+    def earlier_runs(self) -> list[ShownRun]:
+        """Return the other runs of the open conversation, newest first, to compare with."""
+        found: list[ShownRun] = []
+        for message in self.workspace.current.conversation.tree:
+            run = message.run
+            if run is None or (self.shown is not None and run is self.shown.run):
+                continue
+            question = message.parent.text if message.parent is not None else ""
+            name = f"Answer to “{_short(question)}”"
+            found.append(ShownRun(run, self.traces.get(run.id), question, Source.CHAT, name))
+        return found[::-1]
+
+    # -- what can be done ------------------------------------------------------------------
+
+    def message(self) -> ChatMessage | None:
+        """Return the shown run's message, if it stands in the open conversation."""
+        if self.shown is None or self.shown.source is not Source.CHAT:
+            return None
+        run = self.shown.run
+        shown = self.workspace.current.conversation.messages
+        return next((message for message in shown if message.run is run), None)
+
+    def save_case(self, path: Path) -> None:
+        """Write the run with the tried stop list as a case that ``fullstop replay`` plays."""
+        question = "" if self.shown is None else self.shown.question
+        render = self.what_if.case(question)
+        if render is not None:
+            self._tasks.start(self._save(path, render), "save a case")
+
+    def save_run(self, path: Path) -> None:
+        """Write the run as it was."""
+        shown = self.shown
+        if shown is not None and shown.can_be_replayed:
+            self._tasks.start(self._save(path, lambda: saved_run(shown)), "save a run")
+
+    def read_prompt(self) -> None:
+        """Ask the engine for the prompt's tokens, if they are not known yet."""
+        shown = self.shown
+        if self.prompt is None and shown is not None and shown.request is not None:
+            self._tasks.start(self._read_prompt(shown, shown.request), "read a prompt")
+
+    async def finish(self) -> None:
+        """Wait for what is under way."""
+        await self.what_if.finish()
+        await self._tasks.finish()
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _follow_session(self, opened: OpenConversation) -> None:
+        if self._session is not None:
+            self._session.run_changed.disconnect(self._note_growth)
+            self._session.text_appended.disconnect(self._note_growth)
+            self._session.thinking_appended.disconnect(self._note_growth)
+            self._session.run_finished.disconnect(self._note_end)
+        self._session = opened.session
+        opened.session.run_changed.connect(self._note_growth)
+        opened.session.text_appended.connect(self._note_growth)
+        opened.session.thinking_appended.connect(self._note_growth)
+        opened.session.run_finished.connect(self._note_end)
+
+    def _note_growth(self, run: Run, _text: str = "") -> None:
+        if self.shown is not None and run is self.shown.run:
+            if self.shown.trace is None and self.traces.get(run.id) is not None:
+                self._show_chat(run)  # it has been accepted, so there is a trace now
+            elif not self._growth.isActive():
+                self._growth.start()
+
+    def _note_end(self, run: Run) -> None:
+        if self.shown is not None and run is self.shown.run:
+            self._growth.stop()
+            self._show_chat(run)
+
+    def _show_chat(self, run: Run | None) -> None:
+        if run is None:
+            self.show(None)
+            return
+        question = ""
+        for message in self.workspace.current.conversation.tree:
+            if message.run is run and message.parent is not None:
+                question = message.parent.text
+        self.show(ShownRun(run, self.traces.get(run.id), question))
+
+    def _show_again(self) -> None:
+        shown = self.shown
+        if shown is None:
+            return
+        if shown.source is Source.CHAT:
+            self._show_chat(shown.run)
+        elif shown.source is Source.REQUEST:
+            self.show(replace(shown, trace=None))
+
+    async def _open(self, path: Path) -> None:
+        self.work_begun.emit(f"Opening {path.name}…")
+        try:
+            text = await read_text(path, _MOST_BYTES)
+            shown = await asyncio.to_thread(_shown_file, text, path.name)
+        except FileRefused as refusal:
+            self.problem_met.emit(str(refusal))
+        except DamagedRun as error:
+            self.problem_met.emit(f"{path.name} is not a saved run. {error}.")
+        else:
+            self.show(shown)
+
+    async def _save(self, path: Path, render: Callable[[], str]) -> None:
+        try:
+            await write_text(path, render)
+        except FileRefused as refusal:
+            self.problem_met.emit(str(refusal))
+
+    async def _try_lists(self, shown: ShownRun) -> None:
+        assert shown.trace is not None
+        recording = await asyncio.to_thread(shown.trace.recording)
+        if self.shown is shown:
+            self.what_if.set_recording(recording)
+
+    async def _read_prompt(self, shown: ShownRun, request: GenerationRequest) -> None:
+        try:
+            pieces = await self._engine.prompt_pieces(request)
+        except EngineError as error:
+            pieces, problem = None, failure_words(error)
+        else:
+            problem = ""
+        if self.shown is shown:
+            self.prompt, self.prompt_problem = pieces, problem
+            self.prompt_read.emit()
+
+
+def _shown_file(text: str, name: str) -> ShownRun:
+    """Return a saved run as it is shown; for another thread, as a long one takes a moment."""
+    return shown_recording(from_json(text), name, question_of(text))
+
+
+def _short(text: str, limit: int = 40) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

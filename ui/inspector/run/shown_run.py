@@ -1,0 +1,118 @@
+"""The run that the inspector shows, wherever it comes from. Plain values; main thread."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.recording.replay import Recording, replay
+from engine.recording.saved_run import to_json
+from engine.values.events import Finished, Timing, Usage
+from engine.values.request import GenerationRequest
+from ui.chat.session.traces import RunTrace, trace_of
+from ui.records.runs import Run, RunState
+from ui.server.requests import RequestEntry
+
+
+class Source(StrEnum):
+    """Where a run comes from."""
+
+    CHAT = "this window"
+    REQUEST = "another app"
+    FILE = "a saved run"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRun:
+    """One run with all that is known of it.
+
+    Attributes:
+        run: What was asked for and what came of it, live while it streams.
+        trace: Its tokens; None where none were recorded or they have been forgotten.
+        question: The last thing that the user said.
+        source: Where it comes from.
+        name: What it is called where it can be chosen; a file's name, say.
+        asked: The request that ran, where it is known even without a trace.
+    """
+
+    run: Run
+    trace: RunTrace | None = None
+    question: str = ""
+    source: Source = Source.CHAT
+    name: str = ""
+    asked: GenerationRequest | None = None
+
+    @property
+    def request(self) -> GenerationRequest | None:
+        """The request that ran; None for saved runs and for those of an earlier session."""
+        if self.asked is not None or self.trace is None:
+            return self.asked
+        return self.trace.request
+
+    @property
+    def can_be_replayed(self) -> bool:
+        """Whether other stop lists can be tried on it."""
+        return self.trace is not None and self.trace.can_be_replayed
+
+
+def shown_request(entry: RequestEntry, trace: RunTrace | None = None) -> ShownRun | None:
+    """Return the first answer to a request of another app; None where no model answered.
+
+    Args:
+        entry: The request.
+        trace: The answer's tokens, where they were recorded and have not been forgotten.
+    """
+    if not entry.answers:
+        return None
+    answer = entry.answers[0]
+    request = answer.request
+    run = Run(
+        stops=request.stops.strings,
+        max_tokens=request.max_tokens,
+        model_id=entry.model,
+        state=RunState.FINISHED,
+        text=answer.text,
+        thinking=answer.thinking,
+        tool_calls=list(answer.tool_calls),
+        finished=answer.finished,
+        started_at=entry.began_at,
+    )
+    name = f"{entry.agent or entry.client}, {entry.method} {entry.path}"
+    return ShownRun(run, trace, _question(request), Source.REQUEST, name, request)
+
+
+def _question(request: GenerationRequest) -> str:
+    """Return the last thing that the user said, or the raw prompt as far as it is text."""
+    if request.prompt is not None:
+        return request.prompt if isinstance(request.prompt, str) else ""
+    said = (message.content for message in reversed(request.messages) if message.role == "user")
+    return next(said, "")
+
+
+def saved_run(shown: ShownRun) -> str:
+    """Return a run that can be replayed as the text of a saved run; takes a moment."""
+    recording = None if shown.trace is None else shown.trace.recording()
+    assert recording is not None, "only a run that can be replayed is saved"
+    return to_json(recording, shown.question)
+
+
+def shown_recording(recording: Recording, name: str, question: str = "") -> ShownRun:
+    """Return a saved run as it is shown: its own stops played over its tokens once more."""
+    trace = trace_of(recording)
+    played = replay(recording)
+    stop = played.stop or recording.stop
+    times = [token.time_s for token in trace.tokens] or [0.0]
+    finished = Finished(
+        stop,
+        Usage(output_tokens=len(recording.tokens)),
+        Timing(first_token_s=times[0], decode_s=times[-1] - times[0], total_s=times[-1]),
+    )
+    run = Run(
+        stops=recording.rules.strings,
+        max_tokens=recording.max_tokens,
+        model_id=recording.setting.model,
+        state=RunState.FINISHED,
+        text=played.text,
+        thinking=played.thinking,
+        tool_calls=list(played.calls),
+        finished=finished,
+    )
+    return ShownRun(run, trace, question, Source.FILE, name)

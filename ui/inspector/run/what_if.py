@@ -1,0 +1,190 @@
+"""What another stop list would have done to a recorded run.
+
+Main thread; the replay itself runs on another one, a moment after the last change, so that typing
+never waits for it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.recording.replay import Recording, Replayed, replay
+from engine.recording.saved_run import to_json
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
+from engine.values.verdict import counted, headline
+from ui.kit.background.tasks import Tasks
+from ui.records.conversations import StopEntry
+from ui.stops.stop_list import StopListModel
+from ui.words.visible import unescaped
+
+DELAY_MS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What would have happened.
+
+    Attributes:
+        sentence: In words.
+        text: The answer that would have been kept.
+        cut: What would have been cut from its end.
+        is_same: Whether the run itself ended at the same place for the same reason.
+        strings: The stop strings that were tried.
+    """
+
+    sentence: str
+    text: str
+    cut: str
+    is_same: bool
+    strings: tuple[str, ...]
+
+
+class WhatIf(QObject):
+    """A copy of a run's stop list that may be changed at will.
+
+    Signals:
+        outcome_changed: Another outcome is known, or none; see ``outcome``.
+
+    Attributes:
+        stops: The copy.
+        outcome: The newest outcome; None without a recording.
+        recording: The run; None where there is none that can be replayed.
+    """
+
+    outcome_changed = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.stops = StopListModel(parent=self)
+        self.outcome: Outcome | None = None
+        self.recording: Recording | None = None
+        self._typed = ""
+        self._played: Replayed | None = None
+        self._asked = 0
+        self._tasks = Tasks()
+        self._delay = QTimer(self, singleShot=True, interval=DELAY_MS)
+        self._delay.timeout.connect(self._start)
+        self.stops.edited.connect(self._delay.start)
+        self.stops.mode_changed.connect(self._delay.start)
+
+    def set_recording(self, recording: Recording | None) -> None:
+        """Try lists on another run, beginning with that run's own list."""
+        self.recording = recording
+        self.outcome = self._played = None
+        self._asked += 1
+        self.reset()  # what is being typed stays in its field, and goes on to count
+        self.stops.undo_stack.clear()
+        self.outcome_changed.emit()
+
+    def reset(self) -> None:
+        """Go back to the run's own list."""
+        rules = StopRules() if self.recording is None else self.recording.rules
+        entries = [StopEntry(one, scope=rules.scope_of(one)) for one in rules.strings]
+        self.stops.replace_all(entries, "use the run’s list")
+        self._delay.start()
+
+    def set_typed(self, typed: str) -> None:
+        """Count what is being typed as one more stop."""
+        if typed != self._typed:
+            self._typed = typed
+            self._delay.start()
+
+    def case(self, question: str) -> Callable[[], str] | None:
+        """Return what makes the text of a saved run with the tried list, which takes a moment."""
+        if self.recording is None or self.outcome is None or self._played is None:
+            return None
+        rules = self._rules(self.recording, self.outcome.strings)
+        stop = self._played.stop or self.recording.stop
+        case = replace(self.recording, rules=rules, stop=stop)
+        return lambda: to_json(case, question)
+
+    async def finish(self) -> None:
+        """Wait for a replay that is under way."""
+        self._delay.stop()
+        await self._tasks.finish()
+
+    def _strings(self) -> tuple[str, ...]:
+        enabled = [entry.sequence for entry in self.stops.entries() if entry.is_enabled]
+        typed = self._typed
+        if typed and self.stops.with_escapes:
+            try:
+                typed = unescaped(typed)
+            except ValueError:
+                typed = ""  # an escape that is not yet complete
+        return _unique([*enabled, typed] if typed else enabled)
+
+    def _rules(self, recording: Recording, strings: tuple[str, ...]) -> StopRules:
+        scopes = tuple((entry.sequence, entry.scope) for entry in self.stops.entries())
+        return replace(recording.rules, strings=strings, scopes=scopes)
+
+    def _start(self) -> None:
+        if self.recording is None:
+            return
+        self._asked += 1
+        strings = self._strings()
+        rules = self._rules(self.recording, strings)
+        work = self._play(self._asked, self.recording, rules, strings)
+        self._tasks.start(work, "replay of a run")
+
+    async def _play(
+        self, asked: int, recording: Recording, rules: StopRules, strings: tuple[str, ...]
+    ) -> None:
+        played = await asyncio.to_thread(replay, recording, rules)
+        if asked != self._asked:
+            return  # the list is another one meanwhile
+        self._played = played
+        rows = {
+            entry.sequence: row for row, entry in reversed(list(enumerate(self.stops.entries())))
+        }
+        self.outcome = outcome_of(recording, played, strings, rows)
+        self.outcome_changed.emit()
+
+
+def outcome_of(
+    recording: Recording, played: Replayed, strings: tuple[str, ...], rows: dict[str, int]
+) -> Outcome:
+    """Return a replay's result in words.
+
+    Args:
+        recording: The run.
+        played: The replay.
+        strings: The stops that were tried.
+        rows: The rows of the list that hold them; what is missing is still being typed.
+    """
+    kept = f"keeping {counted(len(played.text), 'character')}"
+    stop = played.stop
+    if stop is None:
+        count = counted(len(recording.tokens), "recorded token")
+        sentence = f"Nothing would stop within the {count}, {kept}."
+    else:
+        at = f"at token {played.output_tokens:,}"
+        match stop.kind:
+            case StopKind.STOP_STRING:
+                row = rows.get(str(stop.value))
+                by = "the sequence being typed" if row is None else f"#{row + 1}"
+                sentence = f"Would stop {at} by {by}, {kept}."
+            case StopKind.EOS:
+                sentence = f"Would end by itself {at}, {kept}."
+            case _:
+                sentence = f"{headline(stop)} {at}, {kept}."
+    return Outcome(
+        sentence=sentence,
+        text=played.text,
+        cut="" if stop is None else stop.dropped,
+        is_same=stop is not None
+        and (stop.kind, stop.value, stop.token_index, stop.text_offset)
+        == (
+            recording.stop.kind,
+            recording.stop.value,
+            recording.stop.token_index,
+            recording.stop.text_offset,
+        ),
+        strings=strings,
+    )
+
+
+def _unique(strings: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(strings))

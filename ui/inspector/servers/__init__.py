@@ -1,0 +1,1 @@
+"""Other servers: their captured answers, and probes of them."""

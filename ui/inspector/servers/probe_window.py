@@ -1,0 +1,185 @@
+"""A window that finds out what a server does with stops. Main thread."""
+
+from html import escape
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.inspector.run.pages import reading_page
+from ui.inspector.run.tools import InspectorTools, ProbeRow, ProbeTarget
+from ui.inspector.servers.probing import Probing
+from ui.kit.background.files import FileRefused, write_text
+from ui.kit.background.tasks import Tasks
+from ui.kit.controls.choice import Choice
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+
+_WORDS = {"passed": "Passed", "failed": "Failed", "unjudged": "Unclear", "skipped": "Skipped"}
+
+
+class ProbeWindow(QWidget):
+    """Address, dialect, model and key above; progress and results below."""
+
+    def __init__(self, theme: Theme, tools: InspectorTools, parent: QWidget | None = None) -> None:
+        super().__init__(parent, Qt.WindowType.Window)
+        self.setObjectName("canvas")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setWindowTitle("Probe a Server")
+        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
+        self.resize(860, 760)
+        self._theme = theme
+        self.probing = Probing(tools, self)
+        self._tasks = Tasks()
+        self.url = QLineEdit("http://127.0.0.1:8642")
+        dialects = [(name, name) for name in tools.probe_dialects]
+        self.dialect = Choice(theme, "API", [("", "Whatever answers"), *dialects])
+        self.model = QLineEdit()
+        self.model.setPlaceholderText("The first that the server lists")
+        self.key = QLineEdit()
+        self.key.setEchoMode(QLineEdit.EchoMode.Password)
+        self.key.setPlaceholderText("None; it is never kept")
+        self.start = QPushButton("Probe")
+        self.start.setProperty("kind", "primary")
+        self.start.setDefault(True)
+        self.cancel = QPushButton("Cancel")
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(4)
+        self.bar.setAccessibleName("Progress of the probe")
+        self.note = label("", "", 1.0, is_wrapped=True)
+        self.page = reading_page("Results")
+        self.copy = QPushButton("Copy as Markdown")
+        self.save = QPushButton("Save…")
+        self.save.setAccessibleName("Save the report as a page or as JSON")
+        self._lay_out()
+        self.start.clicked.connect(self._start)
+        self.url.returnPressed.connect(self._start)
+        self.cancel.clicked.connect(self.probing.cancel)
+        self.copy.clicked.connect(self._copy)
+        self.save.clicked.connect(self._choose_target)
+        self.probing.changed.connect(self._refresh)
+        theme.changed.connect(self._refresh)
+        self._refresh()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
+
+    async def finish(self) -> None:
+        """End a probe that is under way."""
+        await self.probing.finish()
+        await self._tasks.finish()
+
+    def _lay_out(self) -> None:
+        form = QFormLayout()
+        form.setHorizontalSpacing(14)
+        form.setVerticalSpacing(8)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        names = ("Address", "API", "Model", "Key")
+        for name, field in zip(names, (self.url, self.dialect, self.model, self.key), strict=True):
+            field.setAccessibleName(name)
+            form.addRow(label(name, "muted"), field)
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        row.addWidget(self.start)
+        row.addWidget(self.cancel)
+        row.addWidget(self.note, 1)
+        row.addWidget(self.copy)
+        row.addWidget(self.save)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 18, 20, 18)
+        layout.setSpacing(12)
+        layout.addWidget(
+            label(
+                "Asks a server with and without stops and compares what comes. It sends up to two "
+                "hundred small requests.",
+                "muted",
+                0.97,
+                is_wrapped=True,
+            )
+        )
+        layout.addLayout(form)
+        layout.addLayout(row)
+        layout.addWidget(self.bar)
+        layout.addWidget(self.page, 1)
+
+    def _start(self) -> None:
+        self.probing.start(
+            ProbeTarget(
+                self.url.text().strip(),
+                str(self.dialect.currentData() or ""),
+                self.model.text().strip(),
+                self.key.text().strip(),
+            )
+        )
+
+    def _refresh(self) -> None:
+        probing = self.probing
+        is_running = probing.stage == "running"
+        self.start.setEnabled(not is_running)
+        self.cancel.setVisible(is_running)
+        self.bar.setVisible(is_running)
+        self.bar.setRange(0, probing.total)
+        self.bar.setValue(probing.done)
+        self.note.setText(probing.message)
+        self.copy.setEnabled(probing.outcome is not None)
+        self.save.setEnabled(probing.outcome is not None)
+        self.page.setHtml(self._html(probing.rows))
+
+    def _html(self, rows: list[ProbeRow]) -> str:
+        colors = self._theme.colors
+        inks = {
+            "passed": (colors.done, colors.done_soft),
+            "failed": (colors.fault, colors.fault_soft),
+            "unjudged": (colors.limit, colors.limit_soft),
+            "skipped": (colors.quiet, colors.quiet_soft),
+        }
+        found = []
+        for row in rows:
+            ink, ground = inks[row.outcome]
+            detail = escape(row.detail).replace("\n", "<br>")
+            code = f"<br><code>{detail}</code>" if detail else ""
+            found.append(
+                f'<tr><td style="padding:3px 10px 3px 0"><span style="background:{ground};'
+                f'color:{ink}">&nbsp;{_WORDS[row.outcome]}&nbsp;</span></td>'
+                f'<td style="padding:3px 12px 3px 0"><b>{escape(row.title)}</b></td>'
+                f'<td style="padding:3px 0;color:{colors.muted}">{escape(row.sentence)}{code}</td>'
+                "</tr>"
+            )
+        return f"<table>{''.join(found)}</table>"
+
+    def _copy(self) -> None:
+        if self.probing.outcome is not None:
+            QGuiApplication.clipboard().setText(self.probing.outcome.markdown)
+
+    def _choose_target(self) -> None:
+        dialog = QFileDialog(self, "Save the report", "probe.html", "Page (*.html);;JSON (*.json)")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(lambda path: self._save(Path(path)))
+        dialog.open()
+
+    def _save(self, path: Path) -> None:
+        self._tasks.start(self._write(path), "save a probe's report")
+
+    async def _write(self, path: Path) -> None:
+        outcome = self.probing.outcome
+        if outcome is None:
+            return
+        text = outcome.json if path.suffix == ".json" else outcome.html
+        try:
+            await write_text(path, lambda: text)
+        except FileRefused as refusal:
+            self.note.setText(str(refusal))

@@ -1,0 +1,1 @@
+"""The tokens of a run, side by side and as a table."""

@@ -1,0 +1,135 @@
+"""Tables of rows, as several tabs of the inspector have them. Main thread."""
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import (
+    QAbstractItemModel,
+    QEvent,
+    QModelIndex,
+    QPersistentModelIndex,
+    QRect,
+    Qt,
+)
+from PySide6.QtGui import (
+    QAction,
+    QFontMetrics,
+    QGuiApplication,
+    QKeySequence,
+    QPainter,
+    QPalette,
+)
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+)
+
+from ui.kit.look.theme import fixed_font
+
+_PAD_PX = 7
+_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+
+
+class CellDelegate(QStyledItemDelegate):
+    """Draws a cell's text and nothing else: a style sheet would cost ten times as much."""
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Draw the ground of a chosen row, and the text as far as there is room."""
+        area: QRect = option.rect
+        palette: QPalette = option.palette
+        if option.state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(area, palette.color(QPalette.ColorRole.Highlight))
+            painter.setPen(palette.color(QPalette.ColorRole.HighlightedText))
+        else:
+            painter.setPen(palette.color(QPalette.ColorRole.Text))
+        text = index.data()
+        if not text:
+            return
+        given = index.data(Qt.ItemDataRole.TextAlignmentRole)
+        place = int(given) if given else int(_LEFT)
+        room = area.adjusted(_PAD_PX, 0, -_PAD_PX, 0)
+        painter.setFont(option.font)
+        metrics: QFontMetrics = option.fontMetrics
+        if metrics.horizontalAdvance(text) > room.width():
+            text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, room.width())
+        painter.drawText(room, place, text)
+
+
+class RowsView(QTableView):
+    """A table in which whole rows are chosen and nothing is edited.
+
+    Args:
+        model: The rows.
+        says: What it is called.
+        is_code: Whether its cells have the fixed font.
+        widths: The first widths of the columns, in letters; the last column takes the rest.
+    """
+
+    def __init__(
+        self,
+        model: QAbstractItemModel,
+        says: str,
+        *,
+        is_code: bool = False,
+        widths: Sequence[int] = (),
+    ) -> None:
+        super().__init__()
+        self._widths = widths
+        self.setModel(model)
+        self.setAccessibleName(says)
+        self.setProperty("kind", "rows")
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setTextElideMode(Qt.TextElideMode.ElideRight)
+        if is_code:
+            self.setFont(fixed_font(self.font(), 0.95))
+        self.setItemDelegate(CellDelegate(self))
+        rows = self.verticalHeader()
+        rows.hide()
+        # Rows of one height: measuring each would cost more than drawing those that are seen.
+        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        head = self.horizontalHeader()
+        head.setHighlightSections(False)
+        head.setStretchLastSection(True)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Give rows and columns the room that the letters need."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        metrics = self.fontMetrics()
+        self.verticalHeader().setDefaultSectionSize(metrics.height() + 9)
+        for column, letters in enumerate(self._widths):
+            width = metrics.averageCharWidth() * letters + 2 * _PAD_PX
+            self.setColumnWidth(column, width)
+
+    def chosen_rows(self) -> list[int]:
+        """Return the chosen rows, in order."""
+        return sorted(index.row() for index in self.selectionModel().selectedRows())
+
+    def add_copy(self, words: str, text: Callable[[list[int]], str]) -> QAction:
+        """Offer to copy rows as text, by the keyboard and from the context menu."""
+        action = QAction(words, self)
+        action.setShortcut(QKeySequence.StandardKey.Copy)
+        action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        action.triggered.connect(
+            lambda: QGuiApplication.clipboard().setText(text(self.chosen_rows()))
+        )
+        self.addAction(action)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        return action

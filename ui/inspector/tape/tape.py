@@ -1,0 +1,201 @@
+"""A run's tokens as they lie side by side: what was held, matched and cut. Pure; any thread."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntFlag
+from itertools import pairwise
+
+from engine.output.vocabulary import Vocabulary
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.events import TokenTrace
+from engine.values.verdict import counted
+from ui.chat.session.traces import RunTrace
+from ui.words.visible import quoted, visible
+
+CHANNEL_NAMES = {
+    Channel.TEXT: "Answer",
+    Channel.THINKING: "Thinking",
+    Channel.TOOL: "Tool call",
+}
+
+
+class Mark(IntFlag):
+    """What became of a piece of text."""
+
+    NONE = 0
+    HELD = 1
+    MATCHED = 2
+    CUT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of one token's text of which the same is to be said throughout.
+
+    Attributes:
+        row: The token's place on the tape.
+        text: The piece; what a chip says where the token has no text of its own.
+        marks: What became of it.
+        is_chip: Whether the token has no text: a special token or part of a character.
+    """
+
+    row: int
+    text: str
+    marks: Mark
+    is_chip: bool = False
+
+
+class Tape:
+    """The tokens of a trace, or its newest ones, at one moment.
+
+    Attributes:
+        tokens: The tokens, oldest first.
+        texts: The text that belongs to each.
+        stop: Why the run ended, if it has.
+    """
+
+    def __init__(self, trace: RunTrace, newest: int | None = None) -> None:
+        tokens = tuple(trace.tokens)
+        self.tokens: Sequence[TokenTrace] = tokens if newest is None else tokens[-newest:]
+        self.stop: StopInfo | None = trace.stop
+        self.rules = trace.rules
+        self.texts = [token.piece for token in self.tokens]
+        if self.texts and self.stop is not None:
+            self.texts[-1] += trace.residue
+        self._starts: list[int] = []
+        place = 0
+        for text in self.texts:
+            self._starts.append(place)
+            place += len(text)
+        self._length = place
+        self.cut, self.matched = self._ends()
+
+    def spans(self, first_row: int = 0) -> Iterator[Span]:
+        """Yield the text piece by piece, from a row on."""
+        for row in range(first_row, len(self.tokens)):
+            token, text = self.tokens[row], self.texts[row]
+            if not text:
+                yield Span(row, chip_text(token), self._chip_marks(row), is_chip=True)
+                continue
+            start = self._starts[row]
+            end = start + len(text)
+            held = end - min(len(token.held), len(text)) if token.held else end
+            edges = {start, end, held, *self.cut, *self.matched}
+            places = sorted(edge for edge in edges if start <= edge <= end)
+            for begin, stop in pairwise(places):
+                marks = Mark.HELD if begin >= held else Mark.NONE
+                if self.matched[0] <= begin < self.matched[1]:
+                    marks |= Mark.MATCHED
+                if self.cut[0] <= begin < self.cut[1]:
+                    marks |= Mark.CUT
+                yield Span(row, text[begin - start : stop - start], marks)
+
+    def first_matched_row(self) -> int | None:
+        """Return the row of the token with the match's first character."""
+        begin, end = self.matched
+        if begin == end:
+            return None
+        return bisect_right(self._starts, begin) - 1
+
+    def channel_text(self, channel: Channel) -> str:
+        """Return all text of a channel, that which was cut off included."""
+        pairs = zip(self.tokens, self.texts, strict=True)
+        return "".join(text for token, text in pairs if token.channel is channel)
+
+    def _ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return the ranges that were cut and that matched; both lie at the tape's end."""
+        none = (self._length, self._length)
+        stop = self.stop
+        if stop is None or not self.texts:
+            return none, none
+        last = self.tokens[-1]
+        if stop.kind is StopKind.STOP_TOKEN and last.piece and self.rules.include_stop:
+            return none, (self._length - len(last.piece), self._length)
+        if stop.kind is not StopKind.STOP_STRING:
+            return none, none
+        value = str(stop.value)
+        if not last.piece and value in (last.special, last.raw.decode("utf-8", "replace")):
+            return none, none  # the text of a special token or a tag is no part of the answer
+        cut = max(0, self._length - len(stop.dropped))
+        begin = cut - len(value) if self.rules.include_stop else cut
+        begin = max(0, begin)
+        return (cut, self._length), (begin, min(self._length, begin + len(value)))
+
+    def _chip_marks(self, row: int) -> Mark:
+        stop = self.stop
+        if stop is None or row != len(self.tokens) - 1:
+            return Mark.NONE
+        if stop.kind is StopKind.STOP_TOKEN or stop.kind is StopKind.STOP_STRING:
+            return Mark.MATCHED if self.rules.include_stop else Mark.MATCHED | Mark.CUT
+        return Mark.NONE
+
+
+def chip_text(token: TokenTrace) -> str:
+    """Return what stands for a token without text: a special token's name, or its bytes."""
+    if token.special is not None:
+        return token.special
+    if token.raw:
+        try:
+            return visible(token.raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            return token.raw.hex(" ")
+    return f"id {token.token_id}"
+
+
+def percent(probability: float) -> str:
+    """Return a probability with as many digits as help: ``97 %``, ``0.42 %``, ``< 0.01 %``."""
+    share = probability * 100
+    if share >= 99.95:
+        return "100 %"
+    if share >= 10:
+        return f"{share:.0f} %"
+    if share >= 1:
+        return f"{share:.1f} %"
+    return f"{share:.2f} %" if share >= 0.01 else "< 0.01 %"
+
+
+def alternatives(token: TokenTrace, vocabulary: Vocabulary | None) -> str:
+    """Return the likeliest tokens in a token's place, best first; empty where that is unknown."""
+    if token.stats is None or not token.stats.top:
+        return ""
+    return "   ".join(
+        f"{quoted(_name(token_id, vocabulary), 20)} {percent(math.exp(logprob))}"
+        for token_id, logprob in token.stats.top
+    )
+
+
+def _name(token_id: int, vocabulary: Vocabulary | None) -> str:
+    text = None if vocabulary is None else vocabulary.text_of(token_id)
+    return text or f"id {token_id}"
+
+
+def token_words(token: TokenTrace, rules: StopRules) -> str:
+    """Return all that is known of a token, as one line."""
+    text = token.piece
+    parts = [f"Token {token.index + 1:,}", f"id {token.token_id}"]
+    if token.special is not None:
+        parts.append(f"special token {token.special}")
+    elif text:
+        parts.append(quoted(text))
+    else:
+        parts.append("no text yet")
+    raw = token.raw
+    count = counted(len(raw), "byte")
+    parts.append(f"{count} {raw[:16].hex(' ')}{' …' if len(raw) > 16 else ''}".rstrip())
+    parts.append(CHANNEL_NAMES[token.channel].lower())
+    if token.held:
+        parts.append(f"then held {quoted(token.held)}")
+    if token.stats is not None:
+        stats = token.stats
+        parts.append(f"probability {percent(math.exp(stats.logprob))}, rank {stats.rank + 1:,}")
+    reached = [
+        f"#{number} {count} of {len(rule)}"
+        for number, (count, rule) in enumerate(zip(token.progress, rules.strings, strict=False), 1)
+        if count
+    ]
+    if reached:
+        parts.append("reached " + ", ".join(reached))
+    return "  ·  ".join(parts)

@@ -1,0 +1,147 @@
+"""Draws what the tape says of its tokens: bars and hatching beneath the letters, outlines.
+
+Nothing lies behind or over a letter, so that each stays as readable as plain text. Main thread.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen, QTextLine
+from PySide6.QtWidgets import QTextEdit
+
+from ui.kit.look.colors import Colors
+
+_BAR_SHARE = 0.09  # of the height of a letter
+_HATCH_SHARE = 0.24
+_HATCH_STEP_PX = 4
+_ROUND_PX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Characters of the document, from the first to before the last."""
+
+    begin: int
+    end: int
+
+
+@dataclass(slots=True)
+class TapeMarks:
+    """Where on the tape each token stands, and what is marked.
+
+    Attributes:
+        begins: The first character of each token, rising.
+        ends: The character after the last one of each token.
+        held: Text that was held back, in order.
+        matched: Text of the stop that ended the run.
+    """
+
+    begins: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    held: list[Range] = field(default_factory=list)
+    matched: list[Range] = field(default_factory=list)
+
+    def place_of(self, position: int) -> int:
+        """Return the place of the token that a character belongs to, -1 before the first."""
+        return bisect_right(self.begins, position) - 1
+
+    def draw(self, view: QTextEdit, painter: QPainter, colors: Colors, chosen: int) -> None:
+        """Draw the marks of the part that is in sight.
+
+        Args:
+            view: The text, laid out.
+            painter: Paints on the view's viewport.
+            colors: The palette.
+            chosen: The place of the token that is looked at, -1 for none.
+        """
+        seen = _seen(view)
+        height = view.fontMetrics().height()
+        bar, hatch = max(2.0, height * _BAR_SHARE), max(4.0, height * _HATCH_SHARE)
+        first = max(0, self.place_of(seen.begin))
+        last = bisect_left(self.begins, seen.end)
+        ink = QColor(colors.token)
+        for place in range(first + (first + 1) % 2, last, 2):  # every other token
+            for box in _boxes(view, Range(self.begins[place], self.ends[place])):
+                painter.fillRect(QRectF(box.left(), box.bottom(), box.width(), bar), ink)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        for held in _overlapping(self.held, seen):
+            for box in _boxes(view, held):
+                area = QRectF(box.left(), box.bottom(), box.width(), hatch)
+                _hatch(painter, area, colors)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(QColor(colors.match), 1.4))
+        for matched in _overlapping(self.matched, seen):
+            for box in _boxes(view, matched):
+                painter.drawRoundedRect(box.adjusted(0.5, 0, -0.5, 0), _ROUND_PX, _ROUND_PX)
+        if first <= chosen < last:
+            painter.setPen(QPen(QColor(colors.text), 1.6))
+            for box in _boxes(view, Range(self.begins[chosen], self.ends[chosen])):
+                painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), _ROUND_PX, _ROUND_PX)
+
+
+def add(ranges: list[Range], written: Range) -> None:
+    """Append what was written last, or let the range before it go on."""
+    if ranges and ranges[-1].end == written.begin:
+        ranges[-1] = Range(ranges[-1].begin, written.end)
+    else:
+        ranges.append(written)
+
+
+def _hatch(painter: QPainter, area: QRectF, colors: Colors) -> None:
+    """Fill an area with slanting lines, which lie where they lay whatever is scrolled."""
+    painter.save()
+    painter.setClipRect(area)
+    painter.fillRect(area, QColor(colors.limit_soft))
+    painter.setPen(QPen(QColor(colors.limit), 1.2))
+    left, step = area.left() - area.height(), _HATCH_STEP_PX
+    for number in range(int((area.width() + area.height()) / step) + 1):
+        x = left + number * step
+        painter.drawLine(QPointF(x, area.bottom()), QPointF(x + area.height(), area.top()))
+    painter.restore()
+
+
+def _overlapping(ranges: list[Range], seen: Range) -> Iterator[Range]:
+    first = bisect_left(ranges, seen.begin, key=lambda one: one.end)
+    for one in ranges[first:]:
+        if one.begin > seen.end:
+            return
+        yield one
+
+
+def _seen(view: QTextEdit) -> Range:
+    size = view.viewport().size()
+    corner = QPoint(size.width(), size.height())
+    first = view.cursorForPosition(QPoint(0, 0)).position()
+    return Range(first, view.cursorForPosition(corner).position() + 1)
+
+
+def _boxes(view: QTextEdit, wanted: Range) -> Iterator[QRectF]:
+    """Yield the rectangle of the letters in each line that characters stand in."""
+    document = view.document()
+    layout = document.documentLayout()
+    across, down = view.horizontalScrollBar().value(), view.verticalScrollBar().value()
+    block = document.findBlock(wanted.begin)
+    while block.isValid() and block.position() < wanted.end:
+        corner = layout.blockBoundingRect(block).topLeft()
+        text, start = block.layout(), block.position()
+        for number in range(text.lineCount()):
+            line = text.lineAt(number)
+            begin = max(wanted.begin - start, line.textStart())
+            end = min(wanted.end - start, line.textStart() + line.textLength())
+            if begin < end:
+                left, right = _x_of(line, begin), _x_of(line, end)
+                yield QRectF(
+                    corner.x() + min(left, right) - across,
+                    corner.y() + line.y() - down,
+                    abs(right - left),
+                    line.ascent() + line.descent(),
+                )
+        block = block.next()
+
+
+def _x_of(line: QTextLine, position: int) -> float:
+    x, _ = cast("tuple[float, int]", line.cursorToX(position))
+    return x

@@ -1,0 +1,124 @@
+"""The tab that says where the time went. Main thread."""
+
+from PySide6.QtCore import QEvent, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from engine.values.verdict import seconds
+from ui.inspector.run.shown_run import ShownRun
+from ui.inspector.timing.phases import Phase, held_words, phases
+from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.text.labels import label
+
+_LINES, _NAME_CHARS, _TIME_CHARS = 2.4, 11, 9
+_MIDDLE = int(Qt.AlignmentFlag.AlignVCenter)
+_BAR_SHARE = 0.5  # of the height of a line
+
+
+class TimingTab(QWidget):
+    """A bar for each phase, and how long text waited in the matcher."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._shown: ShownRun | None = None
+        self.note = label("", "", 0.98, is_wrapped=True)
+        self.bars = PhaseBars(theme)
+        self.waits = label("", "muted", 0.95, is_wrapped=True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 12, 0, 0)
+        layout.setSpacing(10)
+        layout.addWidget(self.note)
+        layout.addWidget(self.bars)
+        layout.addWidget(self.waits)
+        layout.addStretch(1)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Show another run's times."""
+        self._shown = shown
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Show what is known by now."""
+        shown = self._shown
+        finished = None if shown is None else shown.run.finished
+        found = [] if finished is None else phases(finished)
+        self.bars.show_phases(found)
+        self.bars.setVisible(bool(found))
+        if finished is not None:
+            self.note.setText(f"{seconds(finished.timing.total_s)} in all.")
+        elif shown is None:
+            self.note.setText("No run is shown.")
+        else:
+            self.note.setText("The times are known when the answer has ended.")
+        trace = None if shown is None else shown.trace
+        if self.isVisible():  # a long run takes a moment
+            self.waits.setText(held_words(tuple(trace.tokens)) if trace and finished else "")
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Say what was not worked out while it was hidden."""
+        super().showEvent(event)
+        self.catch_up()
+
+
+class PhaseBars(QWidget):
+    """Rows of name, bar and time; the bars lie where the phases lay."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._phases: list[Phase] = []
+        theme.changed.connect(self.update)
+
+    def show_phases(self, found: list[Phase]) -> None:
+        """Draw other phases."""
+        self._phases = found
+        self._fit()
+        words = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in found)
+        self.setAccessibleName("; ".join(words) or "Phases")
+        self.update()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Take as much room as the letters need."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        self.setFixedHeight(round(self.fontMetrics().height() * _LINES) * len(self._phases))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the rows."""
+        if not self._phases:
+            return
+        colors = self._theme.colors
+        inks = (colors.quiet, colors.tool, colors.match, colors.done)
+        total = max(phase.begins_s + phase.took_s for phase in self._phases) or 1.0
+        line, letter = self.fontMetrics().height(), self.fontMetrics().averageCharWidth()
+        row_px, name_px, time_px = round(line * _LINES), letter * _NAME_CHARS, letter * _TIME_CHARS
+        room, thick = max(40, self.width() - name_px - time_px), line * _BAR_SHARE
+        bar_top, half = (line - thick) / 2, thick / 2
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        for row, (phase, ink) in enumerate(zip(self._phases, inks, strict=False)):
+            y = row * row_px
+            painter.setFont(self.font())
+            painter.setPen(QColor(colors.text))
+            painter.drawText(QRectF(0, y, name_px, line), _MIDDLE, phase.name)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colors.bubble))
+            painter.drawRoundedRect(QRectF(name_px, y + bar_top, room, thick), half, half)
+            painter.setBrush(QColor(ink))
+            left = name_px + phase.begins_s / total * room
+            width = max(3.0, phase.took_s / total * room)
+            bar = QRectF(min(left, name_px + room - width), y + bar_top, width, thick)
+            painter.drawRoundedRect(bar, half, half)
+            painter.setPen(QColor(colors.text))
+            painter.setFont(fixed_font(self.font(), 0.95))
+            time = QRectF(name_px + room, y, time_px, line)
+            painter.drawText(
+                time, _MIDDLE | int(Qt.AlignmentFlag.AlignRight), seconds(phase.took_s)
+            )
+            painter.setPen(QColor(colors.muted))
+            painter.setFont(self.font())
+            painter.drawText(QRectF(name_px, y + line, room, line), _MIDDLE, phase.note)
+        painter.end()

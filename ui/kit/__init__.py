@@ -1,0 +1,1 @@
+"""Widgets, theme, Markdown and background work; knows no conversations, models or servers."""

@@ -1,0 +1,1 @@
+"""Work that must not hold up the window: tasks on the loop, files on other threads."""

@@ -1,0 +1,58 @@
+"""Small files that a person chooses: read and written on another thread, with errors in words.
+
+Main thread.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.files.causes import os_cause
+from engine.files.whole_file import write_whole
+
+
+class FileRefused(Exception):
+    """A file cannot be used; the message says why, for a person."""
+
+
+async def read_text(path: Path, most_bytes: int, *, encoding: str = "utf-8") -> str:
+    """Return the text of a file.
+
+    Args:
+        path: The file.
+        most_bytes: The largest size that such a file has.
+        encoding: How its text is encoded.
+
+    Raises:
+        FileRefused: It cannot be read, is too large, or is not text.
+    """
+
+    def read() -> str:
+        if path.stat().st_size > most_bytes:
+            raise FileRefused(
+                f"{path.name} is too large: such a file has at most {most_bytes / 1e6:.0f} MB."
+            )
+        return path.read_text(encoding=encoding)
+
+    try:
+        return await asyncio.to_thread(read)
+    except UnicodeDecodeError as error:
+        raise FileRefused(f"{path.name} is not UTF-8 text.") from error
+    except OSError as error:
+        raise FileRefused(f"{path.name} could not be read: {os_cause(error)}.") from error
+
+
+async def write_text(path: Path, render: Callable[[], str]) -> None:
+    """Write a file whole; what was there before stays if that fails.
+
+    Args:
+        path: The file.
+        render: Makes its text, on the thread that writes it.
+
+    Raises:
+        FileRefused: It cannot be written.
+    """
+    try:
+        await asyncio.to_thread(lambda: write_whole(path, render()))
+    except OSError as error:
+        raise FileRefused(f"{path.name} could not be written: {os_cause(error)}.") from error

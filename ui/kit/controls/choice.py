@@ -1,0 +1,44 @@
+"""A list that drops down, with the window's own arrow. Main thread."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QComboBox
+
+from ui.kit.look import icons
+from ui.kit.look.theme import Theme
+
+_ARROW = 14
+_EDGE = 9
+
+
+class Choice(QComboBox):
+    """One of several values, each with its words."""
+
+    def __init__(self, theme: Theme, says: str, choices: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setProperty("kind", "choice")
+        self.setAccessibleName(says)
+        for value, words in choices:
+            self.addItem(words, value)
+        theme.changed.connect(self.update)
+
+    def choose(self, value: str) -> None:
+        """Show a value."""
+        self.setCurrentIndex(self.findData(value))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the field, then the arrow that the style sheet leaves out."""
+        super().paintEvent(event)
+        size, edge = self._theme.px(_ARROW), self._theme.gap(_EDGE)
+        image = icons.pixmap(
+            "chevron-down", self._theme.colors.muted, size, self.devicePixelRatioF() * 2
+        )
+        painter = QPainter(self)
+        left, top = self.width() - size - edge, (self.height() - size) / 2
+        painter.drawPixmap(
+            QRectF(left, top, size, size), image, QRectF(0, 0, image.width(), image.height())
+        )
+        painter.end()

@@ -1,0 +1,1 @@
+"""Colors, icons, sizes and the theme."""

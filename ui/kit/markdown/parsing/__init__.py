@@ -1,0 +1,1 @@
+"""Parses Markdown that may still be growing; no Qt."""

@@ -1,0 +1,148 @@
+"""Markdown as models write it: the parser, and which blocks of a growing text are closed.
+
+Pure; knows no Qt. Nothing that a model says may vanish: HTML stays text, so do entities, link
+definitions, images and backslashes that escape nothing of Markdown's own (LaTeX needs them).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from ui.kit.markdown.parsing.markdown_rules import add_rules
+from ui.words.visible import with_control_pictures
+
+# Every bare link has one of these.
+_LINK_SIGNS = "://", "www.", "@"
+_MENTION = re.compile(r"\[\^([^\]\s]+)\]")
+# Quote signs, list marks and indentation before the row of a table.
+_CONTAINER = re.compile(r"^(?:\s|>|[-*+]\s|\d{1,9}[.)]\s)*")
+# What QTextDocument would take as its own marks, or as the end of a paragraph.
+_UNSAFE = str.maketrans(
+    {"\u2029": "\u2028", "\ufdd0": "\ufffd", "\ufdd1": "\ufffd", "\ufffc": "\ufffd"}
+)
+
+
+def prepared(text: str) -> str:
+    """Return the text as it is parsed: line ends unified, control characters made visible."""
+    return with_control_pictures(text.replace("\r\n", "\n")).translate(_UNSAFE)
+
+
+def parse(text: str, notes: Iterable[str] = ()) -> list[Token]:
+    """Return the block tokens of prepared text, in the manner of markdown-it.
+
+    Args:
+        text: Prepared text.
+        notes: Labels of footnotes that are defined elsewhere.
+    """
+    refs = {f":{label}": -1 for label in notes}
+    may_have_links = any(sign in text for sign in _LINK_SIGNS)
+    return _parser(may_have_links).parse(text, {"footnotes": {"refs": refs, "list": {}}})
+
+
+def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
+    """Return how much of a text can no longer change, whatever is appended to it.
+
+    A top-level block, or an item of a top-level list, is closed once another one follows whose
+    first line is complete: blocks are decided line by line. What follows a closed item is
+    written like a list of its own, so that a long list need not be rendered again and again.
+
+    Args:
+        text: Prepared text.
+        tokens: ``parse(text)``.
+
+    Returns:
+        The number of tokens that belong to closed blocks, and the number of the first open line.
+    """
+    lines = text.split("\n")
+    boundary = (0, 0)
+    for number, token in enumerate(tokens):
+        if not token.map or token.map[0] == 0 or token.nesting < 0:
+            continue
+        if token.map[0] >= len(lines) - 1:
+            break
+        if token.level == 0 or (token.level == 1 and _begins_item(token, lines)):
+            boundary = (number, token.map[0])
+    return boundary
+
+
+def _begins_item(token: Token, lines: list[str]) -> bool:
+    """Whether a list item can be parsed by itself: further in, it would be code."""
+    if token.type != "list_item_open" or token.map is None:
+        return False
+    line = lines[token.map[0]]
+    return len(line) - len(line.lstrip(" ")) < 4 and not line.startswith("\t")
+
+
+def table_tokens(tokens: list[Token], text: str) -> list[Token] | None:
+    """Return the tokens of a table that lose no cell.
+
+    Markdown drops the cells that a row has beyond its head; here the head gets more columns.
+
+    Args:
+        tokens: From ``table_open`` to ``table_close``.
+        text: What was parsed.
+
+    Returns:
+        The tokens; None where the table cannot be read once more.
+    """
+    where = tokens[0].map
+    if where is None:
+        return tokens
+    rows = text.split("\n")[where[0] : where[1]]
+    counts = [_cells(row) for row in rows]
+    if not counts or max(counts) <= counts[0]:
+        return tokens
+    bare = [_CONTAINER.sub("", row, count=1) for row in rows]
+    surplus = max(counts) - counts[0]
+    bare[0] = _closed(bare[0]) + " |" * surplus
+    bare[1] = _closed(bare[1]) + " --- |" * surplus
+    again = parse("\n".join(bare))
+    return again if again and again[0].type == "table_open" else None
+
+
+def _cells(row: str) -> int:
+    row = _CONTAINER.sub("", row, count=1).strip()
+    bars = row.replace("\\|", "").count("|")
+    return bars + 1 - row.startswith("|") - (row.endswith("|") and not row.endswith("\\|"))
+
+
+def _closed(row: str) -> str:
+    row = row.rstrip()
+    return row if row.endswith("|") and not row.endswith("\\|") else row + " |"
+
+
+def note_labels(tokens: Iterable[Token]) -> set[str]:
+    """Return the labels of the footnotes that tokens define."""
+    return {str(t.meta["label"]) for t in tokens if t.type == "footnote_reference_open"}
+
+
+def note_mentions(text: str) -> set[str]:
+    """Return every label that a text may refer to, whether it is defined or not."""
+    return set(_MENTION.findall(text))
+
+
+def note_numbers(tokens: Iterable[Token], before: Mapping[str, int]) -> dict[str, int]:
+    """Return the numbers of footnotes, in the order in which a text first refers to them.
+
+    Args:
+        tokens: Of the text.
+        before: The numbers of what stands above it.
+    """
+    numbers = dict(before)
+    for token in tokens:
+        for child in token.children or ():
+            if child.type == "footnote_ref":
+                numbers.setdefault(str(child.meta["label"]), len(numbers) + 1)
+    return numbers
+
+
+@cache
+def _parser(with_bare_links: bool) -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False})
+    parser.enable(["table", "strikethrough"])
+    parser.disable(["reference", "entity", "html_block", "html_inline"])
+    add_rules(parser, with_bare_links=with_bare_links)
+    return parser

@@ -1,0 +1,1 @@
+"""The widget that shows Markdown, with its scrolling, copying and style."""

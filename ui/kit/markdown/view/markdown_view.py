@@ -1,0 +1,341 @@
+"""Markdown that grows while it is read: closed blocks are laid out once, only the tail again.
+
+Main thread.
+"""
+
+import time
+from collections.abc import Iterable
+
+from PySide6.QtCore import QMimeData, QPointF, QRectF, QSizeF, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import (
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QTextCursor,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QScrollArea, QScrollBar, QWidget
+
+from ui.kit.markdown.view.code_button import CodeButton
+from ui.kit.markdown.view.sideways import BAR_PX, Sideways
+from ui.kit.markdown.view.text_copying import mime_of, text_between
+from ui.kit.markdown.view.warming_up import warm_up
+from ui.kit.markdown.writing.code_writer import TAB_CHARS
+from ui.kit.markdown.writing.decorations import Decorations
+from ui.kit.markdown.writing.growing_text import GrowingText
+from ui.kit.markdown.writing.inline_writer import NOTE_PREFIX, REFERENCE_PREFIX
+from ui.kit.markdown.writing.markdown_style import Decoration, MarkdownStyle, text_width
+from ui.kit.markdown.writing.table_writer import constraints, shared_room
+from ui.kit.text.flow_text import FlowText
+from ui.kit.text.places import anchor_position, link_targets
+
+# Rendering the tail may take this share of the time, so that a huge open block stays smooth.
+_PAUSE_PER_COST = 3.0
+_EDGE_PX, _EDGE_STEP_PX = 24, 16
+
+
+class MarkdownView(FlowText):
+    """Shows Markdown; ``append_markdown`` while it streams, ``finish`` at its end.
+
+    Signals:
+        link_chosen: A link that leads out of the text was chosen; carries the ``QUrl``.
+    """
+
+    link_chosen = Signal(QUrl)
+
+    def __init__(self, style: MarkdownStyle, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._style = style
+        self._text = GrowingText(self.document(), style, lambda: self.viewport().width())
+        self._is_whole = False
+        self._copy_buttons: list[CodeButton] = []
+        self._rendered_at_s = 0.0
+        self._cost_s = 0.0
+        self._later = QTimer(self, singleShot=True)
+        self._later.timeout.connect(self._render)
+        self._geometry = Decorations(self.document(), style)
+        self._sideways = Sideways(self.document(), self.viewport(), self._show_moved)
+        self.document().documentLayout().documentSizeChanged.connect(self._place_buttons)
+        self.anchorClicked.connect(self._follow)
+        self._take_style(style)
+
+    @property
+    def markdown(self) -> str:
+        """The text as it was given, character by character."""
+        return self._text.source
+
+    @property
+    def decorations(self) -> tuple[Decoration, ...]:
+        """What is painted beneath the text."""
+        return tuple(self._text.decorations)
+
+    @property
+    def copy_buttons(self) -> tuple[CodeButton, ...]:
+        """A button for each code block, once the text is complete."""
+        return tuple(self._copy_buttons)
+
+    @property
+    def sideways_bars(self) -> tuple[QScrollBar, ...]:
+        """A scroll bar for each code card, table and formula that is wider than the text."""
+        return self._sideways.bars
+
+    def area(self, decoration: Decoration) -> QRectF:
+        """Return where something beneath the text is."""
+        return self._geometry.area(decoration, self.viewport().width(), self._text.decorations)
+
+    def shown_text(self, start: int = 0, end: int | None = None) -> str:
+        """Return the text from one document position to another, formulas as their source."""
+        last = self.document().characterCount() - 1 if end is None else end
+        return text_between(self.document(), start, last)
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Copy formulas as their source, tables as tables."""
+        # Qt's own fills itself in only later, and over what was put in.
+        as_html = super().createMimeDataFromSelection().html()
+        return mime_of(self.textCursor(), as_html)
+
+    def link_targets(self) -> list[str]:
+        """Return where the links of the text lead, in their order."""
+        return link_targets(self.document())
+
+    def set_markdown(self, text: str) -> None:
+        """Show a whole text in place of the present one."""
+        self._later.stop()
+        self._sideways.clear()
+        self._text.show(text)
+        self._show_written()
+        self._add_buttons()
+        self._is_whole = True
+
+    def append_markdown(self, text: str) -> None:
+        """Show more text. Rendering is put off where the last one was slow."""
+        if not text:
+            return
+        warm_up(text)
+        self._text.append(text)
+        self._is_whole = False
+        wait_s = self._rendered_at_s + self._cost_s * _PAUSE_PER_COST - time.monotonic()
+        if wait_s <= 0:
+            self._render()
+        elif not self._later.isActive():
+            self._later.start(round(wait_s * 1000) + 1)
+
+    def render_now(self) -> None:
+        """Show what is put off."""
+        self._later.stop()
+        self._render()
+
+    def finish(self) -> None:
+        """Show what is still put off; the text is complete."""
+        self._later.stop()
+        if not self._is_whole:
+            self._text.finish()
+            self._show_written()
+            self._add_buttons()
+            self._is_whole = True
+
+    def set_style(self, style: MarkdownStyle) -> None:
+        """Show the same text in other fonts and colours."""
+        if style == self._style:
+            return
+        self._take_style(style)
+        self._sideways.clear()
+        self._text.show(self._text.source)
+        self._show_written()
+        if self._is_whole:
+            self._add_buttons()
+
+    # -- rendering -------------------------------------------------------------------------
+
+    def _take_style(self, style: MarkdownStyle) -> None:
+        self._style = self._text.style = style
+        self._geometry = Decorations(self.document(), style)
+        self.document().setDefaultFont(style.font)
+        self.setTabStopDistance(TAB_CHARS * text_width(style.fixed, "0"))
+
+    def _render(self) -> None:
+        began_s = time.monotonic()
+        self._text.write()
+        self._show_written()
+        self._rendered_at_s = time.monotonic()
+        self._cost_s = self._rendered_at_s - began_s
+
+    def _show_written(self) -> None:
+        self._fit_tables(one for one in self._text.decorations if self._sideways.offset(one))
+        self._show_wide()
+        self._fit(self.document().size())
+        self.show_found_again()
+        self._update_from(self._text.changed_from)
+
+    def _update_from(self, position: int) -> None:
+        """Paint what is below the begin of a change; Qt knows of the text alone."""
+        block = self.document().findBlock(position)
+        top = self.document().documentLayout().blockBoundingRect(block).top()
+        above_px = self._style.code_head_px + self._style.gap_px
+        area = self.viewport().rect()
+        area.setTop(max(0, int(top - above_px)))
+        self.viewport().update(area)
+
+    # -- what is wider than the view ---------------------------------------------------------
+
+    def _fit_tables(self, decorations: Iterable[Decoration]) -> None:
+        """Share the width among the columns of tables."""
+        for one in decorations:
+            if one.kind != "table":
+                continue
+            room = self.viewport().width() - one.left_px
+            widths = constraints(one.columns, room, self._style)
+            table = self._geometry.table(one)
+            form = table.format()
+            left = one.left_px - self._sideways.offset(one)
+            if form.columnWidthConstraints() != widths or form.leftMargin() != left:
+                form.setColumnWidthConstraints(widths)
+                form.setLeftMargin(left)
+                table.setFormat(form)
+
+    def _show_wide(self) -> None:
+        width = self.viewport().width()
+        pad = self._style.code_pad_px
+        found = []
+        for one in self._text.decorations:
+            needed = one.width_px
+            if one.kind == "table":
+                needed = sum(shared_room(one.columns, width - one.left_px, self._style))
+            if not needed or one.kind == "quote":
+                continue
+            inset = pad if one.kind == "code" else 0
+            room = width - one.left_px - 2 * inset
+            if needed > room:
+                place = self.area(one)
+                place.setLeft(one.left_px + inset)
+                place.setWidth(room)
+                found.append((one, place, needed))
+        self._sideways.show(found)
+
+    def _show_moved(self, decoration: Decoration, _: int) -> None:
+        if decoration.kind == "table":
+            self._fit_tables([decoration])
+        self.viewport().update()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Scroll sideways what is wide and under the mouse; leave the rest to the column."""
+        delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
+        across, along = delta.x(), delta.y()
+        if not across and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            across, along = along, 0
+        bar = self._sideways.under(event.position().y())
+        if bar is None or abs(across) <= abs(along):
+            super().wheelEvent(event)
+            return
+        bar.setValue(bar.value() - across)
+        event.accept()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Scroll sideways while a selection is drawn past an edge."""
+        super().mouseMoveEvent(event)
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            bar = self._sideways.under(event.position().y())
+            x, width = event.position().x(), self.viewport().width()
+            if bar is not None and x > width - _EDGE_PX:
+                bar.setValue(bar.value() + _EDGE_STEP_PX)
+            elif bar is not None and x < _EDGE_PX:
+                bar.setValue(bar.value() - _EDGE_STEP_PX)
+
+    def _fit(self, size: QSizeF) -> None:
+        """Be high enough for what is painted around the last lines, too."""
+        if self._text.is_writing:
+            return
+        end = self.document().lastBlock().position()
+        areas = [self.area(one) for one in self._text.decorations if one.end >= end - 1]
+        bottom = max((area.bottom() for area in areas), default=0.0)
+        has_bar_below = any(
+            one.kind == "table" and one.end >= end - 1 for one in self._text.decorations
+        )
+        super()._fit(
+            QSizeF(size.width(), max(size.height(), bottom + has_bar_below * (BAR_PX + 2)))
+        )
+
+    # -- painting --------------------------------------------------------------------------
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint code cards, quote bars and rules, then the text over them."""
+        painter = QPainter(self.viewport())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        wanted = QRectF(event.rect())
+        for decoration in self._seen(wanted):
+            area = self.area(decoration)
+            if area.intersects(wanted):
+                self._geometry.paint(painter, decoration, area)
+        painter.end()
+        self._sideways.keep_shifted()
+        # What is wide is drawn in its own place, so that it covers nothing beside that.
+        top = wanted.top()
+        for place in self._sideways.places:
+            self._paint_text(QRectF(wanted.left(), top, wanted.width(), place.top() - top))
+            self._paint_text(place.intersected(wanted))
+            top = max(top, place.bottom())
+        self._paint_text(QRectF(wanted.left(), top, wanted.width(), wanted.bottom() + 1 - top))
+
+    def _seen(self, wanted: QRectF) -> list[Decoration]:
+        """Return what may be in an area; where each is costs more than its place in the text."""
+        layout, around = self.document().documentLayout(), 4 * self._style.code_head_px
+        fuzzy = Qt.HitTestAccuracy.FuzzyHit
+        first = layout.hitTest(QPointF(0, wanted.top() - around), fuzzy)
+        last = layout.hitTest(QPointF(0, wanted.bottom() + around), fuzzy)
+        return [
+            one
+            for one in self._text.decorations
+            if last < 0 or (one.end >= first and one.start <= last + 1)
+        ]
+
+    def _paint_text(self, area: QRectF) -> None:
+        if area.isValid():
+            super().paintEvent(QPaintEvent(area.toRect()))
+
+    # -- links -----------------------------------------------------------------------------
+
+    def _follow(self, url: QUrl) -> None:
+        name = url.toString()
+        if not name.startswith((NOTE_PREFIX, REFERENCE_PREFIX)):
+            self.link_chosen.emit(url)
+            return
+        decoded = url.fragment(QUrl.ComponentFormattingOption.FullyDecoded)
+        position = anchor_position(self.document(), f"#{decoded}")
+        parent = self.parentWidget()
+        while parent is not None and not isinstance(parent, QScrollArea):
+            parent = parent.parentWidget()
+        inner = None if parent is None else parent.widget()
+        if position is not None and parent is not None and inner is not None:
+            cursor = QTextCursor(self.document())
+            cursor.setPosition(position)
+            there = self.viewport().mapTo(inner, self.cursorRect(cursor).center())
+            parent.ensureVisible(there.x(), there.y(), 0, parent.viewport().height() // 3)
+
+    # -- copy buttons ----------------------------------------------------------------------
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the copy buttons at their corners."""
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self._fit_tables(self._text.decorations)
+            self._fit(self.document().size())
+        self._place_buttons(QSizeF())
+        self._show_wide()
+
+    def _add_buttons(self) -> None:
+        for button in self._copy_buttons:
+            button.deleteLater()
+        self._copy_buttons = [
+            CodeButton(self.viewport(), one.text, one.label or "code") for one in self._code()
+        ]
+        self._place_buttons(QSizeF())
+
+    def _code(self) -> list[Decoration]:
+        return [one for one in self._text.decorations if one.kind == "code"]
+
+    def _place_buttons(self, _: QSizeF) -> None:
+        if self._text.is_writing:
+            return
+        for button, decoration in zip(self._copy_buttons, self._code(), strict=False):
+            button.place(self.area(decoration), self._style.code_head_px)

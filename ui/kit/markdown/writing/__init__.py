@@ -1,0 +1,1 @@
+"""Writes parsed Markdown into a text document."""

@@ -1,0 +1,209 @@
+"""Writes the text within a Markdown block, and tells how wide it will be. Main thread."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from markdown_it.token import Token
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QFont,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFormat,
+    QTextImageFormat,
+)
+
+from ui.kit.markdown.parsing.markdown_rules import formula_source
+from ui.kit.markdown.writing.boxes import box
+from ui.kit.markdown.writing.formulas import Formula, formula
+from ui.kit.markdown.writing.markdown_style import MarkdownStyle, text_width
+from ui.kit.text.labels import plain_tool_tip
+
+_CODE_SCALE = 0.94
+NOTE_PREFIX = "#note-"
+REFERENCE_PREFIX = "#reference-"
+LINE_SEPARATOR = "\u2028"
+# What a picture in the text stands for: a copy of the text has that instead.
+SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
+
+
+class InlineWriter:
+    """Inserts formatted text where a cursor is.
+
+    Args:
+        cursor: Where to write; shared with whoever writes the blocks.
+        style: Fonts and colours.
+        notes: The numbers of the footnotes, by label.
+    """
+
+    def __init__(self, cursor: QTextCursor, style: MarkdownStyle, notes: Mapping[str, int]) -> None:
+        self._cursor = cursor
+        self._style = style
+        self._notes = notes
+
+    @contextmanager
+    def writing_at(self, cursor: QTextCursor) -> Iterator[None]:
+        """Write where another cursor is, while the block runs."""
+        outer, self._cursor = self._cursor, cursor
+        try:
+            yield
+        finally:
+            self._cursor = outer
+
+    def plain(self) -> QTextCharFormat:
+        """Return the format of plain text."""
+        return QTextCharFormat(self._style.plain)
+
+    def write(self, token: Token, form: QTextCharFormat) -> None:
+        """Write the text of a block: emphasis, code, links, formulas, line breaks."""
+        stack = [form]
+        link_began = 0
+        for child in token.children or []:
+            now = QTextCharFormat(stack[-1])
+            match child.type:
+                case "text" | "text_special":
+                    self._cursor.insertText(child.content, now)
+                case "softbreak" | "hardbreak":
+                    self._cursor.insertText(LINE_SEPARATOR, now)
+                case "code_inline":
+                    self._write_code(child.content, now)
+                case "strong_open":
+                    now.setFontWeight(QFont.Weight.Bold)
+                    stack.append(now)
+                case "em_open":
+                    now.setFontItalic(True)
+                    stack.append(now)
+                case "s_open":
+                    now.setFontStrikeOut(True)
+                    stack.append(now)
+                case "link_open":
+                    stack.append(self._linked(now, str(child.attrGet("href") or "")))
+                    link_began = self._cursor.position()
+                case "link_close":
+                    if self._cursor.position() == link_began:  # a link without text
+                        self._cursor.insertText(now.anchorHref(), now)
+                    stack.pop()
+                case "strong_close" | "em_close" | "s_close":
+                    stack.pop()
+                case "image":
+                    self._write_image(child, now)
+                case "footnote_ref":
+                    self._write_reference(str(child.meta["label"]), now)
+                case "math_inline" | "math_inline_double":
+                    self.write_formula(child, now, is_display=child.type == "math_inline_double")
+                case _:
+                    self._cursor.insertText(child.content, now)
+
+    def _write_code(self, code: str, form: QTextCharFormat) -> None:
+        font = QFont(self._style.inline_code)
+        font.setPointSizeF(form.font().pointSizeF() * _CODE_SCALE)
+        font.setWeight(form.font().weight())
+        font.setItalic(form.font().italic())
+        font.setStrikeOut(form.font().strikeOut())
+        font.setUnderline(form.font().underline())
+        form.setFont(font)
+        form.setBackground(QBrush(QColor(self._style.code_background)))
+        self._cursor.insertText(code, form)
+
+    def _linked(self, form: QTextCharFormat, target: str) -> QTextCharFormat:
+        form.setAnchor(True)
+        form.setAnchorHref(target)
+        form.setToolTip(plain_tool_tip(target))
+        form.setForeground(QBrush(QColor(self._style.link)))
+        form.setFontUnderline(True)
+        return form
+
+    def _write_image(self, token: Token, form: QTextCharFormat) -> None:
+        """Show an image as its source and a link: nothing is fetched unasked."""
+        target = str(token.attrGet("src") or "")
+        title = token.attrGet("title")
+        end = f' "{title}")' if title else ")"
+        self._cursor.insertText(f"![{token.content}]({target}{end}", self._linked(form, target))
+
+    def _write_reference(self, label: str, form: QTextCharFormat) -> None:
+        form = self._linked(form, NOTE_PREFIX + label)
+        form.setAnchorNames([REFERENCE_PREFIX + label])
+        form.setToolTip("To the footnote")
+        form.setFontUnderline(False)
+        form.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignSuperScript)
+        self._cursor.insertText(str(self._notes.get(label, label)), form)
+
+    def write_way_back(self, label: str) -> None:
+        """Write the sign that leads from a footnote to where it is referred to."""
+        form = self._linked(self.plain(), REFERENCE_PREFIX + label)
+        form.setToolTip("Back to the text")
+        form.setFontUnderline(False)
+        self._cursor.insertText("\u00a0\u21a9", form)
+
+    def write_box(self, is_done: bool) -> None:
+        """Draw the box of a task."""
+        style = self._style
+        drawn = box(is_done, style.em, style.link, style.muted, style.code_background)
+        source = "[x]" if is_done else "[ ]"
+        name = f"box:{style.link}:{style.em}:{source}"
+        self._insert_picture(drawn, name, source, "Done" if is_done else "Not done")
+
+    def write_formula(self, token: Token, form: QTextCharFormat, *, is_display: bool) -> float:
+        """Show a formula as a picture that is copied as its source, or as that source.
+
+        Returns:
+            The width of the picture; 0 where there is none.
+        """
+        source = formula_source(token)
+        drawn = self._drawn(token, is_display=is_display)
+        if drawn is None:
+            self._cursor.insertText(source.replace("\n", LINE_SEPARATOR), form)
+            return 0
+        name = f"formula:{self._style.text}:{is_display}:{source}"
+        self._insert_picture(drawn, name, source, source)
+        return drawn.width_px
+
+    def _drawn(self, token: Token, *, is_display: bool) -> Formula | None:
+        points = self._style.font.pointSizeF() * (1.12 if is_display else 1.0)
+        return formula(token.content.strip(), points, self._style.text, is_display=is_display)
+
+    def _insert_picture(self, drawn: Formula, name: str, source: str, says: str) -> None:
+        document = self._cursor.document()
+        document.addResource(QTextDocument.ResourceType.ImageResource, QUrl(name), drawn.image)
+        picture = QTextImageFormat()
+        picture.setName(name)
+        picture.setWidth(drawn.width_px)
+        picture.setHeight(drawn.height_px)
+        picture.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
+        picture.setProperty(SOURCE_PROPERTY, source)
+        picture.setToolTip(plain_tool_tip(says))
+        self._cursor.insertImage(picture)
+
+    # -- measuring -------------------------------------------------------------------------
+
+    def widths(self, token: Token, *, is_head: bool) -> tuple[float, float]:
+        """Return how wide the widest word of a text is, and the whole of it in one line."""
+        style = self._style
+        widest = word = whole = 0.0
+        is_bold = 0
+        for child in token.children or []:
+            is_bold += (child.type == "strong_open") - (child.type == "strong_close")
+            font = style.inline_code if child.type == "code_inline" else QFont(style.font)
+            if is_head or is_bold:
+                font.setWeight(QFont.Weight.Bold)
+            if child.type in ("math_inline", "math_inline_double"):
+                drawn = self._drawn(child, is_display=child.type == "math_inline_double")
+                width = drawn.width_px if drawn else text_width(font, formula_source(child))
+                word, whole = word + width, whole + width
+                widest = max(widest, word)
+                continue
+            said = child.content
+            if child.type == "image":
+                said = f"![{said}]({child.attrGet('src')})"
+            elif child.type == "footnote_ref":
+                said = str(self._notes.get(str(child.meta["label"]), ""))
+            for number, piece in enumerate(said.split(" ")):
+                if number:
+                    word, whole = 0.0, whole + text_width(font, " ")
+                width = text_width(font, piece)
+                word, whole = word + width, whole + width
+                widest = max(widest, word)
+        return widest, whole

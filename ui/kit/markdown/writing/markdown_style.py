@@ -1,0 +1,125 @@
+"""How rendered Markdown looks, and what is painted beneath its text. Main thread."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+from PySide6.QtGui import QBrush, QColor, QFont, QFontInfo, QFontMetricsF, QTextCharFormat
+
+from ui.kit.markdown.writing.highlighting import CodeColors
+
+_USUAL_FONT_PX = 14
+_CODE_SCALE = 0.94
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownStyle:
+    """Fonts and colours of rendered Markdown; all measures follow the size of the font.
+
+    Attributes:
+        em: The size of the text, in pixels.
+        plain: The format of plain text; to be copied.
+    """
+
+    font: QFont
+    fixed: QFont
+    text: str
+    muted: str
+    link: str
+    code_background: str
+    line: str
+    code: CodeColors
+    em: float = field(init=False, compare=False)
+    plain: QTextCharFormat = field(init=False, compare=False, repr=False)
+    _metrics: QFontMetricsF = field(init=False, compare=False, repr=False)
+    _fixed_metrics: QFontMetricsF = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        plain = QTextCharFormat()
+        plain.setFont(self.font)
+        plain.setForeground(QBrush(QColor(self.text)))
+        object.__setattr__(self, "em", float(QFontInfo(self.font).pixelSize()))
+        object.__setattr__(self, "plain", plain)
+        object.__setattr__(self, "_metrics", _metrics(self.font.key()))
+        object.__setattr__(self, "_fixed_metrics", _metrics(self.fixed.key()))
+
+    def width(self, text: str) -> float:
+        """Return how wide a text is."""
+        return self._metrics.horizontalAdvance(text)
+
+    def fixed_width(self, code: str) -> float:
+        """Return how wide code is."""
+        return self._fixed_metrics.horizontalAdvance(code)
+
+    def px(self, usual: float) -> float:
+        """Return a length that is ``usual`` in text of the usual size."""
+        return round(usual * self.em / _USUAL_FONT_PX)
+
+    @property
+    def inline_code(self) -> QFont:
+        """The font of code within a line."""
+        font = QFont(self.fixed)
+        font.setPointSizeF(self.font.pointSizeF() * _CODE_SCALE)
+        return font
+
+    @property
+    def code_head_px(self) -> float:
+        """The height of a code card's head."""
+        return self.px(30)
+
+    @property
+    def code_foot_px(self) -> float:
+        """What a code card has below its last line."""
+        return self.px(12)
+
+    @property
+    def code_pad_px(self) -> float:
+        """What a code card has beside its lines."""
+        return self.px(14)
+
+    @property
+    def cell_pad_px(self) -> float:
+        """What a cell of a table has around its text."""
+        return self.px(7)
+
+    @property
+    def gap_px(self) -> float:
+        """The air around cards and tables."""
+        return self.px(10)
+
+
+@lru_cache(maxsize=32)
+def _metrics(key: str) -> QFontMetricsF:
+    font = QFont()
+    font.fromString(key)
+    return QFontMetricsF(font)
+
+
+def text_width(font: QFont, text: str) -> float:
+    """Return how wide a text is."""
+    return _metrics(font.key()).horizontalAdvance(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoration:
+    """Something painted beneath the text from one document position to another.
+
+    Attributes:
+        kind: What it is; a formula of its own line paints nothing, but may be wide.
+        start: A position in its first block.
+        end: A position in its last block.
+        left_px: Where it begins.
+        label: The language of code.
+        text: The code.
+        width_px: How wide its content is where it may be wider than the view.
+        columns: The least and the natural width of each column of a table.
+    """
+
+    kind: Literal["code", "quote", "rule", "table", "formula"]
+    start: int
+    end: int
+    left_px: float = 0.0
+    label: str = ""
+    text: str = ""
+    width_px: float = 0.0
+    columns: tuple[tuple[float, float], ...] = ()

@@ -1,0 +1,1 @@
+"""Labels, pills and other widgets that show text."""

@@ -1,0 +1,126 @@
+"""Buttons and chips with text that may be longer than their room: cut, whole in the tool tip.
+
+Main thread.
+"""
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QHelpEvent, QResizeEvent
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QStyle, QStyleOptionButton, QToolTip
+
+from ui.kit.text.labels import plain_tool_tip
+
+_LEAST_CHARACTERS = 4
+
+
+class ElidedButton(QPushButton):
+    """A button whose words are cut where there is no room for them."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__()
+        self._whole = ""
+        policy = self.sizePolicy()
+        policy.setHorizontalPolicy(QSizePolicy.Policy.Maximum)
+        self.setSizePolicy(policy)
+        self.setText(text)
+
+    def text(self) -> str:
+        """Return the words as they were given."""
+        return self._whole
+
+    def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
+        """Show other words."""
+        self._whole = text
+        self.updateGeometry()
+        self._elide()
+
+    def sizeHint(self) -> QSize:
+        """Return room for all words."""
+        return self._size_of(self._whole)
+
+    def minimumSizeHint(self) -> QSize:
+        """Allow a narrow place."""
+        least = self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS
+        hint = self._size_of("…")
+        return QSize(min(hint.width() + least, self.sizeHint().width()), hint.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Cut the words to the room."""
+        super().resizeEvent(event)
+        self._elide()
+
+    def _size_of(self, words: str) -> QSize:
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        metrics = self.fontMetrics()
+        inner = QSize(metrics.horizontalAdvance(words) + 2, metrics.height())
+        if not self.icon().isNull():
+            inner.setWidth(inner.width() + self.iconSize().width() + 4)
+            inner.setHeight(max(inner.height(), self.iconSize().height()))
+        kind = QStyle.ContentsType.CT_PushButton
+        return self.style().sizeFromContents(kind, option, inner, self)
+
+    def _elide(self) -> None:
+        room = self.width() - (self.sizeHint().width() - self._words_px(self._whole))
+        shown = self._whole
+        if self._words_px(shown) > max(0, room):
+            side = Qt.TextElideMode.ElideRight
+            shown = self.fontMetrics().elidedText(self._whole, side, max(0, room))
+        super().setText(shown)
+
+    def event(self, event: QEvent) -> bool:
+        """Show all words where they are cut and nothing else is to be told."""
+        is_asked = event.type() == QEvent.Type.ToolTip and not self.toolTip()
+        if is_asked and isinstance(event, QHelpEvent) and super().text() != self._whole:
+            QToolTip.showText(event.globalPos(), plain_tool_tip(self._whole), self)
+            return True
+        return super().event(event)
+
+    def _words_px(self, words: str) -> int:
+        return self.fontMetrics().horizontalAdvance(words) + 2
+
+
+class ElidedChip(QLabel):
+    """A chip with a piece of text, cut where it is too long; what is shown can be selected."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._whole = text
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setProperty("role", "chip")
+        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        super().setText(text)
+
+    def text(self) -> str:
+        """Return the whole text."""
+        return self._whole
+
+    def sizeHint(self) -> QSize:
+        """Return room for the whole text, within reason."""
+        hint = super().sizeHint()
+        metrics = self.fontMetrics()
+        # What is shown tells how much the frame around the words takes.
+        around = hint.width() - metrics.horizontalAdvance(super().text())
+        words = metrics.horizontalAdvance(self._whole[:_LONGEST_CHIP])
+        return QSize(around + words, hint.height())
+
+    def minimumSizeHint(self) -> QSize:
+        """Allow a narrow place."""
+        least = self.fontMetrics().averageCharWidth() * 2 * _LEAST_CHARACTERS
+        return QSize(min(self.sizeHint().width(), least), super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Cut the text to the room."""
+        super().resizeEvent(event)
+        metrics = self.fontMetrics()
+        around = QLabel.sizeHint(self).width() - metrics.horizontalAdvance(super().text())
+        room = max(0, self.width() - around)
+        shown = self._whole
+        if metrics.horizontalAdvance(shown) > room:
+            shown = metrics.elidedText(shown, Qt.TextElideMode.ElideRight, room)
+        if shown != super().text():
+            super().setText(shown)
+        self.setToolTip("" if shown == self._whole else plain_tool_tip(self._whole))
+
+
+_LONGEST_CHIP = 400

@@ -1,0 +1,95 @@
+"""A text that is as high as what it holds, for use in a scrolling column.
+
+Main thread. Loads nothing by itself; a link only announces that it was chosen.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Any
+
+from PySide6.QtCore import QRectF, QSizeF, Qt, QUrl
+from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextOption, QWheelEvent
+from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QTextEdit, QWidget
+
+from ui.kit.text.places import word_places
+
+
+class FlowText(QTextBrowser):
+    """Read-only text without scroll bars whose height follows its content.
+
+    Selection works with mouse and keyboard. ``anchorClicked`` tells of a chosen link.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setOpenLinks(False)
+        self.setUndoRedoEnabled(False)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setTabChangesFocus(True)
+        self.viewport().setAutoFillBackground(False)
+        # A line that is too long scrolls in its own place, never the whole text.
+        bar = self.horizontalScrollBar()
+        bar.rangeChanged.connect(lambda: bar.setRange(0, 0))
+        self._found: tuple[tuple[str, ...], str, str] = (), "", ""
+        document = self.document()
+        document.setDocumentMargin(0)
+        document.documentLayout().documentSizeChanged.connect(self._fit)
+
+    def loadResource(self, kind: int, name: QUrl | str) -> Any:
+        """Load nothing: a text must not reach for files or the network."""
+        return None
+
+    def show_found(self, words: Sequence[str], background: str, ink: str) -> QRectF | None:
+        """Mark every place where one of the words stands, in whatever case.
+
+        Args:
+            words: The words; none takes all marks away.
+            background: The colour behind a word.
+            ink: The colour of its letters.
+
+        Returns:
+            Where the first one is; None where there is none.
+        """
+        self._found = tuple(words), background, ink
+        form = QTextCharFormat()
+        form.setBackground(QColor(background))
+        form.setForeground(QColor(ink))
+        marks: list[QTextEdit.ExtraSelection] = []
+        for begin, end in word_places(self.document(), words):
+            mark = QTextEdit.ExtraSelection()
+            cursor = QTextCursor(self.document())
+            cursor.setPosition(begin)
+            cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+            mark.cursor = cursor
+            mark.format = form
+            marks.append(mark)
+        self.setExtraSelections(marks)
+        if not marks:
+            return None
+        first = QTextCursor(self.document())
+        first.setPosition(marks[0].cursor.selectionStart())
+        return QRectF(self.cursorRect(first))
+
+    def show_found_again(self) -> None:
+        """Mark the same words in a text that is another now."""
+        if self._found[0]:
+            self.show_found(*self._found)
+
+    @property
+    def found_texts(self) -> list[str]:
+        """The words that are marked, as they stand in the text."""
+        return [mark.cursor.selectedText() for mark in self.extraSelections()]
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Leave scrolling to the column around this text."""
+        event.ignore()
+
+    def _fit(self, size: QSizeF) -> None:
+        height = max(ceil(size.height()), self.fontMetrics().height())
+        if height != self.height():
+            self.setFixedHeight(height)

@@ -1,0 +1,1 @@
+"""The models on this computer: the library, downloads, and the loaded model."""

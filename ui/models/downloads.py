@@ -1,0 +1,211 @@
+"""Downloads of models as the window shows them: how far, how fast, how long still. Main thread.
+
+Each has a thread of its own, which ends with the program: what has come is kept.
+"""
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Literal
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.library.downloads import (
+    DownloadCancelled,
+    DownloadFailed,
+    DownloadProgress,
+    download,
+    repository_of,
+)
+from ui.words.verdicts import UNEXPECTED
+
+DownloadStage = Literal["running", "cancelled", "failed", "done"]
+
+_SHOWN_EACH_MS = 120
+_RATE_WINDOW_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class Download(QObject):
+    """One repository that is fetched.
+
+    Signals:
+        changed: The stage is another now.
+
+    Attributes:
+        repository: ``owner/name``.
+        stage: Running, or how it ended.
+        message: Why it ended.
+        folder: Where the model is, once it is done.
+    """
+
+    changed = Signal()
+
+    def __init__(self, repository: str, cache: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.repository = repository
+        self.stage: DownloadStage = "running"
+        self.message = ""
+        self.folder: Path | None = None
+        self._cache = cache
+        self._latest = DownloadProgress("asking")
+        self._gives_up = threading.Event()
+        self._marks: deque[tuple[float, int]] = deque()
+
+    @property
+    def progress(self) -> DownloadProgress:
+        """How far it has come."""
+        return self._latest
+
+    @property
+    def bytes_per_s(self) -> float:
+        """How fast it comes, over the last seconds; 0 where that is not known yet."""
+        if len(self._marks) < 2 or self.progress.phase != "fetching":
+            return 0.0
+        (first_s, first), (last_s, last) = self._marks[0], self._marks[-1]
+        return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
+
+    @property
+    def left_s(self) -> float | None:
+        """How long it will still take; None where that is not known yet."""
+        rate = self.bytes_per_s
+        return (self._latest.total_bytes - self._latest.done_bytes) / rate if rate > 0 else None
+
+    def start(self) -> None:
+        """Begin, or go on after an end that was none. Needs the running loop."""
+        self.stage, self.message = "running", ""
+        self._marks.clear()
+        self._gives_up = threading.Event()
+        threading.Thread(
+            target=self._work,
+            args=(asyncio.get_running_loop(), self._gives_up),
+            name=f"download {self.repository}",
+            daemon=True,
+        ).start()
+        self.changed.emit()
+
+    def cancel(self) -> None:
+        """Give it up; what has come is kept. It is seen at once, whatever the network does."""
+        if self.stage == "running":
+            self._gives_up.set()
+            self._end("cancelled", "Cancelled. What was downloaded is kept and resumed.")
+
+    def mark(self) -> None:
+        """Note how far it is, for the rate."""
+        now, done = time.monotonic(), self._latest.done_bytes
+        if self._marks and done < self._marks[-1][1]:
+            self._marks.clear()  # the hub began anew
+        self._marks.append((now, done))
+        while now - self._marks[0][0] > _RATE_WINDOW_S and len(self._marks) > 2:
+            self._marks.popleft()
+
+    def _work(self, loop: asyncio.AbstractEventLoop, gives_up: threading.Event) -> None:
+        """Fetch (a thread of its own)."""
+
+        def take(progress: DownloadProgress) -> None:
+            if not gives_up.is_set():
+                self._latest = progress
+
+        try:
+            folder = download(
+                self.repository,
+                self._cache,
+                on_progress=take,
+                gives_up=gives_up,
+                endpoint=os.environ.get("HF_ENDPOINT"),
+            )
+        except DownloadCancelled:
+            return
+        except DownloadFailed as error:
+            outcome: tuple[DownloadStage, str, Path | None] = ("failed", str(error), None)
+        except Exception:  # a fault of ours must not leave the bar standing
+            _log.exception("a download failed unexpectedly")
+            outcome = ("failed", UNEXPECTED, None)
+        else:
+            outcome = ("done", "", folder)
+        if not loop.is_closed() and not gives_up.is_set():
+            loop.call_soon_threadsafe(self._finished, gives_up, *outcome)
+
+    def _finished(
+        self, gives_up: threading.Event, stage: DownloadStage, message: str, folder: Path | None
+    ) -> None:
+        if gives_up is self._gives_up and not gives_up.is_set():
+            self.folder = folder
+            self._end(stage, message)
+
+    def _end(self, stage: DownloadStage, message: str) -> None:
+        self.stage, self.message = stage, message
+        self.changed.emit()
+
+
+class Downloads(QObject):
+    """The downloads of this session.
+
+    Signals:
+        changed: One was added or forgotten, or its stage is another.
+        progressed: Running ones may have come further; a few times a second, and only then.
+        arrived: A model is there; carries its folder.
+    """
+
+    changed = Signal()
+    progressed = Signal()
+    arrived = Signal(object)
+
+    def __init__(self, cache: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._cache = cache
+        self.items: list[Download] = []
+        self._timer = QTimer(self, interval=_SHOWN_EACH_MS)
+        self._timer.timeout.connect(self._tick)
+
+    def start(self, text: str) -> str:
+        """Fetch a repository by its name or its page's address; return what is wrong with it."""
+        try:
+            repository = repository_of(text)
+        except DownloadFailed as error:
+            return str(error)
+        for one in self.items:
+            if one.repository == repository:
+                if one.stage != "running":
+                    self.resume(one)
+                return ""
+        made = Download(repository, self._cache, self)
+        made.changed.connect(self._follow)
+        self.items.insert(0, made)
+        self.resume(made)
+        return ""
+
+    def resume(self, one: Download) -> None:
+        """Go on with a download."""
+        one.start()
+        self._timer.start()
+
+    def forget(self, one: Download) -> None:
+        """Take one that has ended off the list; its files stay."""
+        if one.stage != "running" and one in self.items:
+            self.items.remove(one)
+            self.changed.emit()
+
+    def cancel_all(self) -> None:
+        """Give up all that run."""
+        for one in self.items:
+            one.cancel()
+
+    def _follow(self) -> None:
+        one = self.sender()
+        self.changed.emit()
+        if isinstance(one, Download) and one.stage == "done":
+            self.arrived.emit(one.folder)
+
+    def _tick(self) -> None:
+        running = [one for one in self.items if one.stage == "running"]
+        for one in running:
+            one.mark()
+        if not running:
+            self._timer.stop()
+        self.progressed.emit()

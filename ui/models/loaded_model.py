@@ -1,0 +1,125 @@
+"""The model that answers, or is on its way: state, progress, and what can be done. Main thread."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout
+
+from engine.values.verdict import counted
+from ui.kit.controls.choice import Choice
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import ElidedLabel, label
+from ui.kit.text.pill import StatusPill
+from ui.models.model_library import ModelShelf
+from ui.models.model_words import loading_words, percent, sentence, size
+from ui.words.verdicts import Tone
+
+_RESTS = (
+    ("0", "Keep it loaded"),
+    ("5", "Unload after 5 min"),
+    ("15", "Unload after 15 min"),
+    ("60", "Unload after 1 h"),
+)
+
+
+class LoadedModel(QFrame):
+    """The head of the window.
+
+    Signals:
+        unload_wanted: The model is to be freed.
+    """
+
+    unload_wanted = Signal()
+
+    def __init__(self, theme: Theme, shelf: ModelShelf) -> None:
+        super().__init__()
+        self.setObjectName("chat_header")
+        self._shelf = shelf
+        self.pill = StatusPill(theme, "Model")
+        self.name = ElidedLabel()
+        font = QFont(self.name.font())
+        font.setWeight(QFont.Weight.DemiBold)
+        self.name.setFont(font)
+        self.words = label("", "muted", 0.95, is_wrapped=True)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(4)
+        self.bar.setAccessibleName("Loading of the model")
+        self.cancel = QPushButton("Cancel")
+        self.cancel.setAccessibleName("Cancel loading")
+        self.again = QPushButton("Try Again")
+        self.unload = QPushButton("Unload")
+        self.unload.setAccessibleName("Unload the model")
+        rests: tuple[tuple[str, str], ...] = _RESTS
+        minutes = str(shelf.rests_after_min)
+        if minutes not in dict(rests):
+            rests = (*rests, (minutes, f"Unload after {minutes} min"))
+        self.rest = Choice(theme, "When the model is idle", rests)
+        self.rest.choose(minutes)
+        self.rest.setToolTip("The next request loads it again by itself")
+        self._lay_out()
+        self.cancel.clicked.connect(shelf.model.cancel_load)
+        self.again.clicked.connect(shelf.model.load_again)
+        self.unload.clicked.connect(self.unload_wanted)
+        self.rest.currentIndexChanged.connect(
+            lambda row: shelf.change_rest(int(self.rest.itemData(row)))
+        )
+        shelf.model.changed.connect(self._refresh)
+        shelf.model.progressed.connect(self._refresh)
+        self._refresh()
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout()
+        row.setSpacing(10)
+        row.addWidget(self.pill)
+        row.addWidget(self.name, 1)
+        for widget in (self.rest, self.cancel, self.again, self.unload):
+            row.addWidget(widget)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(20, 12, 20, 12)
+        column.setSpacing(7)
+        column.addLayout(row)
+        column.addWidget(self.words)
+        column.addWidget(self.bar)
+
+    def _refresh(self) -> None:
+        model = self._shelf.model
+        stage = model.stage
+        states = {
+            "none": ("No model", "mark", Tone.QUIET),
+            "loading": ("Loading", "spinner", Tone.BUSY),
+            "ready": ("Ready", "check", Tone.DONE),
+            "failed": ("Failed", "fault", Tone.FAULT),
+        }
+        resting = ("Unloaded", "clock", Tone.QUIET)
+        self.pill.show_state(*(resting if model.is_resting else states[stage]))
+        self.name.setText(model.name or "Choose one below")
+        self.words.setText(self._words())
+        self.words.setVisible(bool(self.words.text()))
+        progress = model.progress
+        self.bar.setVisible(stage == "loading")
+        if stage == "loading" and progress is not None and progress.phase == "weights":
+            self.bar.setRange(0, 100)
+            self.bar.setValue(percent(progress.done_bytes, progress.total_bytes))
+        else:
+            self.bar.setRange(0, 0)
+        self.cancel.setVisible(stage == "loading")
+        self.again.setVisible(stage == "failed" and model.path is not None)
+        self.unload.setVisible(stage == "ready")
+
+    def _words(self) -> str:
+        model = self._shelf.model
+        if model.stage == "loading":
+            return loading_words(model.progress, model.loading_s, model.answers_under_way)
+        info = model.info
+        if info is None:
+            return sentence(model.message)
+        # A load that failed or was broken off left the model that was there.
+        before = f"{sentence(model.message)} " if model.message else ""
+        if model.is_resting:
+            if before:
+                return f"{before}The next request loads {info.id} again."
+            return "Unloaded to free its memory. The next request loads it again."
+        return (
+            f"{before}{info.architecture}  ·  {size(info.size_bytes)}  ·  "
+            f"{counted(info.context_length, 'token')} of context"
+        )

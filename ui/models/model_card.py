@@ -1,0 +1,114 @@
+"""One model of the list: what it is, whether it fits, and what can be done with it. Main thread."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QFont, QGuiApplication
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QToolButton, QVBoxLayout
+
+from engine.library.memory import Memory
+from ui.kit.controls.buttons import IconButton
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import ElidedLabel, label
+from ui.kit.text.pill import StatusPill
+from ui.models.model_library import ShelvedModel
+from ui.models.model_words import facts, fit_words
+from ui.words.verdicts import Tone
+
+
+class ModelCard(QFrame):
+    """A model with its button.
+
+    Signals:
+        load_wanted: It is to be loaded; carries the ``ShelvedModel``.
+        resume_wanted: What is missing is to be fetched; carries the repository.
+    """
+
+    load_wanted = Signal(object)
+    resume_wanted = Signal(str)
+
+    def __init__(
+        self,
+        theme: Theme,
+        model: ShelvedModel,
+        memory: Memory,
+        *,
+        is_loaded: bool,
+        is_resting: bool,
+        remove: Callable[[], None] | None,
+    ) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self.model = model
+        found = model.found
+        self._remove = remove
+        name = ElidedLabel(found.name)
+        name.setProperty("role", "title")
+        font = QFont(name.font())
+        font.setWeight(QFont.Weight.DemiBold)
+        name.setFont(font)
+        name.setToolTip(str(found.folder))
+        line = ElidedLabel(facts(found, model.used_at))
+        line.setProperty("role", "muted")
+        line.setToolTip(line.text())
+        words = QVBoxLayout()
+        words.setSpacing(3)
+        words.addWidget(name)
+        words.addWidget(line)
+        trouble = self._trouble(memory)
+        if trouble:
+            role = "fault" if found.problem else "muted"
+            words.addWidget(label(trouble, role, 0.95, is_wrapped=True))
+        row = QHBoxLayout(self)
+        row.setContentsMargins(14, 11, 8, 11)
+        row.setSpacing(10)
+        row.addLayout(words, 1)
+        self.button = self._button(is_loaded=is_loaded)
+        if self.button is not None:
+            row.addWidget(self.button)
+        else:
+            pill = StatusPill(theme, found.name)
+            if is_resting:
+                pill.show_state("Unloaded", "clock", Tone.QUIET)
+            else:
+                pill.show_state("Loaded", "check", Tone.DONE)
+            row.addWidget(pill)
+        row.addWidget(self._more(theme))
+
+    def _trouble(self, memory: Memory) -> str:
+        found = self.model.found
+        if found.problem:
+            lead = "Incomplete: " if found.is_partial else "Damaged: "
+            return f"{lead}{found.problem}."
+        return fit_words(self.model.need, self.model.fit, memory)
+
+    def _button(self, *, is_loaded: bool) -> QPushButton | None:
+        found = self.model.found
+        if is_loaded:
+            return None
+        if found.is_partial and "/" in found.name:
+            button = QPushButton("Resume")
+            button.setAccessibleName(f"Resume the download of {found.name}")
+            button.clicked.connect(lambda: self.resume_wanted.emit(found.name))
+            return button
+        button = QPushButton("Load")
+        button.setAccessibleName(f"Load {found.name}")
+        button.setEnabled(not found.is_partial)
+        button.clicked.connect(lambda: self.load_wanted.emit(self.model))
+        return button
+
+    def _more(self, theme: Theme) -> QToolButton:
+        folder = str(self.model.found.folder)
+        more = IconButton(theme, "chevron-down", f"More about {self.model.found.name}", size=16)
+        menu = QMenu(more)
+        show = menu.addAction("Show in Folder")
+        show.triggered.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(folder)))
+        copy = menu.addAction("Copy Path")
+        copy.triggered.connect(lambda: QGuiApplication.clipboard().setText(folder))
+        if self._remove is not None:
+            menu.addSeparator()
+            take = menu.addAction("Remove This Folder From the List")
+            take.triggered.connect(self._remove)
+        more.setMenu(menu)
+        more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        return more

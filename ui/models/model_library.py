@@ -1,0 +1,179 @@
+"""The models on this computer as the window lists them, and what may be done with each.
+
+Main thread; disks are looked at on others.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.errors import ModelLoadFailed
+from engine.library.discovery import Shelves, discover
+from engine.library.found import FoundModel
+from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
+from ui.kit.background.tasks import Tasks
+from ui.models.downloads import Downloads
+from ui.models.model_state import ModelState
+from ui.preferences.preferences import PreferencesState
+
+
+@dataclass(frozen=True, slots=True)
+class ShelvedModel:
+    """A model and how it goes together with this computer.
+
+    Attributes:
+        found: What its folder says.
+        need: The memory it needs; None where that cannot be told.
+        fit: Whether there is so much.
+        used_at: When it was loaded last, as Unix time; 0 if never.
+    """
+
+    found: FoundModel
+    need: MemoryNeed | None
+    fit: Fit
+    used_at: float
+
+
+class ModelShelf(QObject):
+    """Lists models; loads, adds and fetches them.
+
+    Signals:
+        changed: The list is another now.
+
+    Attributes:
+        models: What was found last.
+        memory: What this computer had then.
+        is_looking: Whether disks are being looked at.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        model: ModelState,
+        preferences: PreferencesState,
+        shelves: Callable[[tuple[Path, ...]], Shelves],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.model = model
+        self._preferences = preferences
+        self._shelves = shelves
+        self._tasks = Tasks()
+        self.models: list[ShelvedModel] = []
+        self.memory = Memory(0, 0)
+        self.is_looking = False
+        self._is_stale = False
+        self.downloads = Downloads(shelves(()).hub_cache or Path.home(), self)
+        self.downloads.arrived.connect(lambda _folder: self.refresh())
+        model.loaded.connect(self._note_use)
+        model.changed.connect(self.changed)
+        self._apply_rest()
+        preferences.changed.connect(self._apply_rest)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders that a person added."""
+        return tuple(Path(folder) for folder in self._preferences.now.models.folders)
+
+    @property
+    def rests_after_min(self) -> int:
+        """Minutes after which a model that nobody asks frees its memory; 0 for never."""
+        return self._preferences.now.models.rests_after_min
+
+    def change_rest(self, minutes: int) -> None:
+        """Free the memory of an idle model after so many minutes; 0 for never."""
+        self._preferences.change_models(rests_after_min=minutes)
+
+    def refresh(self) -> None:
+        """Look at the disks again."""
+        if self.is_looking:
+            self._is_stale = True
+            return
+        self.is_looking = True
+        self.changed.emit()
+        self._tasks.start(self._look(), "look for models")
+
+    def add_folder(self, folder: Path) -> None:
+        """Look for models in one more folder, now and from now on."""
+        known = self._preferences.now.models.folders
+        if str(folder) not in known:
+            self._preferences.change_models(folders=(*known, str(folder)))
+        self.refresh()
+
+    def remove_folder(self, folder: Path) -> None:
+        """Look there no more; nothing is deleted."""
+        known = self._preferences.now.models.folders
+        self._preferences.change_models(folders=tuple(f for f in known if Path(f) != folder))
+        self.refresh()
+
+    def added_folder_of(self, found: FoundModel) -> Path | None:
+        """Return the folder that a person added and in which a model is; None if none is."""
+        return next(
+            (f for f in self.folders if f == found.folder or f in found.folder.parents), None
+        )
+
+    def is_loaded(self, found: FoundModel) -> bool:
+        """Whether a model is the one that answers."""
+        info = self.model.info
+        return info is not None and info.path == found.folder.resolve()
+
+    async def finish(self) -> None:
+        """End downloads, whose parts are kept, and wait until nothing is looked at."""
+        self.downloads.cancel_all()
+        await self._tasks.finish()
+
+    async def _look(self) -> None:
+        try:
+            while True:
+                self._is_stale = False
+                now, found = await asyncio.to_thread(_found, self._shelves(self.folders))
+                if not self._is_stale:
+                    break
+        finally:
+            self.is_looking = False
+        used = dict(self._preferences.now.models.last_used)
+        info = self.model.info
+        freed = 0 if info is None or self.model.is_resting else info.size_bytes
+        self.memory = Memory(now.usable, now.available + freed)
+        self.models = [
+            ShelvedModel(
+                one,
+                wanted,
+                Fit.FITS if wanted is None else wanted.fit(self.memory),
+                used.get(str(one.folder), 0.0),
+            )
+            for one, wanted in found
+        ]
+        self.changed.emit()
+
+    def _note_use(self, folder: Path) -> None:
+        used = dict(self._preferences.now.models.last_used)
+        used[str(folder)] = time.time()
+        newest = sorted(used.items(), key=lambda pair: pair[1])[-_REMEMBERED:]
+        self._preferences.change_models(last_used=tuple(newest))
+        self.models = [
+            ShelvedModel(one.found, one.need, one.fit, used.get(str(one.found.folder), one.used_at))
+            for one in self.models
+        ]
+
+    def _apply_rest(self) -> None:
+        minutes = self.rests_after_min
+        self.model.rest_after(minutes * 60.0 if minutes else None)
+
+
+_REMEMBERED = 50
+
+
+def _found(shelves: Shelves) -> tuple[Memory, list[tuple[FoundModel, MemoryNeed | None]]]:
+    found: list[tuple[FoundModel, MemoryNeed | None]] = []
+    for one in discover(shelves):
+        try:
+            found.append((one, need(one.folder)))
+        except (ModelLoadFailed, OSError):
+            found.append((one, None))
+    return memory(), found

@@ -1,0 +1,179 @@
+"""What the window knows of the engine's model: none, loading, ready, failed.
+
+Main thread.
+"""
+
+import logging
+import time
+from pathlib import Path
+from typing import Literal
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.library.loading import LoadCancelled, LoadProgress
+from engine.library.models import ModelInfo, model_name
+from engine.scheduling.service import Engine
+from ui.kit.background.tasks import Tasks
+from ui.words.failures import failure_words
+
+_log = logging.getLogger(__name__)
+
+ModelStage = Literal["none", "loading", "ready", "failed"]
+
+_LOOK_WHILE_LOADING_MS = 120
+_LOOK_MS = 1000
+
+
+class ModelState(QObject):
+    """Loads models and says how that goes.
+
+    Signals:
+        changed: The stage or the model is another now.
+        progressed: Loading has come further, or the model went to rest or awoke.
+        loaded: A model was loaded; carries its folder.
+
+    Attributes:
+        stage: What there is.
+        name: The model's name, also of one that is loading or failed.
+        message: Why loading failed or ended, also where the model that was there stays.
+        failed_name: The model that could not be loaded where another one stays; empty for none.
+        path: The folder that was asked for last.
+    """
+
+    changed = Signal()
+    progressed = Signal()
+    loaded = Signal(object)
+
+    def __init__(self, engine: Engine, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._engine = engine
+        self._tasks = Tasks()
+        self.stage: ModelStage = "none" if engine.model is None else "ready"
+        self.name = "" if engine.model is None else engine.model.id
+        self.message = ""
+        self.failed_name = ""
+        self.path: Path | None = None
+        self._wanted: Path | None = None
+        self._began_s = 0.0
+        self._seen: object = None
+        self._look = QTimer(self, interval=_LOOK_MS)
+        self._look.timeout.connect(self._look_at_engine)
+        self._look.start()
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """The loaded model."""
+        return self._engine.model if self.stage == "ready" else None
+
+    @property
+    def loading_s(self) -> float:
+        """Seconds since loading began."""
+        return time.monotonic() - self._began_s
+
+    @property
+    def progress(self) -> LoadProgress | None:
+        """How far loading has come; None before it begins and while nothing loads."""
+        return self._engine.status.loading
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the model's memory was freed until somebody asks."""
+        return self._engine.status.is_resting
+
+    @property
+    def answers_under_way(self) -> int:
+        """Answers that are written or wait, those of other programs included."""
+        return self._engine.status.running + self._engine.status.waiting
+
+    def load(self, path: Path, *, cancels_running: bool = False) -> None:
+        """Load the model of a folder in the background, in place of the present one.
+
+        Loading that is under way is broken off. Running answers are waited for, unless they are
+        to be ended.
+        """
+        self.path = self._wanted = path
+        if self.stage == "loading":
+            self._engine.cancel_load()
+        self._begin(model_name(path))
+        self._tasks.start(self._load(path, cancels_running), f"load {path.name}")
+
+    def load_again(self) -> None:
+        """Try once more after a failure."""
+        if self.path is not None and self.stage != "loading":
+            self.load(self.path)
+
+    def cancel_load(self) -> None:
+        """Break off loading; nothing happens where nothing loads."""
+        if self.stage == "loading":
+            self._engine.cancel_load()
+
+    def unload(self, *, cancels_running: bool = False) -> None:
+        """Free the model; running answers are waited for, unless they are to be ended."""
+        if self.stage == "ready":
+            self._tasks.start(self._unload(cancels_running), "unload")
+
+    def rest_after(self, idle_s: float | None) -> None:
+        """Free the memory of a model that nobody asks for so long; None never does."""
+        self._engine.rest_after(idle_s)
+
+    async def finish(self) -> None:
+        """Wait until nothing is loading."""
+        self.cancel_load()
+        self._look.stop()
+        await self._tasks.finish()
+
+    async def _load(self, path: Path, cancels_running: bool) -> None:
+        try:
+            await self._engine.load(path, cancels_running=cancels_running)
+        except LoadCancelled:
+            if self._wanted == path:
+                self._end("none", "Loading was cancelled.")
+        except Exception as error:
+            _log.error("a model could not be loaded", exc_info=error)
+            if self._wanted == path:
+                self._end("failed", failure_words(error))
+        else:
+            self.loaded.emit(path)
+            if self._wanted == path:
+                self._end("ready", "")
+
+    async def _unload(self, cancels_running: bool) -> None:
+        try:
+            await self._engine.unload(cancels_running=cancels_running)
+        except Exception as error:
+            _log.error("a model could not be unloaded", exc_info=error)
+            self._end("failed", failure_words(error))
+        else:
+            self._end("none", "")
+
+    def _begin(self, name: str) -> None:
+        self.stage = "loading"
+        self.name = name
+        self.message = self.failed_name = ""
+        self._began_s = time.monotonic()
+        self._look.setInterval(_LOOK_WHILE_LOADING_MS)
+        self.changed.emit()
+
+    def _end(self, stage: ModelStage, message: str) -> None:
+        self._look.setInterval(_LOOK_MS)
+        info = self._engine.model
+        has_failed = stage == "failed" and info is not None
+        self.failed_name = self.name if has_failed else ""
+        # A change that was broken off or failed leaves the model that was there.
+        self.stage = "ready" if info is not None else stage
+        if info is not None:
+            self.name = info.id
+        elif stage == "none":
+            self.name = ""
+        self.message = message
+        self.changed.emit()
+
+    def _look_at_engine(self) -> None:
+        seen = (self.progress, self.is_resting, int(self.loading_s) if self._is_loading else 0)
+        if seen != self._seen:
+            self._seen = seen
+            self.progressed.emit()
+
+    @property
+    def _is_loading(self) -> bool:
+        return self.stage == "loading"

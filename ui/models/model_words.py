@@ -1,0 +1,111 @@
+"""What the window says of models: sizes, fit, progress. Pure; no Qt. Any thread."""
+
+import time
+
+from engine.library.downloads import DownloadProgress
+from engine.library.found import FoundModel, Origin
+from engine.library.loading import LoadProgress
+from engine.library.memory import Fit, Memory, MemoryNeed
+from engine.values.verdict import counted
+
+_ORIGINS = {
+    Origin.BUNDLED: "Comes with Fullstop",
+    Origin.FOLDER: "Your folder",
+    Origin.HUGGING_FACE: "Hugging Face",
+    Origin.LM_STUDIO: "LM Studio",
+}
+_PHASES = {
+    "checking": "Checking the files",
+    "libraries": "Starting MLX",
+    "tokenizer": "Reading the tokenizer",
+    "weights": "Reading the weights",
+}
+
+
+def sentence(text: str) -> str:
+    """Return words as a sentence; a repository's name stays as it is written."""
+    if not text:
+        return ""
+    first = text if "/" in text.split(" ")[0] else text[:1].upper() + text[1:]
+    return first if first.endswith((".", "?")) else f"{first}."
+
+
+def size(count: float) -> str:
+    """Return bytes as people read them, in powers of ten as disks are sold."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:,.1f} {unit}"
+    return counted(round(count), "byte")
+
+
+def duration(seconds: float) -> str:
+    """Return a stretch of time as one says it."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 3600:
+        return f"{round(seconds / 60)} min"
+    return f"{int(seconds // 3600)} h {round(seconds % 3600 / 60)} min"
+
+
+def facts(found: FoundModel, used_at: float) -> str:
+    """Return what a model's folder says, in one line."""
+    words = [found.architecture] if found.architecture else []
+    if found.bits is not None:
+        words.append(f"{found.bits} bit")
+    if found.size_bytes:
+        words.append(size(found.size_bytes))
+    if found.context_length:
+        words.append(f"{counted(found.context_length, 'token')} of context")
+    words.append(_ORIGINS[found.origin])
+    if used_at:
+        words.append(used(used_at))
+    return "  ·  ".join(words)
+
+
+def used(at: float) -> str:
+    """Return when a model was used last."""
+    days = (time.time() - at) / 86_400
+    if days < 1:
+        return "used today"
+    return "used yesterday" if days < 2 else f"used {counted(int(days), 'day')} ago"
+
+
+def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
+    """Return a warning, or nothing where a model fits."""
+    if need is None or fit is Fit.FITS:
+        return ""
+    wanted = f"It needs about {size(need.total)} with {counted(need.context, 'token')} of context"
+    if fit is Fit.TOO_LARGE:
+        return f"{wanted}; models can have {size(memory.usable)} on this computer."
+    return f"{wanted}; {size(memory.available)} are free now. Close other programs first."
+
+
+def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: int) -> str:
+    """Return what loading is busy with."""
+    if progress is None:
+        answers = "an answer" if waits_for == 1 else counted(waits_for, "answer")
+        return f"Waiting for {answers} to end" if waits_for else "Beginning"
+    words = _PHASES[progress.phase]
+    if progress.phase == "weights" and progress.total_bytes:
+        words += f", {size(progress.done_bytes)} of {size(progress.total_bytes)}"
+    return f"{words}  ·  {duration(loading_s)}" if loading_s >= 1 else words
+
+
+def download_words(progress: DownloadProgress, bytes_per_s: float, left_s: float | None) -> str:
+    """Return how far a download has come."""
+    if progress.phase == "asking":
+        return "Contacting Hugging Face"
+    done = f"{size(progress.done_bytes)} of {size(progress.total_bytes)}"
+    if progress.phase == "verifying":
+        return f"Verifying  ·  {done}"
+    words = [done]
+    if bytes_per_s:
+        words.append(f"{size(bytes_per_s)}/s")
+    if left_s is not None:
+        words.append(f"{duration(left_s)} left")
+    return "  ·  ".join(words)
+
+
+def percent(done: int, total: int) -> int:
+    """Return how much of it is done, in whole percent."""
+    return min(100, 100 * done // total) if total else 0

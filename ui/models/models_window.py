@@ -1,0 +1,272 @@
+"""The window of models: the loaded one above, fetching others, and all that are here. Main thread.
+
+It is made when it is first wanted; it looks at the disks each time it is shown.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.library.memory import Fit
+from engine.values.verdict import counted
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+from ui.models.download_row import DownloadRow
+from ui.models.loaded_model import LoadedModel
+from ui.models.model_card import ModelCard
+from ui.models.model_library import ModelShelf, ShelvedModel
+from ui.models.model_words import fit_words, sentence, size
+
+
+class ModelsWindow(QWidget):
+    """Everything about models."""
+
+    def __init__(self, theme: Theme, shelf: ModelShelf, parent: QWidget | None = None) -> None:
+        super().__init__(parent, Qt.WindowType.Window)
+        self.setObjectName("canvas")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setWindowTitle("Models")
+        theme.open_size(self, 760, 800)
+        self._theme = theme
+        self._shelf = shelf
+        self.loaded = LoadedModel(theme, shelf)
+        self.repository = QLineEdit()
+        self.repository.setAccessibleName("Repository on Hugging Face")
+        self.repository.setPlaceholderText("owner/name, such as mlx-community/Qwen3-4B-4bit")
+        self.fetch = QPushButton("Download")
+        self.fetch.setProperty("kind", "primary")
+        self.add = QPushButton("Add a Folder…")
+        self.problem = label("", "fault", 0.95, is_wrapped=True)
+        self.problem.hide()
+        self.question = _Question()
+        self._downloads = QVBoxLayout()
+        self._cards = QVBoxLayout()
+        self._heading = label("On this computer", "heading", weight=QFont.Weight.DemiBold)
+        self._note = label("", "muted", 0.95)
+        self._hint = label(
+            "Models downloaded with Hugging Face’s tools or LM Studio are found where they are; "
+            "nothing is copied. Add a folder for other models.",
+            "muted",
+            0.95,
+            is_wrapped=True,
+        )
+        self.rows: list[DownloadRow] = []
+        self.cards: list[ModelCard] = []
+        self._lay_out()
+        self.fetch.clicked.connect(self._fetch)
+        self.repository.returnPressed.connect(self._fetch)
+        self.repository.textEdited.connect(self.problem.hide)
+        self.add.clicked.connect(self._choose_folder)
+        shelf.changed.connect(self._fill)
+        shelf.downloads.changed.connect(self._fill_downloads)
+        shelf.downloads.progressed.connect(self._refresh_downloads)
+        self.loaded.unload_wanted.connect(self._unload)
+        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
+        QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self.close)
+        self._fill()
+        self._fill_downloads()
+        self.repository.setFocus()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go on with Tab as one reads."""
+        return move_focus(self, is_next)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Look at the disks again: another program may have brought a model."""
+        super().showEvent(event)
+        if not event.spontaneous():
+            self._shelf.refresh()
+
+    # -- building --------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        asking = QHBoxLayout()
+        asking.setSpacing(8)
+        asking.addWidget(self.repository, 1)
+        asking.addWidget(self.fetch)
+        asking.addWidget(self.add)
+        heading = QHBoxLayout()
+        heading.addWidget(self._heading)
+        heading.addWidget(self._note)
+        heading.addStretch(1)
+        self._downloads.setSpacing(8)
+        self._cards.setSpacing(8)
+        holder = QWidget()
+        holder.setObjectName("scrolled")
+        inner = QVBoxLayout(holder)
+        inner.setContentsMargins(20, 4, 20, 18)
+        inner.setSpacing(12)
+        inner.addLayout(self._downloads)
+        inner.addLayout(heading)
+        inner.addLayout(self._cards)
+        inner.addWidget(self._hint)
+        inner.addStretch(1)
+        area = QScrollArea()
+        area.setAccessibleName("Models on this computer")
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setWidget(holder)
+        top = QVBoxLayout()
+        top.setContentsMargins(20, 14, 20, 8)
+        top.setSpacing(8)
+        top.addWidget(self.question)
+        top.addLayout(asking)
+        top.addWidget(self.problem)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.loaded)
+        layout.addLayout(top)
+        layout.addWidget(area, 1)
+
+    def _fill(self) -> None:
+        shelf = self._shelf
+        focused = next((card.model.found for card in self.cards if _has_focus(card)), None)
+        _clear(self._cards)
+        self.cards = []
+        for model in shelf.models:
+            added = shelf.added_folder_of(model.found)
+            card = ModelCard(
+                self._theme,
+                model,
+                shelf.memory,
+                is_loaded=shelf.is_loaded(model.found),
+                is_resting=shelf.model.is_resting,
+                remove=None if added is None else _removal(shelf, added),
+            )
+            card.load_wanted.connect(self._load)
+            card.resume_wanted.connect(shelf.downloads.start)
+            self._cards.addWidget(card)
+            self.cards.append(card)
+            if model.found == focused and card.button is not None:
+                card.button.setFocus()
+        if shelf.is_looking and not shelf.models:
+            self._note.setText("Searching…")
+        else:
+            total = sum(model.found.size_bytes for model in shelf.models)
+            self._note.setText(f"{len(shelf.models)}, {size(total)}" if total else "")
+
+    def _fill_downloads(self) -> None:
+        _clear(self._downloads)
+        self.rows = []
+        for one in self._shelf.downloads.items:
+            row = DownloadRow(self._theme, self._shelf.downloads, one)
+            self._downloads.addWidget(row)
+            self.rows.append(row)
+
+    def _refresh_downloads(self) -> None:
+        if self.isVisible():
+            for row in self.rows:
+                row.refresh()
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def _fetch(self) -> None:
+        text = self.repository.text()
+        problem = self._shelf.downloads.start(text)
+        self.problem.setText(sentence(problem))
+        self.problem.setVisible(bool(problem))
+        if not problem:
+            self.repository.clear()
+
+    def _choose_folder(self) -> None:
+        dialog = QFileDialog(self, "Add a folder of models")
+        dialog.setFileMode(QFileDialog.FileMode.Directory)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(lambda path: self._shelf.add_folder(Path(path)))
+        dialog.open()
+
+    def _load(self, model: ShelvedModel) -> None:
+        if model.fit is Fit.TOO_LARGE:
+            self.question.ask(
+                f"{model.found.name} may not fit. "
+                + fit_words(model.need, model.fit, self._shelf.memory),
+                [("Load Anyway", lambda: self._change(model))],
+            )
+        else:
+            self._change(model)
+
+    def _change(self, model: ShelvedModel) -> None:
+        folder, state = model.found.folder, self._shelf.model
+        self._wait_or_end(
+            lambda: state.load(folder), lambda: state.load(folder, cancels_running=True), "Load"
+        )
+
+    def _unload(self) -> None:
+        state = self._shelf.model
+        self._wait_or_end(state.unload, lambda: state.unload(cancels_running=True), "Unload")
+
+    def _wait_or_end(self, wait: Callable[[], None], end: Callable[[], None], what: str) -> None:
+        count = self._shelf.model.answers_under_way
+        if not count:
+            wait()
+            return
+        says = "An answer is" if count == 1 else f"{counted(count, 'answer')} are"
+        self.question.ask(
+            f"{says} being written.",
+            [(f"{what} When Finished", wait), (f"Stop and {what}", end)],
+        )
+
+
+class _Question(QFrame):
+    """A question with its answers, and a way to do nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("question_bar")
+        self.words = label("", "", 1.0, is_wrapped=True)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(14, 9, 10, 9)
+        self._row.setSpacing(8)
+        self._row.addWidget(self.words, 1)
+        self.buttons: list[QPushButton] = []
+        self.hide()
+
+    def ask(self, question: str, answers: list[tuple[str, Callable[[], None]]]) -> None:
+        """Ask; one of the answers, or Cancel, puts it away."""
+        for button in self.buttons:
+            button.hide()
+            button.deleteLater()
+        self.buttons = []
+        self.words.setText(question)
+        for says, act in [*answers, ("Cancel", _nothing)]:
+            button = QPushButton(says)
+            button.clicked.connect(self.hide)
+            button.clicked.connect(act)
+            self._row.addWidget(button)
+            self.buttons.append(button)
+        self.show()
+        self.buttons[0].setFocus()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _removal(shelf: ModelShelf, folder: Path) -> Callable[[], None]:
+    return lambda: shelf.remove_folder(folder)
+
+
+def _has_focus(card: QWidget) -> bool:
+    return any(child.hasFocus() for child in card.findChildren(QWidget))
+
+
+def _clear(layout: QVBoxLayout) -> None:
+    while (item := layout.takeAt(0)) is not None:
+        if (widget := item.widget()) is not None:
+            widget.hide()
+            widget.deleteLater()

@@ -1,0 +1,1 @@
+"""What is kept and shown, as plain data: conversations, messages, runs, presets; no Qt."""

@@ -1,0 +1,165 @@
+"""Conversations as files: JSON that can be read back whole, and Markdown for people. Pure.
+
+Any thread. Reading gives every message a new id, so that an import never replaces anything.
+"""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from engine.files.fields import DamagedFile, Fields, parsed_json
+from ui.records import codec
+from ui.records.conversations import UNTITLED, Conversation
+from ui.records.messages import ChatMessage, Role, copied
+from ui.records.runs import Run, RunState
+from ui.words.verdicts import answer_line
+
+VERSION = 1
+
+
+# A file is these two with the conversations between them.
+ARCHIVE_BEGIN = f'{{\n"fullstop_conversations": {VERSION},\n"conversations": ['
+ARCHIVE_END = "\n]\n}\n"
+
+
+def archive_part(conversation: Conversation, *, is_first: bool) -> str:
+    """Return a loaded conversation, all versions included, as a part of a file."""
+    # With an indent, the interpreter writes in small steps and lets other threads go on.
+    text = json.dumps(_conversation_values(conversation), ensure_ascii=False, indent=1)
+    return f"{'' if is_first else ','}\n{text}"
+
+
+def conversations_json(conversations: Iterable[Conversation]) -> str:
+    """Return loaded conversations, all versions included, as the text of a file."""
+    parts = [archive_part(one, is_first=not n) for n, one in enumerate(conversations)]
+    return ARCHIVE_BEGIN + "".join(parts) + ARCHIVE_END
+
+
+def conversations_from_json(text: str) -> list[Conversation]:
+    """Return the conversations of a file.
+
+    Raises:
+        DamagedFile: It is no such file; the message names the field and what is expected.
+    """
+    values = parsed_json(text)
+    top = Fields(values)
+    if not top.has("fullstop_conversations"):
+        raise DamagedFile(
+            "fullstop_conversations: is missing, so this is not a file of conversations"
+        )
+    if top.take("fullstop_conversations", int) > VERSION:
+        raise DamagedFile(
+            "fullstop_conversations: the file was made by a newer version of Fullstop"
+        )
+    return [_conversation(fields) for fields in top.items("conversations")]
+
+
+def conversation_markdown(conversation: Conversation) -> str:
+    """Return the shown messages of a loaded conversation as Markdown."""
+    lines = [f"# {' '.join(conversation.title.split())}", ""]
+    if conversation.settings.system_prompt.strip():
+        lines += ["## System prompt", "", conversation.settings.system_prompt, ""]
+    for message in conversation.messages:
+        run = message.run
+        if run is None:
+            lines += ["## You", "", message.text, ""]
+            continue
+        when = datetime.fromtimestamp(message.created_at).strftime("%Y-%m-%d %H:%M")
+        lines += [f"## {run.model_id or 'Answer'}, {when}", ""]
+        if run.thinking:
+            lines += ["<details><summary>Thinking</summary>", "", run.thinking, "", "</details>"]
+            lines.append("")
+        lines += [run.text, ""]
+        if ending := _ending(run):
+            lines += [f"*{ending}*", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _ending(run: Run) -> str:
+    if run.finished is not None:
+        return answer_line(run.finished, run.max_tokens).replace("*", "\\*")
+    if run.state is RunState.REFUSED:
+        return f"Not sent: {run.refusal}"
+    return "Interrupted" if run.state is RunState.INTERRUPTED else ""
+
+
+def _conversation_values(conversation: Conversation) -> dict[str, Any]:
+    return {
+        "title": conversation.title,
+        "created_at": conversation.created_at,
+        "updated_at": conversation.updated_at,
+        "is_pinned": conversation.is_pinned,
+        "draft": conversation.draft,
+        "settings": codec.settings_values(conversation.settings),
+        "stops": codec.stops_values(conversation.stops),
+        "messages": [_message_values(message) for message in conversation.tree],
+    }
+
+
+def _message_values(message: ChatMessage) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "id": message.id,
+        "parent": message.parent.id if message.parent else None,
+        "role": message.role,
+        "text": message.said,
+        "created_at": message.created_at,
+        "shown_rank": message.shown_rank,
+    }
+    if message.run is not None:
+        values["run"] = codec.run_values(message.run)
+    return values
+
+
+def _conversation(fields: Fields) -> Conversation:
+    conversation = Conversation(
+        title=(fields.maybe("title", str) or "").strip() or UNTITLED,
+        settings=codec.settings_from(fields.inner("settings")) if fields.has("settings") else None,
+        stops=codec.stops_from(fields),
+        draft=fields.maybe("draft", str) or "",
+        created_at=_moment(fields, "created_at"),
+        updated_at=_moment(fields, "updated_at"),
+        is_pinned=fields.maybe("is_pinned", bool) or False,
+    )
+    read: dict[str, ChatMessage] = {}
+    for item in fields.items("messages"):
+        message = _message(item, read)
+        read[message.id] = message
+    conversation.tree.fill(copied(read.values()))
+    return conversation
+
+
+def _moment(fields: Fields, name: str) -> float | None:
+    value = fields.maybe(name, float)
+    return None if value is None else codec.moment(value)
+
+
+def _message(fields: Fields, read: dict[str, ChatMessage]) -> ChatMessage:
+    parent_id = fields.maybe("parent", str)
+    parent = read.get(parent_id) if parent_id is not None else None
+    if parent_id is not None and parent is None:
+        raise fields.wrong("parent", "must be the id of an earlier message")
+    message_id = fields.take("id", str)
+    if message_id in read:
+        raise fields.wrong("id", "two messages have the same one")
+    named = fields.take("role", str)
+    if named not in ("user", "assistant"):
+        raise fields.wrong("role", 'must be "user" or "assistant"')
+    role: Role = "user" if named == "user" else "assistant"
+    text = fields.take("text", str)
+    run: Run | None = None
+    if role == "assistant":
+        # An answer from elsewhere may have no record of its run, or not of its end.
+        bare = Run(text=text, state=RunState.UNRECORDED)
+        run = bare
+        if fields.has("run"):
+            run = codec.run_from(fields.inner("run"), text, RunState.UNRECORDED)
+    return ChatMessage(
+        role,
+        text,
+        run,
+        _moment(fields, "created_at") or 0.0,
+        parent,
+        codec.shown_rank(fields.maybe("shown_rank", int)),
+        message_id,
+    )

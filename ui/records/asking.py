@@ -1,0 +1,89 @@
+"""What a conversation asks of the engine. Pure; main thread."""
+
+from dataclasses import replace
+
+from engine.library.models import ModelInfo
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest, Sampling
+from ui.records.conversations import Conversation, ConversationSettings, rules_of
+from ui.records.messages import ChatMessage
+from ui.records.runs import Run, RunState
+
+
+def request_for(
+    conversation: Conversation,
+    model: ModelInfo | None,
+    question: ChatMessage,
+    begun: str = "",
+    without: str | int | None = None,
+) -> GenerationRequest:
+    """Return the request that answers a question of a conversation.
+
+    Args:
+        conversation: Gives the settings, the stop list, and what was said before.
+        model: The loaded model.
+        question: What is to be answered.
+        begun: Text that the answer goes on from; empty for a new answer.
+        without: A stop sequence or stop token that does not count this time.
+    """
+    settings = conversation.settings
+    messages: list[Message] = []
+    if settings.system_prompt.strip():
+        messages.append(Message("system", settings.system_prompt))
+    for message in _answered(conversation.tree.path_to(question)):
+        messages.append(Message(message.role, message.text))
+    if begun:
+        messages.append(Message("assistant", begun))
+    return GenerationRequest(
+        messages=tuple(messages),
+        sampling=Sampling(
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            top_k=settings.top_k,
+            min_p=settings.min_p,
+            repetition_penalty=settings.repetition_penalty,
+            seed=settings.seed,
+        ),
+        stops=stop_rules(conversation, model, without),
+        max_tokens=settings.max_tokens,
+        thinking=settings.is_thinking if model is not None and model.can_think else None,
+    )
+
+
+def stop_rules(
+    conversation: Conversation, model: ModelInfo | None, without: str | int | None = None
+) -> StopRules:
+    """Return the stops of the next answer; one of them may be left out for once."""
+    rules = rules_of(conversation.stops)
+    return replace(
+        rules,
+        strings=tuple(one for one in rules.strings if one != without),
+        scopes=tuple(one for one in rules.scopes if one[0] != without),
+        token_ids=tuple(one for one in _known(conversation.settings, model) if one != without),
+    )
+
+
+def _known(settings: ConversationSettings, model: ModelInfo | None) -> tuple[int, ...]:
+    """Return the end tokens that were added, as far as the model has them."""
+    size = model.vocabulary_size if model is not None else 0
+    return tuple(one for one in settings.stop_token_ids if one < size)
+
+
+def _answered(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """Leave out questions that were refused or failed without a word, and their answers."""
+    kept: list[ChatMessage] = []
+    for message in messages:
+        run = message.run
+        if run is not None and not message.text and _went_wrong(run):
+            if kept and kept[-1].role == "user":
+                kept.pop()
+            continue
+        kept.append(message)
+    return kept
+
+
+def _went_wrong(run: Run) -> bool:
+    is_error = run.finished is not None and run.finished.stop.kind is StopKind.ERROR
+    return run.state is RunState.REFUSED or is_error

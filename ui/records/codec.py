@@ -1,0 +1,184 @@
+"""Settings, stop lists and runs as JSON values and back; the one form for files and databases.
+
+Pure; any thread. Unknown keys are ignored, so that later versions can add some.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+from engine.errors import InvalidRequest
+from engine.files.fields import Fields
+from engine.recording.saved_run import stop_from
+from engine.stopping.rules import StopScope, checked_strings
+from engine.values.chat import ToolCall
+from engine.values.events import Finished, Timing, Usage
+from ui.records.conversations import ConversationSettings, StopEntry
+from ui.records.runs import Run, RunState
+
+# The last second that a calendar with four digits knows, wherever on earth.
+_LAST_MOMENT_S = 253_370_000_000.0
+# Ranks only grow, one at a time: there is room for all that a person will ever do.
+_HIGHEST_RANK = 1 << 52
+
+
+def moment(unix_s: float | None) -> float:
+    """Return a time that a calendar can show; one that none can is 1970."""
+    is_shown = unix_s is not None and math.isfinite(unix_s) and 0 <= unix_s <= _LAST_MOMENT_S
+    return unix_s if unix_s is not None and is_shown else 0.0
+
+
+def shown_rank(rank: int | None) -> int:
+    """Return the rank of a version, within what a database can count on from."""
+    return min(max(rank or 0, 0), _HIGHEST_RANK)
+
+
+def settings_values(settings: ConversationSettings) -> dict[str, Any]:
+    """Return settings as JSON values; what is not set is left out."""
+    values = dataclasses.asdict(settings)
+    values["stop_token_ids"] = list(settings.stop_token_ids)
+    # A zero is set: at temperature 0 the likeliest token is always taken.
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and value is not False and value not in ("", [])
+    }
+
+
+def settings_from(fields: Fields) -> ConversationSettings:
+    """Return settings; raises ``DamagedFile`` where one has a wrong type."""
+    return ConversationSettings(
+        system_prompt=fields.maybe("system_prompt", str) or "",
+        temperature=fields.maybe("temperature", float),
+        max_tokens=fields.maybe("max_tokens", int),
+        is_thinking=fields.maybe("is_thinking", bool) or False,
+        top_p=fields.maybe("top_p", float),
+        top_k=fields.maybe("top_k", int),
+        min_p=fields.maybe("min_p", float),
+        repetition_penalty=fields.maybe("repetition_penalty", float),
+        seed=fields.maybe("seed", int),
+        stop_token_ids=tuple(
+            one
+            for one in fields.maybe("stop_token_ids", list) or ()
+            if type(one) is int and one >= 0
+        ),
+    )
+
+
+def stops_values(stops: list[StopEntry]) -> list[dict[str, Any]]:
+    """Return a stop list as JSON values."""
+    return [
+        {"sequence": stop.sequence, "is_enabled": stop.is_enabled, "scope": stop.scope.value}
+        for stop in stops
+    ]
+
+
+def _scope(item: Fields) -> StopScope:
+    # A later version may know more; where a stop counts is then the usual.
+    found = item.maybe("scope", str)
+    return StopScope(found) if found in set(StopScope) else StopScope.TEXT
+
+
+def stops_from(fields: Fields, name: str = "stops") -> list[StopEntry]:
+    """Return a stop list; raises ``DamagedFile`` where a sequence cannot be used."""
+    stops = [
+        StopEntry(
+            item.take("sequence", str),
+            item.maybe("is_enabled", bool) is not False,
+            _scope(item),
+        )
+        for item in fields.items(name)
+    ]
+    try:
+        checked_strings([stop.sequence for stop in stops], name)
+    except InvalidRequest as error:
+        raise fields.wrong(name, error.reason) from error
+    return stops
+
+
+def run_values(run: Run) -> dict[str, Any]:
+    """Return all of a run but its text, which stands beside it, as JSON values."""
+    values: dict[str, Any] = {
+        "id": run.id,
+        "state": run.state.value,
+        "stops": list(run.stops),
+        "model": run.model_id,
+        "started_at": run.started_at,
+    }
+    optional = {
+        "max_tokens": run.max_tokens,
+        "thinking": run.thinking,
+        "thinking_s": run.thinking_s,
+        "tool_calls": [dataclasses.asdict(call) for call in run.tool_calls],
+        "prompt_total": run.prompt_total,
+        "prompt_cached": run.prompt_cached,
+        "refusal": run.refusal,
+        "continued_chars": run.continued_chars,
+    }
+    values.update((name, value) for name, value in optional.items() if value)
+    if run.finished is not None:
+        values["finished"] = dataclasses.asdict(run.finished)
+    return values
+
+
+def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRUPTED) -> Run:
+    """Return a run.
+
+    Args:
+        fields: Its JSON values.
+        text: Its answer.
+        without_end: The state of a run that had not ended when it was written.
+    """
+    stops = fields.maybe("stops", list) or []
+    if not all(isinstance(stop, str) for stop in stops):
+        raise fields.wrong("stops", "must be a list of texts")
+    run = Run(
+        stops=tuple(stops),
+        max_tokens=fields.maybe("max_tokens", int),
+        model_id=fields.maybe("model", str) or "",
+        state=_state(fields),
+        text=text,
+        thinking=fields.maybe("thinking", str) or "",
+        thinking_s=fields.maybe("thinking_s", float),
+        tool_calls=[
+            ToolCall(c.take("id", str), c.take("name", str), c.take("arguments", str))
+            for c in fields.items("tool_calls")
+        ],
+        prompt_total=fields.maybe("prompt_total", int) or 0,
+        prompt_cached=fields.maybe("prompt_cached", int) or 0,
+        finished=_finished(fields.inner("finished")) if fields.has("finished") else None,
+        refusal=fields.maybe("refusal", str) or "",
+        continued_chars=fields.maybe("continued_chars", int) or 0,
+        started_at=moment(fields.maybe("started_at", float)),
+        id=fields.take("id", str),
+    )
+    run.prompt_processed = run.prompt_total
+    if not run.is_over or (run.state is RunState.FINISHED and run.finished is None):
+        run.state = without_end
+    return run
+
+
+def _state(fields: Fields) -> RunState:
+    # A later version may know more; of how such a run ended nothing can be said then.
+    found = fields.take("state", str)
+    return RunState(found) if found in set(RunState) else RunState.UNRECORDED
+
+
+def _finished(fields: Fields) -> Finished:
+    usage, timing = fields.inner("usage"), fields.inner("timing")
+    return Finished(
+        stop=stop_from(fields.inner("stop")),
+        usage=Usage(
+            **{f.name: usage.maybe(f.name, int) or 0 for f in dataclasses.fields(Usage)},
+        ),
+        timing=Timing(
+            queued_s=timing.maybe("queued_s", float) or 0.0,
+            prefill_s=timing.maybe("prefill_s", float) or 0.0,
+            first_token_s=timing.maybe("first_token_s", float),
+            decode_s=timing.maybe("decode_s", float) or 0.0,
+            total_s=timing.maybe("total_s", float) or 0.0,
+        ),
+        error=fields.maybe("error", str),
+        unfinished_tool_call=fields.maybe("unfinished_tool_call", str) or "",
+        residue=fields.maybe("residue", str) or "",
+    )

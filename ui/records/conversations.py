@@ -1,0 +1,196 @@
+"""A conversation: messages, settings, stop list, draft.
+
+Plain records without Qt; changed on the main thread only.
+"""
+
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.stopping.rules import StopRules, StopScope
+from ui.records.attachments import Attachment
+from ui.records.messages import ChatMessage, MessageTree, chained, copied, frozen
+
+UNTITLED = "New conversation"
+_TITLE_CHARS = 48
+_PREVIEW_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StopEntry:
+    """A row of a stop list.
+
+    Attributes:
+        sequence: Exactly as it was given.
+        is_enabled: Whether it counts.
+        scope: Where it applies.
+    """
+
+    sequence: str
+    is_enabled: bool = True
+    scope: StopScope = StopScope.TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSettings:
+    """What belongs to a conversation beside its messages. None is the model's own default.
+
+    Attributes:
+        system_prompt: Instructions that precede the conversation; empty for none.
+        temperature: 0 always takes the likeliest token.
+        max_tokens: Most tokens of one answer; None until the context is full.
+        is_thinking: Whether a model that can reason first shall do so.
+        top_p: Share of the probability, from the likeliest token on, that is drawn from.
+        top_k: Number of likeliest tokens that are drawn from; 0 for all.
+        min_p: Least probability, relative to the likeliest token, to be drawn.
+        repetition_penalty: Above 1 makes repeated tokens less likely.
+        seed: Makes the draw repeatable; None draws anew each time.
+        stop_token_ids: Token ids that end an answer beside the model's own.
+    """
+
+    system_prompt: str = ""
+    temperature: float | None = None
+    max_tokens: int | None = None
+    is_thinking: bool = False
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    seed: int | None = None
+    stop_token_ids: tuple[int, ...] = ()
+
+
+class Conversation:
+    """Messages with the settings and the stop list they run with.
+
+    Attributes:
+        title: Its name in the list.
+        tree: All messages; empty until ``is_loaded``.
+        settings: The settings of the next answer.
+        stops: The stop list of the next answer.
+        draft: What stands in the composer.
+        attachments: The files that go with the draft.
+        is_pinned: Whether it stays at the top of the list.
+        created_at: Unix time, in seconds.
+        updated_at: Unix time at which something was last said, in seconds.
+        id: Unique.
+        is_loaded: Whether the messages are in memory; the list needs only a preview.
+    """
+
+    def __init__(
+        self,
+        title: str = UNTITLED,
+        messages: Iterable[ChatMessage] = (),
+        settings: ConversationSettings | None = None,
+        stops: Iterable[StopEntry] = (),
+        draft: str = "",
+        created_at: float | None = None,
+        updated_at: float | None = None,
+        id: str = "",
+        is_pinned: bool = False,
+    ) -> None:
+        self.title = title
+        self.tree = MessageTree()
+        self.settings = settings or ConversationSettings()
+        self.stops = list(stops)
+        self.draft = draft
+        self.attachments: tuple[Attachment, ...] = ()
+        self.is_pinned = is_pinned
+        self.created_at = time.time() if created_at is None else created_at
+        self.updated_at = time.time() if updated_at is None else updated_at
+        self.id = id or uuid.uuid4().hex
+        self.is_loaded = True
+        self._stored_preview = ""
+        self.tree.fill(chained(messages))
+
+    @property
+    def messages(self) -> list[ChatMessage]:
+        """The messages that are shown, from the first to the last."""
+        return self.tree.shown()
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether anything was ever said, also while the messages are not loaded."""
+        return len(self.tree) > 0 or not self.is_loaded
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing was said and nothing is being written."""
+        return not self.has_messages and not self.draft.strip() and not self.attachments
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an answer is on its way."""
+        return any(not message.is_settled for message in reversed(self.messages))
+
+    @property
+    def preview(self) -> str:
+        """The first words of what was said last."""
+        if not self.is_loaded:
+            return self._stored_preview
+        for message in reversed(self.messages):
+            if message.said.strip():
+                return preview_of(message.said)
+        return ""
+
+    def add(self, message: ChatMessage) -> None:
+        """Append a message to those that are shown."""
+        shown = self.messages
+        self.tree.add(message, shown[-1] if shown else None)
+
+    def unload(self, preview: str) -> None:
+        """Be known by a preview alone until ``fill`` brings the messages."""
+        self.tree = MessageTree()
+        self.is_loaded = False
+        self._stored_preview = preview
+
+    def snapshot(self, messages: Iterable[ChatMessage]) -> "Conversation":
+        """Return what it is now, with these messages, for another thread to read."""
+        twin = Conversation(
+            self.title, (), self.settings, self.stops, self.draft, self.created_at,
+            self.updated_at, self.id, self.is_pinned,
+        )  # fmt: skip
+        twin.attachments = self.attachments
+        twin.tree.fill(map(frozen, messages))
+        return twin
+
+    def duplicate(self) -> "Conversation":
+        """Return a conversation of its own with copies of the messages that are settled."""
+        twin = Conversation(
+            f"{self.title} (copy)", settings=self.settings, stops=self.stops, draft=self.draft
+        )
+        twin.attachments = self.attachments
+        twin.tree.fill(copied(message for message in self.tree if message.is_settled))
+        return twin
+
+    def fill(self, messages: Iterable[ChatMessage]) -> None:
+        """Take over the stored messages, parents first; does nothing once they are here."""
+        if not self.is_loaded:
+            self.tree.fill(messages)
+            self.is_loaded = True
+
+    def enabled_stops(self) -> tuple[str, ...]:
+        """Return the sequences that count, in their order, each once, empty ones left out."""
+        return rules_of(self.stops).strings
+
+
+def rules_of(entries: Iterable[StopEntry]) -> StopRules:
+    """Return the rules of a stop list: those that count, each once, empty ones left out."""
+    counting: dict[str, StopScope] = {}
+    for entry in entries:
+        if entry.is_enabled and entry.sequence:
+            counting.setdefault(entry.sequence, entry.scope)
+    elsewhere = tuple(one for one in counting.items() if one[1] is not StopScope.TEXT)
+    return StopRules(strings=tuple(counting), scopes=elsewhere)
+
+
+def preview_of(text: str) -> str:
+    """Return the first words of a text on one line."""
+    return " ".join(text[:_PREVIEW_CHARS].split())
+
+
+def title_of(question: str) -> str:
+    """Return the title that a first question gives its conversation."""
+    line = " ".join(question.split())
+    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1].rstrip() + "…"

@@ -1,0 +1,165 @@
+"""The messages of a conversation as a tree: versions stand side by side, none replaces another.
+
+Plain records without Qt; changed on the main thread only.
+"""
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ui.records.runs import Run
+
+Role = Literal["user", "assistant"]
+
+
+@dataclass(eq=False)
+class ChatMessage:
+    """One message of a conversation; an assistant's message has the run that made it.
+
+    Attributes:
+        role: Who wrote it.
+        text: What was written; an answer has it once its run is over.
+        run: The run of an answer.
+        created_at: Unix time, in seconds.
+        parent: The message it follows; None for the first ones.
+        shown_rank: Among versions, the one with the highest rank is shown.
+        id: Unique.
+    """
+
+    role: Role
+    text: str = ""
+    run: Run | None = None
+    created_at: float = field(default_factory=time.time)
+    parent: "ChatMessage | None" = field(default=None, repr=False)
+    shown_rank: int = 0
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def said(self) -> str:
+        """What has been said so far, also while the answer is running."""
+        return self.text if self.run is None else self.run.text
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more will come."""
+        return self.run is None or self.run.is_over
+
+
+class MessageTree:
+    """All messages of a conversation, and which of their versions are shown."""
+
+    def __init__(self) -> None:
+        self._following: dict[str | None, list[ChatMessage]] = {}
+        self._by_id: dict[str, ChatMessage] = {}
+        self._shown: list[ChatMessage] | None = None
+
+    def __iter__(self) -> Iterator[ChatMessage]:
+        """Iterate over all messages, each after the one it follows."""
+        return iter(self._by_id.values())
+
+    def __len__(self) -> int:
+        """Return the number of all messages, hidden versions included."""
+        return len(self._by_id)
+
+    def get(self, message_id: str) -> ChatMessage | None:
+        """Return a message by its id."""
+        return self._by_id.get(message_id)
+
+    def shown(self) -> list[ChatMessage]:
+        """Return the messages that are shown, from the first to the last."""
+        if self._shown is None:
+            self._shown = []
+            versions = self._following.get(None)
+            while versions:
+                message = max(versions, key=lambda version: version.shown_rank)
+                self._shown.append(message)
+                versions = self._following.get(message.id)
+        return list(self._shown)
+
+    def add(self, message: ChatMessage, parent: ChatMessage | None) -> None:
+        """Put a new message after another one; it is shown in place of its versions."""
+        versions = self._following.setdefault(parent.id if parent else None, [])
+        message.parent = parent
+        message.shown_rank = 1 + max((v.shown_rank for v in versions), default=0)
+        versions.append(message)
+        self._by_id[message.id] = message
+        self._shown = None
+
+    def fill(self, messages: Iterable[ChatMessage]) -> None:
+        """Take over messages that know their parents and ranks, parents first."""
+        for message in messages:
+            self._by_id[message.id] = message
+            parent_id = message.parent.id if message.parent else None
+            self._following.setdefault(parent_id, []).append(message)
+        self._shown = None
+
+    def versions(self, message: ChatMessage) -> list[ChatMessage]:
+        """Return a message with its siblings, oldest first."""
+        return list(self._following.get(message.parent.id if message.parent else None, ()))
+
+    def show(self, message: ChatMessage) -> list[ChatMessage]:
+        """Show a message and all it follows; returns the messages whose rank changed."""
+        changed: list[ChatMessage] = []
+        step: ChatMessage | None = message
+        while step is not None:
+            highest = max(version.shown_rank for version in self.versions(step))
+            rivals = [v for v in self.versions(step) if v.shown_rank == highest]
+            if step.shown_rank < highest or len(rivals) > 1:
+                step.shown_rank = highest + 1
+                changed.append(step)
+            step = step.parent
+        self._shown = None
+        return changed
+
+    def path_to(self, message: ChatMessage | None) -> list[ChatMessage]:
+        """Return the messages from the first one to this one."""
+        path: list[ChatMessage] = []
+        while message is not None:
+            path.append(message)
+            message = message.parent
+        return path[::-1]
+
+
+def frozen(message: ChatMessage) -> ChatMessage:
+    """Return a message that changes no more: itself, or a copy where its answer is running."""
+    if message.is_settled or message.run is None:
+        return message
+    run = replace(message.run, tool_calls=list(message.run.tool_calls))
+    return replace(message, run=run)
+
+
+def chained(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
+    """Give each message the one before it as parent."""
+    before: ChatMessage | None = None
+    for message in messages:
+        message.parent, message.shown_rank = before, 1
+        before = message
+        yield message
+
+
+def copied_below(messages: Iterable[ChatMessage], parent: ChatMessage) -> list[ChatMessage]:
+    """Return copies of messages that follow each other, to stand below another one."""
+    twins: list[ChatMessage] = []
+    for message in messages:
+        twin = ChatMessage(message.role, message.text, message.run, message.created_at)
+        twin.parent, twin.shown_rank = parent, 1
+        parent = twin
+        twins.append(twin)
+    return twins
+
+
+def copied(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+    """Return copies with ids of their own; parents come first, runs are shared."""
+    twins: dict[str, ChatMessage] = {}
+    for message in messages:
+        twins[message.id] = ChatMessage(
+            message.role,
+            message.text,
+            message.run,
+            message.created_at,
+            twins[message.parent.id] if message.parent else None,
+            message.shown_rank,
+        )
+    return list(twins.values())

@@ -1,0 +1,61 @@
+"""Presets: settings and a stop list under a name. Plain values and their JSON; any thread."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.files.fields import DamagedFile, Fields, parsed_json
+from ui.records import codec
+from ui.records.conversations import ConversationSettings, StopEntry
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings and stops to begin a conversation with.
+
+    Attributes:
+        name: Unique, for a person.
+        settings: System prompt, sampling and limits.
+        stops: The stop list.
+    """
+
+    name: str
+    settings: ConversationSettings
+    stops: tuple[StopEntry, ...] = ()
+
+
+def presets_json(presets: Iterable[Preset]) -> str:
+    """Return presets as the text of a file."""
+    listed = [
+        {
+            "name": preset.name,
+            "settings": codec.settings_values(preset.settings),
+            "stops": codec.stops_values(list(preset.stops)),
+        }
+        for preset in presets
+    ]
+    return json.dumps({"fullstop_presets": VERSION, "presets": listed}, indent=1) + "\n"
+
+
+def presets_from_json(text: str) -> list[Preset]:
+    """Return the presets of a file.
+
+    Raises:
+        DamagedFile: It is no file of presets; the message names the field.
+    """
+    values = parsed_json(text)
+    top = Fields(values)
+    if not top.has("fullstop_presets"):
+        raise DamagedFile("fullstop_presets: is missing, so this is not a file of presets")
+    if top.take("fullstop_presets", int) > VERSION:
+        raise DamagedFile("fullstop_presets: the file was made by a newer version of Fullstop")
+    presets = []
+    for fields in top.items("presets"):
+        name = fields.take("name", str).strip()
+        if not name:
+            raise fields.wrong("name", "must not be empty")
+        settings = codec.settings_from(fields.inner("settings"))
+        presets.append(Preset(name, settings, tuple(codec.stops_from(fields))))
+    return presets

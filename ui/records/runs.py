@@ -1,0 +1,169 @@
+"""One answer as the window remembers it: what was asked, what came, and why it ended.
+
+Plain records without Qt; changed on the main thread only.
+"""
+
+import time
+import uuid
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from engine.stopping.record import Channel, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.chat import ToolCall
+from engine.values.events import (
+    Event,
+    Finished,
+    PromptProgress,
+    TextDelta,
+    ThinkingDelta,
+    TokenTrace,
+    ToolCallDelta,
+)
+
+
+class RunState(StrEnum):
+    """The stages of a run.
+
+    ``REFUSED`` ones never reached the model; ``INTERRUPTED`` ones were cut off with the program.
+    ``UNRECORDED`` ones came from elsewhere, without a record of how they ended.
+    """
+
+    QUEUED = "queued"
+    PREFILL = "prefill"
+    STREAMING = "streaming"
+    FINISHED = "finished"
+    REFUSED = "refused"
+    INTERRUPTED = "interrupted"
+    UNRECORDED = "unrecorded"
+
+
+_OVER = (RunState.FINISHED, RunState.REFUSED, RunState.INTERRUPTED, RunState.UNRECORDED)
+_CONTINUED = (StopKind.MAX_TOKENS, StopKind.CANCELLED, StopKind.STOP_STRING, StopKind.STOP_TOKEN)
+
+
+@dataclass(eq=False)
+class Run:
+    """One generation and its result.
+
+    Attributes:
+        stops: The stop sequences it ran with, in their order.
+        rules: All of its stops with their scopes; None where only the sequences are known.
+        without: The stop of its conversation that did not count this once; None for none.
+        max_tokens: Its limit, None for none.
+        model_id: The model that answered.
+        state: Its stage.
+        text: The answer so far.
+        thinking: The reasoning so far.
+        thinking_s: How long the reasoning took, in seconds; None while it lasts or without any.
+        tool_calls: Calls the model made.
+        prompt_processed: Prompt tokens read so far.
+        prompt_total: Prompt tokens to read.
+        prompt_cached: Prompt tokens that needed no reading.
+        finished: The engine's last word, once there is one.
+        refusal: Why it was refused, for ``REFUSED``.
+        continued_chars: Characters of its text that an earlier answer had, which it continues.
+        held: Text that the matcher has held back for so long that it is worth a word; else empty.
+        held_s: For how long, in seconds.
+        is_cancelling: Whether a cancel has been asked for and has not yet ended it.
+        started_at: Unix time of the request, in seconds.
+        id: Unique.
+    """
+
+    stops: tuple[str, ...] = ()
+    rules: StopRules | None = None
+    without: str | int | None = None
+    max_tokens: int | None = None
+    model_id: str = ""
+    state: RunState = RunState.QUEUED
+    text: str = ""
+    thinking: str = ""
+    thinking_s: float | None = None
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    prompt_processed: int = 0
+    prompt_total: int = 0
+    prompt_cached: int = 0
+    finished: Finished | None = None
+    refusal: str = ""
+    continued_chars: int = 0
+    held: str = ""
+    held_s: float = 0.0
+    is_cancelling: bool = False
+    started_at: float = field(default_factory=time.time)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _prefill_began: tuple[float, int] | None = field(default=None, repr=False)
+    _thinking_began_s: float | None = field(default=None, repr=False)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.state in _OVER
+
+    @property
+    def prompt_tokens_per_s(self) -> float | None:
+        """How fast the prompt is read; None until some of it was."""
+        if self._prefill_began is None:
+            return None
+        began_s, before = self._prefill_began
+        took_s, read = time.monotonic() - began_s, self.prompt_processed - before
+        return read / took_s if read > 0 and took_s > 0 else None
+
+    @property
+    def can_be_continued(self) -> bool:
+        """Whether the model could go on where this answer ends."""
+        if not self.text.strip() or self.tool_calls:
+            return False
+        if self.state in (RunState.INTERRUPTED, RunState.UNRECORDED):
+            return True
+        return self.finished is not None and self.finished.stop.kind in _CONTINUED
+
+    @property
+    def stopped_by(self) -> str | int | None:
+        """The stop sequence or stop token that ended it; None where something else did."""
+        if self.finished is None:
+            return None
+        stop = self.finished.stop
+        is_stop = stop.kind in (StopKind.STOP_STRING, StopKind.STOP_TOKEN)
+        return stop.value if is_stop else None
+
+    def apply(self, event: Event) -> None:
+        """Take one event of the engine into the record."""
+        match event:
+            case PromptProgress():
+                self.state = RunState.PREFILL
+                if self._prefill_began is None:
+                    self._prefill_began = (time.monotonic(), event.processed)
+                self.prompt_processed = event.processed
+                self.prompt_total = event.total
+                self.prompt_cached = event.cached
+            case ThinkingDelta():
+                self.state = RunState.STREAMING
+                if self._thinking_began_s is None:
+                    self._thinking_began_s = time.monotonic()
+                self.thinking += event.text
+            case TextDelta():
+                self.state = RunState.STREAMING
+                self._end_thinking()
+                self.text += event.text
+            case ToolCallDelta():
+                self.state = RunState.STREAMING
+                self._end_thinking()
+                self.tool_calls.append(event.call)
+            case Finished():
+                self._end_thinking()
+                self.state = RunState.FINISHED
+                self.finished = self._placed(event)
+                self.is_cancelling = False
+            case TokenTrace():
+                pass
+
+    def _placed(self, finished: Finished) -> Finished:
+        """Return the end with its place in the whole text, not in what was added to it."""
+        if not self.continued_chars or finished.stop.channel is not Channel.TEXT:
+            return finished
+        offset = finished.stop.text_offset + self.continued_chars
+        return replace(finished, stop=replace(finished.stop, text_offset=offset))
+
+    def _end_thinking(self) -> None:
+        if self._thinking_began_s is not None and self.thinking_s is None:
+            self.thinking_s = time.monotonic() - self._thinking_began_s

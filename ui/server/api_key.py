@@ -1,0 +1,113 @@
+"""The API key of the server: whether there is one, where it is kept, and making a new one.
+
+Main thread. Knows no keychain: the application composes it with something that keeps the key.
+"""
+
+from collections.abc import Coroutine
+from typing import Any, Literal, Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from ui.kit.background.tasks import Tasks
+from ui.words.failures import failure_words
+
+KeyPlace = Literal["none", "keychain", "file"]
+
+
+class KeyKeeper(Protocol):
+    """Where the key is kept. Calls run on the window's loop and never block it.
+
+    Each raises ``OSError`` with a message for a person where the key cannot be kept or read.
+    """
+
+    async def place(self) -> KeyPlace:
+        """Return where the key is, or ``none``."""
+
+    async def renew(self) -> str:
+        """Make a new key in place of the old one and return it, this once."""
+
+    async def forget(self) -> None:
+        """Take the key away."""
+
+
+class ApiKeyState(QObject):
+    """What is known of the key.
+
+    Signals:
+        changed: Place, fresh key, message or whether it is busy are others now.
+        renewed: There is another key, or none; a running server needs to know.
+    """
+
+    changed = Signal()
+    renewed = Signal()
+
+    def __init__(self, keeper: KeyKeeper, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._keeper = keeper
+        self._tasks = Tasks()
+        self.place: KeyPlace = "none"
+        self.is_busy = False
+        self.fresh_key = ""
+        self.message = ""
+
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key."""
+        return self.place != "none"
+
+    def look(self) -> None:
+        """Find out, in the background, whether there is a key."""
+        self._tasks.start(self._look(), "look for the API key")
+
+    def renew(self) -> None:
+        """Make a new key; ``fresh_key`` shows it until ``hide_key``."""
+        self._begin(self._renew(), "new API key")
+
+    def forget(self) -> None:
+        """Take the key away."""
+        self._begin(self._forget(), "forget the API key")
+
+    def hide_key(self) -> None:
+        """Show the key no longer; nothing can show it again."""
+        if self.fresh_key:
+            self.fresh_key = ""
+            self.changed.emit()
+
+    async def finish(self) -> None:
+        """Wait until nothing is under way."""
+        await self._tasks.finish()
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        if self.is_busy:
+            work.close()
+            return
+        self.is_busy = True
+        self.message = ""
+        self.changed.emit()
+        self._tasks.start(self._while_busy(work), name)
+
+    async def _while_busy(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+            self.renewed.emit()
+        except OSError as error:
+            self.message = failure_words(error)
+        finally:
+            self.is_busy = False
+            self.changed.emit()
+
+    async def _renew(self) -> None:
+        self.fresh_key = await self._keeper.renew()
+        self.place = await self._keeper.place()
+
+    async def _forget(self) -> None:
+        await self._keeper.forget()
+        self.fresh_key = ""
+        self.place = "none"
+
+    async def _look(self) -> None:
+        try:
+            self.place = await self._keeper.place()
+        except OSError as error:
+            self.message = failure_words(error)
+        self.changed.emit()

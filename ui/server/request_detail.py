@@ -1,0 +1,208 @@
+"""One request of the log: its figures, its bodies, and what can be done with it. Main thread."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QFont, QGuiApplication, QTextOption
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QPlainTextEdit,
+    QPushButton,
+    QScrollArea,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.values.verdict import counted, figures, seconds, sentence
+from ui.kit.controls.buttons import IconButton
+from ui.kit.controls.copy_button import CopyButton
+from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.text.facts import FactTable
+from ui.kit.text.labels import ElidedLabel, label
+from ui.server.request_text import as_curl, error_message, readable
+from ui.server.requests import CLIENT_LEFT, Headers, RequestBody, RequestEntry
+
+# A text view takes a moment for each long line, and again at every change of its width.
+_SHOWN_CHARS = 60_000
+_LINE_CHARS = 4_000
+_SAID_MS = 1_500
+
+
+class RequestDetail(QFrame):
+    """Overview, request and response.
+
+    Signals:
+        replay_wanted: The request is to be sent again; carries its ``RequestEntry``.
+        inspector_wanted: Its answer is to be looked at closely; carries its ``RequestEntry``.
+        closed: The detail is to be put away.
+    """
+
+    replay_wanted = Signal(object)
+    inspector_wanted = Signal(object)
+    closed = Signal()
+
+    def __init__(self, theme: Theme, url: Callable[[], str]) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self._url = url
+        self.entry: RequestEntry | None = None
+        self.title = ElidedLabel()
+        font = QFont(self.title.font())
+        font.setWeight(QFont.Weight.DemiBold)
+        self.title.setFont(font)
+        self.replay = QPushButton("Send again")
+        self.replay.setAccessibleName("Send the request again")
+        self.inspect = QPushButton("Inspect…")
+        self.inspect.setAccessibleName("Open the answer in the Stop Inspector")
+        self.curl = QPushButton("Copy as curl")
+        self.curl.setAccessibleName("Copy the request as a curl command")
+        close = IconButton(theme, "close", "Close the request")
+        head = QHBoxLayout()
+        head.setContentsMargins(14, 8, 8, 0)
+        head.setSpacing(6)
+        head.addWidget(self.title, 1)
+        head.addWidget(self.inspect)
+        head.addWidget(self.replay)
+        head.addWidget(self.curl)
+        head.addWidget(close)
+        self.facts = FactTable(fixed_font(self.font(), 0.92))
+        self.asked = _MessageView(theme, "request")
+        self.answered = _MessageView(theme, "response")
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.setAccessibleName("Parts of the request")
+        self.tabs.addTab(_scrolled(self.facts), "Overview")
+        self.tabs.addTab(self.asked, "Request")
+        self.tabs.addTab(self.answered, "Response")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(1, 1, 1, 1)
+        layout.setSpacing(4)
+        layout.addLayout(head)
+        layout.addWidget(self.tabs, 1)
+        self.replay.clicked.connect(lambda: self.replay_wanted.emit(self.entry))
+        self.inspect.clicked.connect(lambda: self.inspector_wanted.emit(self.entry))
+        self.curl.clicked.connect(self._copy_curl)
+        close.clicked.connect(self.closed)
+
+    def show_entry(self, entry: RequestEntry) -> None:
+        """Show a request."""
+        if entry is self.entry:
+            return
+        self.entry = entry
+        status = "answering" if entry.status is None else _status_words(entry.status)
+        self.title.setText(f"{entry.method} {entry.path}  ·  {status}")
+        self.title.setToolTip(f"{entry.method} {entry.path}")
+        self.replay.setEnabled(entry.asked.is_whole and not entry.is_open)
+        self.inspect.setEnabled(bool(entry.ends))
+        self._show_facts(entry)
+        self.asked.show_message(entry.headers, entry.asked)
+        self.answered.show_message(entry.answer_headers, entry.answered)
+
+    def curl_command(self) -> str | None:
+        """Return the shown request as a command for a shell."""
+        return None if self.entry is None else as_curl(self.entry, self._url())
+
+    def _copy_curl(self) -> None:
+        command = self.curl_command()
+        if command is not None:
+            QGuiApplication.clipboard().setText(command)
+            self.curl.setText("Copied")
+            QTimer.singleShot(_SAID_MS, self.curl, lambda: self.curl.setText("Copy as curl"))
+
+    def _show_facts(self, entry: RequestEntry) -> None:
+        facts = self.facts
+        facts.clear()
+        for number, end in enumerate(entry.ends, 1):
+            name = "Why it stopped" if len(entry.ends) == 1 else f"Answer {number}"
+            facts.add(name, sentence(end))
+            facts.add("", " · ".join(figures(end)))
+        if message := error_message(entry):
+            facts.add("Error", message)
+        if not entry.ends and entry.status == CLIENT_LEFT:
+            facts.add("Why it stopped", "The client disconnected before the answer was ready")
+        began = datetime.fromtimestamp(entry.began_at)
+        facts.add("Time", began.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3])
+        if entry.took_s is not None:
+            facts.add("Took", seconds(entry.took_s))
+        agent = entry.agent or "unknown client"
+        facts.add("Client", f"{agent}, from {entry.client}")
+        if entry.model:
+            facts.add("Model", entry.model)
+        if entry.ends:
+            cached = f", {entry.cached_tokens:,} of them cached" if entry.cached_tokens else ""
+            facts.add(
+                "Tokens",
+                f"prompt {entry.prompt_tokens:,}{cached}; answer {entry.output_tokens:,}",
+            )
+        facts.add("Request id", entry.id)
+
+
+class _MessageView(QWidget):
+    """Headers and body."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__()
+        self._body = RequestBody()
+        self.text = QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setProperty("kind", "code")
+        self.text.setAccessibleName(f"Headers and body of the {name}")
+        self.text.setFont(fixed_font(self.text.font(), 0.92))
+        self.text.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
+        self._theme = theme
+        self._copy = CopyButton(theme, f"Copy the body of the {name}", lambda: self._body.text)
+        self._note = label("", "faint", 0.92)
+        foot = QHBoxLayout()
+        foot.setContentsMargins(12, 0, 8, 4)
+        foot.addWidget(self._note)
+        foot.addStretch(1)
+        foot.addWidget(self._copy)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addWidget(self.text, 1)
+        layout.addLayout(foot)
+
+    def show_message(self, headers: Headers, body: RequestBody) -> None:
+        """Show headers and body."""
+        self._body = body
+        lines = [f"{name}: {value}" for name, value in headers]
+        text = readable(body)
+        shown = "\n".join(map(_shortened, text[:_SHOWN_CHARS].split("\n")))
+        cut = shown != text
+        whole = "\n".join([*lines, "", shown]) if text else "\n".join(lines)
+        if whole != self.text.toPlainText():
+            self.text.setPlainText(whole)
+        self._copy.setEnabled(bool(body.text))
+        note = counted(body.size_bytes, "byte") if body.size_bytes else "no body"
+        if cut:
+            note += " · long parts are cut here; the copy has them whole"
+        elif not body.is_whole:
+            note += " · only the first part is kept"
+        self._note.setText(note)
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LINE_CHARS else line[:_LINE_CHARS] + " …"
+
+
+def _status_words(status: int) -> str:
+    return "client left" if status == CLIENT_LEFT else str(status)
+
+
+def _scrolled(widget: QWidget) -> QScrollArea:
+    holder = QWidget()
+    holder.setObjectName("scrolled")
+    inner = QVBoxLayout(holder)
+    inner.setContentsMargins(14, 12, 14, 12)
+    inner.addWidget(widget)
+    inner.addStretch(1)
+    area = QScrollArea()
+    area.setAccessibleName("Overview of the request")
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setWidget(holder)
+    return area

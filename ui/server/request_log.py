@@ -1,0 +1,316 @@
+"""The requests of other programs, like the network panel of a browser. Main thread."""
+
+import asyncio
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtGui import QColor, QHideEvent, QPalette, QShowEvent
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFileDialog,
+    QHBoxLayout,
+    QHeaderView,
+    QLineEdit,
+    QStackedLayout,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.files.causes import os_cause
+from engine.values.verdict import counted
+from ui.kit.background.tasks import Tasks
+from ui.kit.controls.buttons import ChipButton, IconButton
+from ui.kit.controls.choice import Choice
+from ui.kit.controls.clear_button import add_clear_button
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label, rescale
+from ui.server.request_table import ENTRY_ROLE, Column, RequestTable
+from ui.server.request_text import as_jsonl
+from ui.server.requests import RequestEntry, RequestLog
+
+Index = QModelIndex | QPersistentModelIndex
+
+_WIDTHS = {
+    Column.TIME: 74,
+    Column.CLIENT: 126,
+    Column.DIALECT: 140,
+    Column.MODEL: 100,
+    Column.STREAM: 66,
+    Column.STATUS: 64,
+    Column.STOP: 126,
+    Column.TOKENS: 108,
+    Column.FIRST_TOKEN: 92,
+    Column.SPEED: 56,
+    Column.TOTAL: 70,
+}
+_ALL = "All routes"
+
+
+class RequestLogPanel(QWidget):
+    """Filters, the table, and what to do with it.
+
+    Signals:
+        entry_chosen: A person chose a request; carries the ``RequestEntry``.
+        entry_changed: The chosen request knows more; carries it, or None once it is gone.
+        export_failed: The export could not be written; carries the reason in words.
+    """
+
+    entry_chosen = Signal(object)
+    entry_changed = Signal(object)
+    export_failed = Signal(str)
+
+    def __init__(self, theme: Theme, log: RequestLog) -> None:
+        super().__init__()
+        self._log = log
+        self._tasks = Tasks()
+        self._chosen = ""
+        self._is_choosing_again = False
+        self.table = RequestTable(log, self)
+        self.search = QLineEdit()
+        self.search.setPlaceholderText("Filter by client, path, model, status or stop")
+        self.search.setAccessibleName("Filter requests")
+        add_clear_button(theme, self.search, "Clear the filter")
+        self.dialects = Choice(theme, "Routes to show", [("", _ALL)])
+        self.dialects.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
+        self.errors_only = ChipButton(theme, "fault", "Errors only", is_toggle=True)
+        self.pause = ChipButton(theme, "clock", "Pause", is_toggle=True)
+        self.export = IconButton(theme, "report", "Save the shown requests as JSON Lines")
+        self.clear = IconButton(theme, "trash", "Clear the list of requests")
+        self.view = _RequestView(theme, self.table)
+        self._empty = label("", "muted", 1.0, is_wrapped=True)
+        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._status = label("", "faint", 0.92)
+        self._lay_out()
+        self._connect_signals()
+        self._refresh()
+
+    async def finish(self) -> None:
+        """Wait for an export that is being written."""
+        await self._tasks.finish()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Follow the log while it can be seen."""
+        super().showEvent(event)
+        self.table.set_shown(True)
+        self._refresh()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Rest while nobody looks."""
+        super().hideEvent(event)
+        self.table.set_shown(False)
+
+    # -- building --------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        bar = QHBoxLayout()
+        bar.setSpacing(8)
+        bar.addWidget(self.search, 1)
+        bar.addWidget(self.dialects)
+        bar.addWidget(self.errors_only)
+        bar.addWidget(self.pause)
+        bar.addWidget(self.export)
+        bar.addWidget(self.clear)
+        holder = QWidget()
+        holder.setObjectName("request_holder")
+        self._pages = QStackedLayout(holder)
+        self._pages.setStackingMode(QStackedLayout.StackingMode.StackAll)
+        self._pages.addWidget(self.view)
+        self._pages.addWidget(self._empty)
+        self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._empty.setContentsMargins(40, 0, 40, 0)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        layout.addLayout(bar)
+        layout.addWidget(holder, 1)
+        layout.addWidget(self._status)
+
+    def _connect_signals(self) -> None:
+        self.search.textChanged.connect(self._filter)
+        self.dialects.currentIndexChanged.connect(self._filter)
+        self.errors_only.toggled.connect(self._filter)
+        self.pause.toggled.connect(self._log.set_paused)
+        self.clear.clicked.connect(self._log.clear)
+        self.export.clicked.connect(self._choose_file)
+        self._log.pause_changed.connect(self._refresh)
+        self.table.rowsInserted.connect(self._refresh)
+        self.table.rowsRemoved.connect(self._refresh)
+        self.table.modelReset.connect(self._refresh)
+        self.table.dataChanged.connect(self._show_chosen)
+        self.table.modelReset.connect(self._choose_again)
+        self.table.rowsRemoved.connect(self._miss_chosen)
+        self.view.selectionModel().currentRowChanged.connect(self._choose)
+        self.view.clicked.connect(self._choose)
+        self.view.activated.connect(self._choose)
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def _filter(self) -> None:
+        self.table.filter(
+            self.search.text().strip(),
+            self.dialects.currentData() or "",
+            self.errors_only.isChecked(),
+        )
+        self._refresh()
+
+    def _choose(self, current: Index) -> None:
+        if self._is_choosing_again or not current.isValid():
+            return
+        entry = self.table.data(current, ENTRY_ROLE)
+        if entry is not None:
+            self._chosen = entry.id
+            self.entry_chosen.emit(entry)
+
+    def _choose_again(self) -> None:
+        """Mark the chosen request again where the table was filled anew."""
+        row = self.table.row_of(self._chosen)
+        if row >= 0:
+            self._is_choosing_again = True
+            self.view.selectRow(row)
+            self._is_choosing_again = False
+        else:
+            self._miss_chosen()
+
+    def _miss_chosen(self) -> None:
+        """Say that the chosen request is no longer shown, if that is so."""
+        if self._chosen and self.table.row_of(self._chosen) < 0:
+            self._chosen = ""
+            self.entry_changed.emit(None)
+
+    def _show_chosen(self) -> None:
+        if self._chosen:
+            self.entry_changed.emit(self._log.get(self._chosen))
+
+    def _choose_file(self) -> None:
+        dialog = QFileDialog(self, "Save the shown requests")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix("jsonl")
+        dialog.selectFile("requests.jsonl")
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(lambda path: self.export_to(Path(path)))
+        dialog.open()
+
+    def export_to(self, path: Path) -> None:
+        """Write the shown requests to a file, in the background."""
+        self._tasks.start(self._export(path, tuple(self.table.entries())), "export of requests")
+
+    async def _export(self, path: Path, entries: tuple[RequestEntry, ...]) -> None:
+        def write() -> None:
+            path.write_text(as_jsonl(entries), encoding="utf-8")
+
+        try:
+            await asyncio.to_thread(write)
+        except OSError as error:
+            self.export_failed.emit(f"The requests could not be saved: {os_cause(error)}.")
+
+    # -- look ------------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        shown, kept = self.table.rowCount(), len(self._log)
+        self._empty.setVisible(not shown)
+        self._pages.setCurrentWidget(self.view if shown else self._empty)
+        if kept and not shown:
+            self._empty.setText("No request matches the filter.")
+        else:
+            self._empty.setText(
+                "No requests yet.\n\nPoint a program at the server’s address: each of its "
+                "requests appears here, with why its answer stopped."
+            )
+        words = counted(kept, "request")
+        if self.table.is_filtered:
+            words = f"{shown:,} of {words}"
+        if self._log.is_paused:
+            words += " · paused: new requests are answered but not listed"
+        self._status.setText(words)
+        self.export.setEnabled(bool(shown))
+        self.clear.setEnabled(bool(kept))
+        self._offer_dialects()
+
+    def _offer_dialects(self) -> None:
+        offered = {self.dialects.itemData(row) for row in range(self.dialects.count())}
+        for name in sorted({entry.dialect for entry in self.table.entries()} - offered - {""}):
+            self.dialects.addItem(name, name)
+
+
+class _RequestView(QTableView):
+    """The table; it follows the newest row as long as that row is in sight."""
+
+    def __init__(self, theme: Theme, model: RequestTable) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setProperty("kind", "rows")
+        rescale(self, 0.95)
+        self.setAccessibleName("Requests")
+        self.setModel(model)
+        tones = _ToneDelegate(theme, self)
+        for column in (Column.STATUS, Column.STOP):
+            self.setItemDelegateForColumn(column, tones)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setTabKeyNavigation(False)
+        self.setWordWrap(False)
+        self.setShowGrid(False)
+        self.verticalHeader().hide()
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        header = self.horizontalHeader()
+        rescale(header, 0.95)
+        header.setHighlightSections(False)
+        header.setStretchLastSection(False)
+        header.setMinimumSectionSize(44)
+        header.setSectionResizeMode(Column.STOP, QHeaderView.ResizeMode.Stretch)
+        self._fit()
+        self._follows = True
+        model.rowsAboutToBeInserted.connect(self._look)
+        model.rowsInserted.connect(self._follow)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Give larger text more room."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 10)
+        for column, width in _WIDTHS.items():
+            self.setColumnWidth(column, self._theme.px(width))
+
+    def _look(self) -> None:
+        bar = self.verticalScrollBar()
+        self._follows = bar.value() >= bar.maximum() - 1
+
+    def _follow(self) -> None:
+        if self._follows:
+            self.scrollToBottom()
+
+
+class _ToneDelegate(QStyledItemDelegate):
+    """Colours status and stop by how the request went; the words say it too."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._theme = theme
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
+        """Give the text its colour."""
+        super().initStyleOption(option, index)
+        entry = index.data(ENTRY_ROLE)
+        ink = self._ink(entry, Column(index.column()))
+        if ink is not None:
+            for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
+                option.palette.setColor(role, QColor(ink))
+
+    def _ink(self, entry: RequestEntry, column: Column) -> str | None:
+        colors = self._theme.colors
+        if entry.is_error:
+            return colors.fault
+        if entry.is_open:
+            return colors.muted
+        if column is Column.STATUS:
+            return colors.done
+        if column is Column.STOP and entry.ends and entry.ends[0].stop.rule_index is not None:
+            return colors.match
+        return None

@@ -1,0 +1,250 @@
+"""The requests that other programs have made: records, and a ring of the newest of them.
+
+Main thread. Knows no HTTP: the application translates what the server observed. The ring tells of
+changes, views decide when to look.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.stopping.record import StopKind
+from engine.values.chat import ToolCall
+from engine.values.events import Finished, tokens_per_s
+from engine.values.request import GenerationRequest
+from ui.words.visible import quoted
+
+CLIENT_LEFT = 499
+MOST_ENTRIES = 1_000
+MOST_BYTES = 24 * 1024 * 1024
+
+Headers = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """A body as far as it was kept; secrets have been taken out."""
+
+    text: str = ""
+    size_bytes: int = 0
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAnswer:
+    """One answer to a request: what the engine was asked, and what came.
+
+    Attributes:
+        request: The request that ran.
+        finished: Why the answer ended.
+        text: Its text, whole.
+        thinking: The reasoning before it.
+        tool_calls: Calls that the model made.
+    """
+
+    request: GenerationRequest
+    finished: Finished
+    text: str = ""
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Roughly what keeping it costs."""
+        prompt = self.request.prompt
+        asked = sum(len(message.content) for message in self.request.messages)
+        return 200 + asked + len(prompt or ()) + len(self.text) + len(self.thinking)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEntry:
+    """One request of another program, answered or not yet.
+
+    Attributes:
+        id: The request's id, as the response's headers have it.
+        began_at: Seconds since the epoch.
+        client: The address that it came from.
+        agent: What the program calls itself.
+        method: The HTTP method.
+        path: Path and query.
+        dialect: Name of the dialect; empty for routes of no dialect.
+        headers: Of the request.
+        model: The model that answered; empty where none did.
+        is_stream: Whether the answer is a stream; None while that is not known.
+        status: The HTTP status; None while it is being answered, 499 where the client left.
+        took_s: From its arrival to the last byte of the answer.
+        asked: The request's body.
+        answered: The response's body.
+        answer_headers: Of the response.
+        answers: What the engine answered; several where a request asks for several choices.
+    """
+
+    id: str
+    began_at: float
+    client: str
+    agent: str
+    method: str
+    path: str
+    dialect: str = ""
+    headers: Headers = ()
+    model: str = ""
+    is_stream: bool | None = None
+    status: int | None = None
+    took_s: float | None = None
+    asked: RequestBody = field(default_factory=RequestBody)
+    answered: RequestBody = field(default_factory=RequestBody)
+    answer_headers: Headers = ()
+    answers: tuple[RequestAnswer, ...] = ()
+
+    @property
+    def ends(self) -> tuple[Finished, ...]:
+        """How its answers ended."""
+        return tuple(answer.finished for answer in self.answers)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still being answered."""
+        return self.status is None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it was refused or failed, or its client left."""
+        return self.status is not None and self.status >= 400
+
+    @property
+    def size_bytes(self) -> int:
+        """Roughly what keeping it costs."""
+        bodies = 600 + len(self.asked.text) + len(self.answered.text)
+        return bodies + sum(answer.size_bytes for answer in self.answers)
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of all its answers."""
+        return sum(end.usage.output_tokens for end in self.ends)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of all its prompts."""
+        return sum(end.usage.prompt_tokens for end in self.ends)
+
+    @property
+    def cached_tokens(self) -> int:
+        """Those prompt tokens that needed no work."""
+        return sum(end.usage.cached_tokens for end in self.ends)
+
+    @property
+    def first_token_s(self) -> float | None:
+        """The time to the first token of any of its answers."""
+        times = [e.timing.first_token_s for e in self.ends if e.timing.first_token_s is not None]
+        return min(times, default=None)
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """The speed of its answers together."""
+        speeds = [tokens_per_s(end.usage, end.timing) for end in self.ends]
+        known = [speed for speed in speeds if speed is not None]
+        return sum(known) if known else None
+
+
+def stop_words(entry: RequestEntry) -> str:
+    """Return kind and value of the stop in a few words: ``stop "END"``; empty where none is.
+
+    A request without an answer says in a word why there is none.
+    """
+    if not entry.ends:
+        if entry.status == CLIENT_LEFT:
+            return "client left"
+        if not entry.is_error:
+            return ""
+        return "refused" if entry.status is not None and entry.status < 500 else "failed"
+    words = _stop(entry.ends[0])
+    if len(entry.ends) > 1:
+        words = f"{words} +{len(entry.ends) - 1}"
+    return words
+
+
+def _stop(end: Finished) -> str:
+    stop = end.stop
+    names = {
+        StopKind.EOS: "end of answer",
+        StopKind.STOP_STRING: f"stop {quoted(str(stop.value), 24)}",
+        StopKind.STOP_TOKEN: f"stop token {stop.value}",
+        StopKind.MAX_TOKENS: "token limit",
+        StopKind.CONTEXT_FULL: "context full",
+        StopKind.TOOL_CALL: "tool call",
+        StopKind.CANCELLED: "cancelled",
+        StopKind.ERROR: "failed",
+    }
+    return names[stop.kind]
+
+
+class RequestLog(QObject):
+    """The newest requests, as many as the caps allow.
+
+    Signals:
+        taken: There are new entries, or old ones know more now.
+        cleared: All have been forgotten.
+        pause_changed: New requests are taken again, or no longer.
+    """
+
+    taken = Signal()
+    cleared = Signal()
+    pause_changed = Signal()
+
+    def __init__(
+        self,
+        parent: QObject | None = None,
+        most_entries: int = MOST_ENTRIES,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        super().__init__(parent)
+        self._entries: OrderedDict[str, RequestEntry] = OrderedDict()
+        self._most_entries = most_entries
+        self._most_bytes = most_bytes
+        self._size_bytes = 0
+        self.is_paused = False
+        self.passed_by = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[RequestEntry]:
+        """Yield the entries, oldest first."""
+        return iter(self._entries.values())
+
+    def get(self, request_id: str) -> RequestEntry | None:
+        """Return an entry by its id, or None where it is not kept."""
+        return self._entries.get(request_id)
+
+    def take(self, entries: Iterable[RequestEntry]) -> None:
+        """Take entries in; one of a known id replaces what was known of it."""
+        for entry in entries:
+            known = self._entries.get(entry.id)
+            if known is None and (self.is_paused or not entry.is_open):
+                # What was cleared, or passed by while paused, does not come back with its end.
+                self.passed_by += self.is_paused and entry.is_open
+                continue
+            self._size_bytes += entry.size_bytes - (known.size_bytes if known else 0)
+            self._entries[entry.id] = entry
+        while self._entries and (
+            len(self._entries) > self._most_entries or self._size_bytes > self._most_bytes
+        ):
+            _, oldest = self._entries.popitem(last=False)
+            self._size_bytes -= oldest.size_bytes
+        self.taken.emit()
+
+    def set_paused(self, is_paused: bool) -> None:
+        """Let new requests pass by, or take them again."""
+        if is_paused != self.is_paused:
+            self.is_paused = is_paused
+            self.passed_by = 0
+            self.pause_changed.emit()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._entries.clear()
+        self._size_bytes = 0
+        self.passed_by = 0
+        self.cleared.emit()

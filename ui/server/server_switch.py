@@ -1,0 +1,140 @@
+"""The switch of the local server: off, starting, on, stopping, failed.
+
+Main thread. Knows no HTTP: the application composes it with something that can start and stop.
+"""
+
+import errno
+import logging
+from typing import Literal, Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from ui.kit.background.tasks import Tasks
+from ui.words.failures import failure_words
+
+_log = logging.getLogger(__name__)
+
+ServerStage = Literal["off", "starting", "on", "stopping", "failed"]
+
+
+class ServerControl(Protocol):
+    """What can serve the engine to other programs. Both calls run on the window's loop."""
+
+    async def start(self) -> str:
+        """Start serving and return the address, for example ``http://127.0.0.1:8080``.
+
+        Raises:
+            OSError: The port is taken or may not be used; the message is shown as it is.
+        """
+
+    async def stop(self) -> None:
+        """Stop serving; open answers are ended cleanly."""
+
+
+class ServerSwitch(QObject):
+    """Turns the server on and off and says how that goes.
+
+    Signals:
+        changed: The stage, the address or the message is another now.
+    """
+
+    changed = Signal()
+
+    def __init__(self, control: ServerControl, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._control = control
+        self._tasks = Tasks()
+        self._is_wanted = False
+        self._is_stale = False
+        self._is_following = False
+        self.stage: ServerStage = "off"
+        self.is_port_taken = False
+        self.is_on_network = False
+        self.url = ""
+        self.message = ""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the switch is on, reached or not."""
+        return self._is_wanted
+
+    def turn(self, is_on: bool) -> None:
+        """Start or stop the server in the background; a change of mind is honoured."""
+        if is_on == self._is_wanted:
+            return
+        self._is_wanted = is_on
+        if self._is_following:
+            self.changed.emit()
+        else:
+            self._start_following()
+
+    def show_reach(self, is_on_network: bool) -> None:
+        """Say whether other computers can reach the server while it is on."""
+        if is_on_network != self.is_on_network:
+            self.is_on_network = is_on_network
+            self.changed.emit()
+
+    def restart(self) -> None:
+        """Let a running server begin anew, with settings that are others now."""
+        if not self._is_wanted:
+            return
+        self._is_stale = True
+        if not self._is_following:
+            self._start_following()
+
+    async def finish(self) -> None:
+        """Stop the server and wait for it."""
+        self.turn(False)
+        await self._tasks.finish()
+
+    def _start_following(self) -> None:
+        # Set before the task begins: two of them would stop and start the server side by side.
+        self._is_following = True
+        self._tasks.start(self._follow(), "server switch")
+
+    async def _follow(self) -> None:
+        try:
+            await self._become_as_wanted()
+        finally:
+            self._is_following = False
+
+    async def _become_as_wanted(self) -> None:
+        while self._is_wanted != (self.stage == "on") or (self._is_stale and self.stage == "on"):
+            if self._is_wanted and self.stage != "on":
+                self._is_stale = False
+                await self._start()
+            else:
+                await self._stop()
+
+    async def _start(self) -> None:
+        self._set("starting")
+        try:
+            self.url = await self._control.start()
+        except Exception as error:  # the control's own errors are not known here
+            _log.error("the server could not be started", exc_info=error)
+            self._is_wanted = False
+            self.is_port_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+            self.message = failure_words(error)
+            self._set("failed", keep_message=True)
+        else:
+            self._set("on")
+
+    async def _stop(self) -> None:
+        self._set("stopping")
+        try:
+            await self._control.stop()
+        except Exception as error:  # as above
+            _log.error("the server could not be stopped", exc_info=error)
+            self.message = failure_words(error)
+            self._is_wanted = False
+            self._set("failed", keep_message=True)
+        else:
+            self.url = ""
+            self._set("off")
+
+    def _set(self, stage: ServerStage, keep_message: bool = False) -> None:
+        self.stage = stage
+        if not keep_message:
+            self.message = ""
+            self.is_port_taken = False
+        self.changed.emit()

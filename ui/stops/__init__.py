@@ -1,0 +1,1 @@
+"""The stop list of a conversation, and why an answer ended."""

@@ -1,0 +1,355 @@
+"""The stop list of a conversation, edited like a table, with undo.
+
+Main thread. Sequences are kept as strings exactly as typed: never trimmed, never split.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QMimeData,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QUndoCommand, QUndoStack
+
+from engine.errors import InvalidRequest
+from engine.stopping.rules import StopScope, checked_strings
+from ui.records.conversations import StopEntry
+from ui.stops import stop_cells as cells
+from ui.stops.stop_cells import Column
+from ui.stops.stop_history import StopHistory
+from ui.stops.stop_remarks import Remark, remarks
+from ui.stops.stop_tokens import StopTokens, Tokenize
+from ui.words.visible import needs_escapes, quoted, unescaped
+
+Index = QModelIndex | QPersistentModelIndex
+
+EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
+_ROW_MIME = "application/x-fullstop-stop-row"
+_DISPLAY = int(Qt.ItemDataRole.DisplayRole)
+
+
+class _Change(QUndoCommand):
+    """Replaces the whole list: lists are short, and undo is exact by construction."""
+
+    def __init__(
+        self, model: "StopListModel", what: str, after: list[StopEntry], row_after: int
+    ) -> None:
+        super().__init__(what)
+        self._model = model
+        self._before = model.entries()
+        self._after = after
+        self._row = row_after
+
+    def redo(self) -> None:
+        """Show the list after the change."""
+        self._model.show_entries(self._after, self._row)
+
+    def undo(self) -> None:
+        """Show the list before the change."""
+        self._model.show_entries(self._before, min(self._row, len(self._before) - 1))
+
+
+class StopListModel(QAbstractTableModel):
+    """Rows of stop sequences: enabled, sequence, its tokens in this model, remarks.
+
+    Signals:
+        edited: The list is another now.
+        row_changed: The row that an intent, an undo or a redo put in focus (-1 for none).
+        refused: Input was not taken; carries why, in words.
+        mode_changed: Input is read differently from now on; carries whether with escapes.
+    """
+
+    edited = Signal()
+    row_changed = Signal(int)
+    refused = Signal(str)
+    mode_changed = Signal(bool)
+
+    def __init__(self, entries: Iterable[StopEntry] = (), parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._entries = list(entries)
+        self._with_escapes = True
+        self._tokens = StopTokens(self)
+        self._tokens.changed.connect(self._repaint)
+        self._history = StopHistory()
+        self._special_tokens: frozenset[str] = frozenset()
+        self.undo_stack = QUndoStack(self)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def entries(self) -> list[StopEntry]:
+        """Return the rows, in their order."""
+        return list(self._entries)
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+        """Return the number of sequences."""
+        return 0 if parent.isValid() else len(self._entries)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+        """Return the number of columns."""
+        return 0 if parent.isValid() else len(Column)
+
+    def data(self, index: Index, role: int = _DISPLAY) -> Any:
+        """Return a cell: white space visible for display, the input text for editing."""
+        if not index.isValid() or index.row() >= len(self._entries):
+            return None
+        row = index.row()
+        entry = self._entries[row]
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return cells.spoken(entry)
+        match Column(index.column()):
+            case Column.ENABLED:
+                return cells.enabled_cell(entry, role)
+            case Column.SEQUENCE:
+                with_escapes = self.edits_with_escapes(row)
+                return cells.sequence_cell(entry.sequence, role, with_escapes=with_escapes)
+            case Column.SCOPE:
+                return cells.scope_cell(entry.scope, role)
+            case Column.TOKENS:
+                return cells.tokens_cell(self._tokens, entry.sequence, role)
+            case Column.FIRED:
+                return cells.fired_cell(self._history, entry.sequence, role)
+            case Column.REMARK:
+                return cells.remark_cell(self.remarks_on(row), role)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
+        """Return a column's title or a row's number."""
+        if role != Qt.ItemDataRole.DisplayRole:
+            return None
+        if orientation == Qt.Orientation.Vertical:
+            return section + 1
+        return cells.TITLES[section]
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Rows can be switched, edited and dragged; drops go between rows."""
+        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+        if not index.isValid():
+            return Qt.ItemFlag.ItemIsDropEnabled
+        flags |= Qt.ItemFlag.ItemIsDragEnabled
+        if index.column() == Column.ENABLED:
+            flags |= Qt.ItemFlag.ItemIsUserCheckable
+        if index.column() == Column.SEQUENCE:
+            flags |= Qt.ItemFlag.ItemIsEditable
+        return flags
+
+    @property
+    def with_escapes(self) -> bool:
+        r"""Whether input is read with escapes (``\n`` is a line break) or as typed."""
+        return self._with_escapes
+
+    def edits_with_escapes(self, row: int) -> bool:
+        """Whether editing a row takes escapes: by the mode, or because a line cannot show it."""
+        return self._with_escapes or needs_escapes(self._entries[row].sequence)
+
+    def remarks_on(self, row: int) -> list[Remark]:
+        """Return what is odd about a row, most important first."""
+        return remarks(self._entries, row, self._history, self._special_tokens)
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def set_with_escapes(self, with_escapes: bool) -> None:
+        """Choose how input is read."""
+        if with_escapes != self._with_escapes:
+            self._with_escapes = with_escapes
+            self.mode_changed.emit(with_escapes)
+
+    def add(self, typed: str) -> bool:
+        """Append what was typed as a sequence; returns whether it was taken."""
+        sequence = self._read(typed, self._with_escapes)
+        if sequence is None:
+            return False
+        return self.add_sequence(sequence)
+
+    def add_sequence(self, sequence: str) -> bool:
+        """Append a sequence, or enable it where it is there already."""
+        for row, entry in enumerate(self._entries):
+            if entry.sequence == sequence and not entry.is_enabled:
+                self.set_enabled(row, True)
+                return True
+        after = [*self._entries, StopEntry(sequence)]
+        if not self._accepts(after):
+            return False
+        self._push(f"add {quoted(sequence, 16)}", after, len(after) - 1)
+        return True
+
+    def add_all(self, sequences: Iterable[str], what: str) -> bool:
+        """Append what is not in the list yet, as one change; returns whether it was taken."""
+        there = {entry.sequence for entry in self._entries}
+        new = [one for one in dict.fromkeys(sequences) if one not in there]
+        after = [*self._entries, *map(StopEntry, new)]
+        if not self._accepts(after):
+            return False
+        if new:
+            self._push(what, after, len(after) - 1)
+        return True
+
+    def fix(self, row: int) -> None:
+        """Mend the first thing that is odd about a row and can be mended."""
+        remark = next((one for one in self.remarks_on(row) if one.fix), None)
+        if remark is None:
+            return
+        if remark.fixed is None:
+            self.remove([row])
+            return
+        after = self.entries()
+        after[row] = replace(after[row], sequence=remark.fixed)
+        if self._accepts(after):
+            self._push(f"fix {quoted(remark.fixed, 16)}", after, row)
+
+    def ensure(self, sequence: str) -> None:
+        """See to it that a sequence is in the list and enabled."""
+        if not any(one.sequence == sequence and one.is_enabled for one in self._entries):
+            self.add_sequence(sequence)
+
+    def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
+        """Switch a row, or replace its sequence by what was typed."""
+        if not index.isValid():
+            return False
+        row = index.row()
+        if index.column() == Column.ENABLED and role == Qt.ItemDataRole.CheckStateRole:
+            self.set_enabled(row, Qt.CheckState(value) == Qt.CheckState.Checked)
+            return True
+        if index.column() != Column.SEQUENCE or role != Qt.ItemDataRole.EditRole:
+            return False
+        sequence = self._read(str(value), self.edits_with_escapes(row))
+        if sequence is None:
+            return False
+        if sequence == self._entries[row].sequence:
+            return True
+        after = self.entries()
+        after[row] = replace(after[row], sequence=sequence)
+        if not self._accepts(after):
+            return False
+        self._push(f"edit {quoted(sequence, 16)}", after, row)
+        return True
+
+    def set_enabled(self, row: int, is_enabled: bool) -> None:
+        """Switch a row on or off."""
+        if self._entries[row].is_enabled == is_enabled:
+            return
+        after = self.entries()
+        after[row] = replace(after[row], is_enabled=is_enabled)
+        verb = "enable" if is_enabled else "disable"
+        self._push(f"{verb} {quoted(after[row].sequence, 16)}", after, row)
+
+    def set_scope(self, row: int, scope: StopScope) -> None:
+        """Choose where a sequence counts."""
+        if self._entries[row].scope is scope:
+            return
+        after = self.entries()
+        after[row] = replace(after[row], scope=scope)
+        self._push(f"choose where {quoted(after[row].sequence, 16)} applies", after, row)
+
+    def remove(self, rows: Sequence[int]) -> None:
+        """Remove rows."""
+        gone = set(rows)
+        after = [entry for row, entry in enumerate(self._entries) if row not in gone]
+        if len(after) < len(self._entries):
+            self._push("remove", after, min(min(gone), len(after) - 1))
+
+    def replace_all(self, entries: Sequence[StopEntry], what: str) -> None:
+        """Put another list in this one's place; ``what`` names the change for undo."""
+        if list(entries) != self._entries and self._accepts(list(entries)):
+            self._push(what, list(entries), len(entries) - 1)
+
+    def move(self, row: int, to_row: int) -> None:
+        """Put a row where ``to_row`` is now; beyond the ends does nothing."""
+        if row == to_row or not 0 <= to_row < len(self._entries):
+            return
+        after = self.entries()
+        after.insert(to_row, after.pop(row))
+        self._push("reorder", after, to_row)
+
+    def set_tokenizer(self, tokenize: Tokenize | None) -> None:
+        """Show tokens with this function from now on; None while no model is loaded."""
+        self._tokens.use(tokenize, self._sequences())
+
+    def set_special_tokens(self, texts: Iterable[str]) -> None:
+        """Tell what the model's special tokens are called."""
+        self._special_tokens = frozenset(texts)
+        self._repaint()
+
+    def set_history(self, history: StopHistory) -> None:
+        """Count with these answers from now on."""
+        self._history = history
+        self._repaint()
+
+    # -- drag and drop ---------------------------------------------------------------------
+
+    def supportedDropActions(self) -> Qt.DropAction:
+        """Rows are moved, never copied."""
+        return Qt.DropAction.MoveAction
+
+    def mimeTypes(self) -> list[str]:
+        """Return the type of a dragged row."""
+        return [_ROW_MIME]
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
+        """Return the dragged row's number."""
+        data = QMimeData()
+        if indexes:
+            data.setData(_ROW_MIME, str(indexes[0].row()).encode())
+        return data
+
+    def dropMimeData(
+        self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index
+    ) -> bool:
+        """Move the dragged row. Returns False so that the view does not remove it as well."""
+        if action == Qt.DropAction.MoveAction and data.hasFormat(_ROW_MIME):
+            source = int(bytes(data.data(_ROW_MIME).data()))
+            gap = row if row >= 0 else (parent.row() if parent.isValid() else len(self._entries))
+            self.move(source, gap - 1 if gap > source else gap)
+        return False
+
+    # -- the change itself -----------------------------------------------------------------
+
+    def show_entries(self, entries: list[StopEntry], row: int) -> None:
+        """Put a list in place (called by undo and redo)."""
+        if len(entries) == len(self._entries):
+            self._entries = list(entries)
+            self._repaint()
+        else:
+            self.beginResetModel()
+            self._entries = list(entries)
+            self.endResetModel()
+        self._tokens.fetch(self._sequences())
+        self.edited.emit()
+        self.row_changed.emit(row)
+
+    def _push(self, what: str, after: list[StopEntry], row: int) -> None:
+        self.undo_stack.push(_Change(self, what, after, row))
+
+    def _read(self, typed: str, with_escapes: bool) -> str | None:
+        """Return the sequence that was meant, or say why there is none."""
+        if not typed:
+            self.refused.emit(EMPTY_MESSAGE)
+            return None
+        if not with_escapes:
+            return typed
+        try:
+            return unescaped(typed)
+        except ValueError as error:
+            self.refused.emit(str(error))
+            return None
+
+    def _accepts(self, entries: list[StopEntry]) -> bool:
+        try:
+            checked_strings([entry.sequence for entry in entries], "stops")
+        except InvalidRequest as error:
+            self.refused.emit(error.reason[:1].upper() + error.reason[1:] + ".")
+            return False
+        return True
+
+    def _sequences(self) -> list[str]:
+        return [entry.sequence for entry in self._entries]
+
+    def _repaint(self) -> None:
+        if self._entries:
+            last = self.index(len(self._entries) - 1, len(Column) - 1)
+            self.dataChanged.emit(self.index(0, 0), last)

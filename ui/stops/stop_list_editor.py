@@ -1,0 +1,321 @@
+"""The stop list: table, input line, buttons, and what stops the model anyway. Main thread."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QInputDialog,
+    QLineEdit,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.library.models import ModelInfo
+from ui.kit.controls.buttons import ChipButton, IconButton
+from ui.kit.look.theme import Theme, fixed_font, restyle
+from ui.kit.text.elided import ElidedButton, ElidedChip
+from ui.kit.text.labels import ElidedLabel, clear_layout_of, label, rescale
+from ui.stops.import_export_menu import StopExchangeMenu
+from ui.stops.stop_cells import Column
+from ui.stops.stop_list import StopListModel
+from ui.stops.stop_table import StopTable
+from ui.words.visible import visible
+
+
+def _end_token(text: str, words: str) -> QWidget:
+    """Return a line that shows a token and says where it comes from."""
+    row = QWidget()
+    line = QHBoxLayout(row)
+    line.setContentsMargins(0, 0, 0, 0)
+    chip = ElidedChip(text)
+    chip.setFont(fixed_font(chip.font(), 0.92))
+    source = ElidedLabel(words)
+    source.setProperty("role", "faint")
+    source.setToolTip(words)
+    row.setAccessibleName(f"End token {text}, {words}")
+    line.addWidget(chip)
+    line.addWidget(source, 1)
+    return row
+
+
+class StopListEditor(QWidget):
+    """Edits the stop list of the open conversation.
+
+    Signals:
+        apply_wanted: The running answer is to go on with the list as it is now.
+        token_added: One more token id is to end answers; carries it.
+        token_removed: A token id that was added is to end them no more; carries it.
+    """
+
+    apply_wanted = Signal()
+    token_added = Signal(int)
+    token_removed = Signal(int)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._model: StopListModel | None = None
+        self.table = StopTable(theme)
+        self.input = QLineEdit()
+        self.input.setAccessibleName("New stop sequence")
+        self.input.setFont(fixed_font(self.input.font(), 1.0))
+        self.add = QPushButton("Add")
+        self.add.setAccessibleName("Add the stop sequence")
+        self.message = label("", "fault", 0.93, is_wrapped=True)
+        self.message.hide()
+        self.remark = label("", "muted", 0.93, is_wrapped=True)
+        self.remark.hide()
+        self.fix = ElidedButton()
+        self.fix.setAccessibleName("Fix the selected sequence")
+        self.fix.hide()
+        self.apply_bar = QFrame()
+        self.apply_bar.setObjectName("hint_bar")
+        self.apply_bar.hide()
+        self.apply_now = QPushButton("Apply now")
+        self.apply_now.setAccessibleName("Use this stop list for the running answer")
+        self._empty = label(
+            "No stop sequences yet. An answer ends where one of them first appears in its text; "
+            "the sequence itself is cut off.",
+            "muted",
+            0.95,
+            is_wrapped=True,
+        )
+        self.undo = IconButton(theme, "undo", "Undo the last change of the stop list")
+        self.redo = IconButton(theme, "redo", "Redo the last change of the stop list")
+        self.up = IconButton(theme, "up", "Move the selected sequence up (Alt+Up)")
+        self.down = IconButton(theme, "down", "Move the selected sequence down (Alt+Down)")
+        self.remove = IconButton(theme, "trash", "Remove the selected sequence (Delete)")
+        self.more = IconButton(theme, "copy", "Paste, copy, import or export the stop list")
+        self.exchange = StopExchangeMenu(self)
+        self.more.setMenu(self.exchange)
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.as_typed = ChipButton(theme, "pencil", "As typed", is_toggle=True)
+        self.as_typed.setToolTip("Every character counts as it is; \\n is two characters")
+        self.with_escapes = ChipButton(theme, "sparkle", "With escapes", is_toggle=True)
+        self.with_escapes.setToolTip("\\n is a line break, \\t a tab, \\\\ a backslash")
+        self._eos = QWidget()
+        self._eos.setLayout(QVBoxLayout())
+        self._lay_out()
+        self._connect_signals()
+
+    def show_model(self, model: StopListModel) -> None:
+        """Edit another list."""
+        if self._model is not None:
+            self._disconnect(self._model)
+        self._model = model
+        self.table.setModel(model)
+        self.exchange.show_model(model)
+        model.dataChanged.connect(self._refresh)
+        model.edited.connect(self._refresh)
+        model.row_changed.connect(self._select)
+        model.refused.connect(self._show_refusal)
+        model.mode_changed.connect(self._show_mode)
+        model.undo_stack.canUndoChanged.connect(self.undo.setEnabled)
+        model.undo_stack.canRedoChanged.connect(self.redo.setEnabled)
+        self.table.selectionModel().currentRowChanged.connect(lambda *_: self._refresh())
+        self.undo.setEnabled(model.undo_stack.canUndo())
+        self.redo.setEnabled(model.undo_stack.canRedo())
+        self._show_mode(model.with_escapes)
+        self._hide_refusal()
+        self._refresh()
+
+    def offer_to_apply(self, can_apply: bool) -> None:
+        """Show whether a running answer could go on with the list as it is now."""
+        self.apply_bar.setVisible(can_apply)
+
+    def show_eos(self, info: ModelInfo | None, added: Sequence[int] = ()) -> None:
+        """List the ids that end an answer by themselves: the model's, and those added."""
+        clear_layout_of(self._eos)
+        layout = self._eos.layout()
+        assert isinstance(layout, QVBoxLayout)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(5)
+        if info is None:
+            return
+        head = ElidedLabel(f"Always ends {info.id}")
+        head.setProperty("role", "muted")
+        rescale(head, 0.93)
+        layout.addWidget(head)
+        for token in info.eos:
+            words = f"token {token.token_id}, from {token.source}"
+            layout.addWidget(_end_token(visible(token.text), words))
+        for token_id in added:
+            known = "added by you" if token_id < info.vocabulary_size else "not in this model"
+            row = _end_token(str(token_id), known)
+            remove = IconButton(self._theme, "close", f"Remove end token {token_id}", size=14)
+            remove.clicked.connect(lambda _=False, one=token_id: self.token_removed.emit(one))
+            inner = row.layout()
+            assert inner is not None
+            inner.addWidget(remove)
+            layout.addWidget(row)
+        more = QPushButton("Add a token id…")
+        more.setProperty("kind", "link")
+        more.setProperty("is_flush", True)
+        more.setAccessibleName("Add a token id that ends answers")
+        more.clicked.connect(lambda: self._ask_token(info))
+        layout.addWidget(more, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def _ask_token(self, info: ModelInfo) -> None:
+        dialog = QInputDialog(self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setWindowTitle("End token")
+        most = info.vocabulary_size - 1
+        dialog.setLabelText(f"A token id from 0 to {most:,} that ends an answer:")
+        dialog.setInputMode(QInputDialog.InputMode.IntInput)
+        dialog.setIntRange(0, most)
+        dialog.intValueSelected.connect(self.token_added)
+        dialog.open()
+
+    # -- building --------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(1)
+        head.addWidget(label("Stop sequences", "title", weight=QFont.Weight.DemiBold))
+        head.addStretch(1)
+        for button in (self.undo, self.redo, self.up, self.down, self.remove, self.more):
+            head.addWidget(button)
+        entry = QHBoxLayout()
+        entry.setSpacing(6)
+        entry.addWidget(self.input, 1)
+        entry.addWidget(self.add)
+        modes = QHBoxLayout()
+        modes.setSpacing(6)
+        modes.addWidget(label("Input", "faint", 0.92))
+        modes.addWidget(self.with_escapes)
+        modes.addWidget(self.as_typed)
+        modes.addStretch(1)
+        group = QButtonGroup(self)
+        group.addButton(self.with_escapes)
+        group.addButton(self.as_typed)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        layout.addLayout(head)
+        layout.addWidget(self._empty)
+        layout.addWidget(self.table)
+        layout.addWidget(self.remark)
+        layout.addWidget(self.fix, 0, Qt.AlignmentFlag.AlignLeft)
+        bar = QHBoxLayout(self.apply_bar)
+        bar.setContentsMargins(10, 6, 6, 6)
+        words = label("Changes apply from the next answer.", "muted", 0.93, True)
+        bar.addWidget(words, 1)
+        bar.addWidget(self.apply_now)
+        layout.addWidget(self.apply_bar)
+        layout.addLayout(entry)
+        layout.addWidget(self.message)
+        layout.addLayout(modes)
+        layout.addSpacing(4)
+        layout.addWidget(self._eos)
+
+    def _connect_signals(self) -> None:
+        self.input.returnPressed.connect(self._add)
+        self.input.textEdited.connect(self._hide_refusal)
+        self.add.clicked.connect(self._add)
+        self.fix.clicked.connect(self._fix)
+        self.apply_now.clicked.connect(self.apply_wanted)
+        self.exchange.refused.connect(self._show_refusal)
+        self.undo.clicked.connect(self._undo)
+        self.redo.clicked.connect(self._redo)
+        self.up.clicked.connect(lambda: self._move(-1))
+        self.down.clicked.connect(lambda: self._move(1))
+        self.remove.clicked.connect(self._remove)
+        self.table.remove_wanted.connect(self._remove)
+        self.table.move_wanted.connect(self._move)
+        self.with_escapes.clicked.connect(lambda: self._set_mode(True))
+        self.as_typed.clicked.connect(lambda: self._set_mode(False))
+
+    def _disconnect(self, model: StopListModel) -> None:
+        model.edited.disconnect(self._refresh)
+        model.dataChanged.disconnect(self._refresh)
+        model.row_changed.disconnect(self._select)
+        model.refused.disconnect(self._show_refusal)
+        model.mode_changed.disconnect(self._show_mode)
+        model.undo_stack.canUndoChanged.disconnect(self.undo.setEnabled)
+        model.undo_stack.canRedoChanged.disconnect(self.redo.setEnabled)
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def _add(self) -> None:
+        if self._model is not None and self._model.add(self.input.text()):
+            self.input.clear()
+            self._hide_refusal()
+
+    def _remove(self) -> None:
+        row = self.table.currentIndex().row()
+        if self._model is not None and row >= 0:
+            self._model.remove([row])
+
+    def _fix(self) -> None:
+        row = self.table.currentIndex().row()
+        if self._model is not None and row >= 0:
+            self._model.fix(row)
+
+    def _move(self, by: int) -> None:
+        row = self.table.currentIndex().row()
+        if self._model is not None and row >= 0:
+            self._model.move(row, row + by)
+
+    def _undo(self) -> None:
+        if self._model is not None:
+            self._model.undo_stack.undo()
+
+    def _redo(self) -> None:
+        if self._model is not None:
+            self._model.undo_stack.redo()
+
+    def _set_mode(self, with_escapes: bool) -> None:
+        if self._model is not None:
+            self._model.set_with_escapes(with_escapes)
+        self.input.setFocus()
+
+    # -- showing ---------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        model = self._model
+        if model is None:
+            return
+        rows, row = model.rowCount(), self.table.currentIndex().row()
+        self._empty.setVisible(rows == 0)
+        self.table.setVisible(rows > 0)
+        self.table.setFixedHeight(self.table.sizeHint().height())
+        self.up.setEnabled(row > 0)
+        self.down.setEnabled(0 <= row < rows - 1)
+        self.remove.setEnabled(row >= 0)
+        found = model.remarks_on(row) if row >= 0 else []
+        self.remark.setText("\n".join(remark.words for remark in found))
+        self.remark.setVisible(bool(found))
+        fix = next((remark.fix for remark in found if remark.fix), "")
+        self.fix.setText(fix.replace("&", "&&"))
+        self.fix.setAccessibleName(fix or "Fix the selected sequence")
+        self.fix.setVisible(bool(fix))
+
+    def _select(self, row: int) -> None:
+        if row >= 0:
+            self.table.setCurrentIndex(self.table.model().index(row, Column.SEQUENCE))
+        self._refresh()
+        self.table.scrollTo(self.table.currentIndex())
+
+    def _show_mode(self, with_escapes: bool) -> None:
+        self.with_escapes.setChecked(with_escapes)
+        self.as_typed.setChecked(not with_escapes)
+        hint = "For example \\n\\nUser:" if with_escapes else "For example END"
+        self.input.setPlaceholderText(hint)
+
+    def _show_refusal(self, message: str) -> None:
+        self.message.setText(message)
+        self.message.show()
+        self._mark_input(True)
+
+    def _hide_refusal(self) -> None:
+        self.message.hide()
+        self._mark_input(False)
+
+    def _mark_input(self, is_invalid: bool) -> None:
+        restyle(self.input, "invalid", is_invalid)

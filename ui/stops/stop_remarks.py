@@ -1,0 +1,137 @@
+"""What is worth saying about a stop sequence before it runs. Pure; any thread."""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ui.records.conversations import StopEntry
+from ui.stops.stop_history import StopHistory
+from ui.words.visible import quoted, unescaped, visible
+
+_OPENAI_LIMIT = 4
+_FIX_CHARS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something odd about a sequence.
+
+    Attributes:
+        words: What it is.
+        fix: What a button that mends it says; empty where there is nothing to mend.
+        fixed: The sequence after that; None if the row is to go.
+    """
+
+    words: str
+    fix: str = ""
+    fixed: str | None = None
+
+
+def remarks(
+    entries: Sequence[StopEntry],
+    row: int,
+    history: StopHistory | None = None,
+    special_tokens: frozenset[str] = frozenset(),
+) -> list[Remark]:
+    """Return what is odd about the sequence of a row, most important first.
+
+    Args:
+        entries: The whole list.
+        row: The row in question.
+        history: What was said in the conversation.
+        special_tokens: Texts of the model's special tokens.
+    """
+    sequence = entries[row].sequence
+    said = [*_twins(entries, row), *_shadows(entries, row)]
+    said.extend(_white_space(sequence))
+    if any(pair in sequence for pair in ("\\n", "\\t", "\\r")):
+        said.append(_backslash(sequence))
+    if sequence in special_tokens:
+        said.append(Remark("A special token of this model; it is matched by its id."))
+    said.extend(_unicode_forms(sequence))
+    if history is not None:
+        said.extend(_from_history(sequence, history))
+    counting = [i for i, entry in enumerate(entries) if entry.is_enabled]
+    if row in counting[_OPENAI_LIMIT:]:
+        said.append(
+            Remark(f"Number {counting.index(row) + 1}: OpenAI’s service takes at most four.")
+        )
+    return said
+
+
+def _twins(entries: Sequence[StopEntry], row: int) -> list[Remark]:
+    sequence = entries[row].sequence
+    twin = next((i for i in range(row) if entries[i].sequence == sequence), None)
+    if twin is None:
+        return []
+    return [Remark(f"The same as row {twin + 1}; it counts once.", "Remove it")]
+
+
+def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
+    """A stop inside another, not at its very end, always completes first where both count."""
+    sequence, channels = entries[row].sequence, entries[row].scope.channels
+    for number, other in enumerate(entries, 1):
+        if not other.is_enabled or not channels <= other.scope.channels:
+            continue
+        if other.sequence and other.sequence in sequence[:-1]:
+            name = quoted(other.sequence, 20)
+            words = f"Can never match: {name} in row {number} is complete first."
+            return [Remark(words, "Remove it")]
+    return []
+
+
+def _white_space(sequence: str) -> list[Remark]:
+    if not sequence.strip():
+        words = "White space only: it will match almost anywhere, and some services refuse it."
+        return [Remark(words)]
+    bare = sequence.strip(" ")
+    if bare == sequence:
+        return []
+    words = "Begins or ends with a space, which must match exactly."
+    return [Remark(words, "Remove the space", bare)]
+
+
+def _backslash(sequence: str) -> Remark:
+    words = (
+        "Contains a backslash and a letter as two characters. For a line break or tab, enter it "
+        "“with escapes”."
+    )
+    try:
+        meant = unescaped(sequence)
+    except ValueError:
+        return Remark(words)
+    # As the list shows it: with escapes it would read like what is there already.
+    shown = meant if len(meant) <= _FIX_CHARS else f"{meant[: _FIX_CHARS - 1]}…"
+    return Remark(words, f"Make it {visible(shown)}", meant)
+
+
+def _unicode_forms(sequence: str) -> list[Remark]:
+    composed = unicodedata.normalize("NFC", sequence)
+    if composed != sequence:
+        words = "Contains a letter and its accent as two characters; models usually write one."
+        return [Remark(words, "Join them", composed)]
+    if unicodedata.normalize("NFD", sequence) != sequence:
+        return [
+            Remark("Contains accents; text that writes them as separate characters does not match.")
+        ]
+    return []
+
+
+def _from_history(sequence: str, history: StopHistory) -> list[Remark]:
+    use = history.use_of(sequence)
+    said = []
+    if use.is_in_prompt:
+        said.append(
+            Remark(
+                "Occurs in your own text. Only the answer is searched, but a model that repeats "
+                "your words stops there."
+            )
+        )
+    if use.would_have_fired:
+        said.append(
+            Remark(
+                f"Would have ended {use.would_have_fired} of the last {use.answers} "
+                f"{'answer' if use.answers == 1 else 'answers'}."
+            )
+        )
+    return said

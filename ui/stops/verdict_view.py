@@ -1,0 +1,286 @@
+"""Why the shown run ended, in five seconds: verdict, where it ended, figures. Main thread."""
+
+from html import escape
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QFont, QGuiApplication
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.stopping.record import Channel, StopKind
+from engine.values.events import Finished, tokens_per_s
+from engine.values.verdict import counted, figure, seconds
+from ui.chat.messages.answer_view import progress_words
+from ui.kit.controls.buttons import IconBadge
+from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.text.facts import FactTable, FigureTile
+from ui.kit.text.labels import breakable, clear_layout_of, label
+from ui.models.model_state import ModelState
+from ui.records.report import markdown_report
+from ui.records.runs import Run, RunState
+from ui.words.verdicts import (
+    INTERRUPTED_DETAIL,
+    INTERRUPTED_SENTENCE,
+    UNRECORDED_DETAIL,
+    UNRECORDED_SENTENCE,
+    Tone,
+    channel_name,
+    position,
+    verdict,
+)
+from ui.words.visible import quoted, visible
+
+_TAIL_CHARS = 60
+_CUT_CHARS = 240
+
+
+class VerdictView(QWidget):
+    """Shows one run, live while it streams; every state has its own words.
+
+    Signals:
+        inspector_wanted: The run is to be looked at closely.
+    """
+
+    inspector_wanted = Signal()
+
+    def __init__(self, theme: Theme, model: ModelState) -> None:
+        super().__init__()
+        self._theme = theme
+        self._model = model
+        self._run: Run | None = None
+        self._question = ""
+        self._badge = IconBadge(theme, 38)
+        self.sentence = label("", "title", 1.08, is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.detail = label("", "muted", 0.96, is_wrapped=True)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setFixedHeight(4)
+        self._bar.setAccessibleName("Progress")
+        self._tail = QLabel()
+        self._tail.setTextFormat(Qt.TextFormat.RichText)
+        self._tail.setWordWrap(True)
+        self._tail.setFont(fixed_font(self.font(), 0.98))
+        self._tail_card = QFrame()
+        self._tiles = [FigureTile(name) for name in ("Tokens", "Tokens/s", "First token")]
+        self._tiles_row = QWidget()
+        self._facts = QWidget()
+        self._facts.setLayout(QVBoxLayout())
+        self.copy_report = QPushButton("Copy report")
+        self.copy_report.setAccessibleName("Copy a report of this run as Markdown")
+        self.inspect = QPushButton("Inspect…")
+        self.inspect.setAccessibleName("Open this run in the Stop Inspector")
+        self._lay_out()
+        self.inspect.clicked.connect(self.inspector_wanted)
+        self.copy_report.clicked.connect(self._copy)
+        theme.changed.connect(self.refresh)
+        model.changed.connect(self.refresh)
+        self.refresh()
+
+    @property
+    def run(self) -> Run | None:
+        """The run that is shown."""
+        return self._run
+
+    def show_run(self, run: Run | None, question: str = "") -> None:
+        """Show another run, or that there is none."""
+        self._run, self._question = run, question
+        self.refresh()
+
+    def facts_text(self) -> str:
+        """Return the rows of names and values as text, one a line."""
+        labels = self._facts.findChildren(QLabel)
+        return "\n".join(item.accessibleName() for item in labels if item.accessibleName())
+
+    def refresh(self) -> None:
+        """Show the run as it is now."""
+        run = self._run
+        finished = None if run is None else run.finished
+        for part in (self._bar, self._tail_card, self._tiles_row):
+            part.hide()
+        self.copy_report.setVisible(run is not None and run.is_over)
+        self.inspect.setVisible(run is not None)
+        self._new_facts()
+        if run is None:
+            self._show_waiting_for_question()
+        elif run.state is RunState.REFUSED:
+            self._say("fault", Tone.FAULT, "This message was not sent to the model.", run.refusal)
+        elif run.state is RunState.INTERRUPTED:
+            self._say("fault", Tone.FAULT, INTERRUPTED_SENTENCE, INTERRUPTED_DETAIL)
+            self._show_circumstances(run, self._new_facts())
+        elif run.state is RunState.UNRECORDED:
+            self._say("report", Tone.QUIET, UNRECORDED_SENTENCE, UNRECORDED_DETAIL)
+            self._show_circumstances(run, self._new_facts())
+        elif finished is None:
+            self._show_progress(run)
+        else:
+            said = verdict(finished, run.max_tokens)
+            self._say(said.icon, said.tone, said.sentence, said.detail)
+            self._show_tail(run, finished)
+            self._show_figures(run, finished)
+
+    # -- states ----------------------------------------------------------------------------
+
+    def _show_waiting_for_question(self) -> None:
+        model = self._model
+        if model.stage == "loading":
+            words = f"{model.name} is loading", "Answers and their reasons appear here."
+            self._say("clock", Tone.BUSY, *words)
+        elif model.stage == "failed":
+            self._say("fault", Tone.FAULT, f"{model.name} could not be loaded", model.message)
+        elif model.stage == "none":
+            words = "No model is loaded", "Open a model folder to begin."
+            self._say("chat", Tone.QUIET, *words)
+        else:
+            words = "No answer yet", "When an answer ends, the reason appears here."
+            self._say("stop-match", Tone.QUIET, *words)
+
+    def _show_progress(self, run: Run) -> None:
+        watched = ", ".join(quoted(stop, 16) for stop in run.stops)
+        detail = f"Watching for {watched}." if watched else "No stop sequences are set."
+        if run.state is RunState.STREAMING:
+            detail = f"{counted(len(run.text), 'character')} so far. {detail}"
+        self._say("clock", Tone.BUSY, progress_words(run), detail)
+        if run.state is RunState.PREFILL and run.prompt_total:
+            self._bar.setRange(0, run.prompt_total)
+            self._bar.setValue(run.prompt_processed)
+            self._bar.show()
+
+    def _show_tail(self, run: Run, finished: Finished) -> None:
+        stop = finished.stop
+        source = run.thinking if stop.channel is Channel.THINKING else run.text
+        tail = source[-_TAIL_CHARS:]
+        if not tail and not stop.dropped:
+            return
+        colors = self._theme.colors
+        dots = "…" if len(source) > _TAIL_CHARS else ""
+        kept = f"{dots}{_as_html(visible(tail))}"
+        html = f'<span style="color:{colors.text}">{kept}</span>'
+        if stop.dropped:
+            more = "…" if len(stop.dropped) > _CUT_CHARS else ""
+            cut = _as_html(visible(stop.dropped[:_CUT_CHARS])) + more
+            html += (
+                f'<span style="color:{colors.fault};background:{colors.fault_soft}">'
+                f"<s>{cut}</s></span>"
+            )
+        self._tail.setText(html)
+        cut_words = f", then cut off: {stop.dropped}" if stop.dropped else ""
+        self._tail.setAccessibleName(f"The answer ended with: {tail}{cut_words}")
+        self._tail_card.show()
+
+    def _show_figures(self, run: Run, finished: Finished) -> None:
+        stop, usage, timing = finished.stop, finished.usage, finished.timing
+        speed = tokens_per_s(usage, timing)
+        first = timing.first_token_s
+        self._tiles[0].show_value(f"{usage.output_tokens:,}")
+        self._tiles[1].show_value("–" if speed is None else figure(speed))
+        self._tiles[2].show_value("–" if first is None else seconds(first))
+        self._tiles_row.show()
+        facts = self._new_facts()
+        if stop.kind is StopKind.STOP_STRING:
+            facts.add("Matched", visible(str(stop.value)), is_code=True)
+        elif stop.kind is StopKind.STOP_TOKEN:
+            facts.add("Matched", f"token {stop.value}")
+        facts.add("Position", position(stop, usage.output_tokens, run.max_tokens))
+        facts.add("Offset", f"character {stop.text_offset:,} of the {channel_name(stop.channel)}")
+        if stop.token_id is not None:
+            facts.add("Last token", f"{visible(stop.token_text or '')}  id {stop.token_id}", True)
+        if stop.held:
+            facts.add("Held", visible(stop.held), is_code=True)
+        else:
+            facts.add("Held", "nothing")
+        if stop.dropped:
+            facts.add_struck("Dropped", visible(stop.dropped))
+        else:
+            facts.add("Dropped", "nothing")
+        cached = f", {usage.cached_tokens:,} cached" if usage.cached_tokens else ""
+        facts.add("Prompt", f"{counted(usage.prompt_tokens, 'token')}{cached}")
+        if usage.thinking_tokens:
+            written = counted(usage.output_tokens, "token")
+            facts.add("Thinking", f"{usage.thinking_tokens:,} of {written}")
+        facts.add("Waited", seconds(timing.queued_s))
+        facts.add("Prompt read", f"in {seconds(timing.prefill_s)}")
+        facts.add("Written", f"in {seconds(timing.decode_s)}")
+        facts.add("Total", seconds(timing.total_s))
+        self._show_circumstances(run, facts)
+
+    def _show_circumstances(self, run: Run, facts: FactTable) -> None:
+        """Show what was known before the end: stops in force, tools, the model."""
+        if run.continued_chars:
+            earlier = counted(run.continued_chars, "character")
+            facts.add("Continues", f"an earlier answer of {earlier}")
+        stops = "  ".join(visible(stop) for stop in run.stops)
+        facts.add("Stop list", stops or "none", is_code=bool(stops))
+        for call in run.tool_calls:
+            facts.add("Tool call", f"{call.name}({call.arguments})")
+        facts.add("Model", run.model_id)
+
+    # -- pieces ----------------------------------------------------------------------------
+
+    def _say(self, icon: str, tone: Tone, sentence: str, detail: str) -> None:
+        self._badge.show_icon(icon, tone)
+        self.sentence.setText(sentence)
+        self.detail.setText(detail)
+        self.detail.setVisible(bool(detail))
+
+    def _new_facts(self) -> FactTable:
+        clear_layout_of(self._facts)
+        facts = FactTable(fixed_font(self.font(), 0.92))
+        layout = self._facts.layout()
+        assert layout is not None
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(facts)
+        return facts
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(11)
+        head.addWidget(self._badge, 0, Qt.AlignmentFlag.AlignTop)
+        words = QVBoxLayout()
+        words.setSpacing(3)
+        words.addWidget(self.sentence)
+        words.addWidget(self.detail)
+        words.addStretch(1)
+        head.addLayout(words, 1)
+        self._tail_card.setObjectName("sunken")
+        tail = QVBoxLayout(self._tail_card)
+        tail.setContentsMargins(11, 8, 11, 9)
+        tail.setSpacing(4)
+        tail.addWidget(label("Where it ended", "muted", 0.88))
+        tail.addWidget(self._tail)
+        tiles = QHBoxLayout(self._tiles_row)
+        tiles.setContentsMargins(0, 0, 0, 0)
+        tiles.setSpacing(8)
+        for tile in self._tiles:
+            tiles.addWidget(tile, 1)
+        title = QHBoxLayout()
+        title.addWidget(label("Why it stopped", "title", weight=QFont.Weight.DemiBold))
+        title.addStretch(1)
+        title.addWidget(self.inspect)
+        title.addWidget(self.copy_report)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(11)
+        layout.addLayout(title)
+        layout.addLayout(head)
+        for part in (self._bar, self._tail_card, self._tiles_row, self._facts):
+            layout.addWidget(part)
+        layout.addStretch(1)
+
+    def _copy(self) -> None:
+        if self._run is None:
+            return
+        QGuiApplication.clipboard().setText(markdown_report(self._run, self._question))
+        self.copy_report.setText("Copied")
+        QTimer.singleShot(1500, self.copy_report, lambda: self.copy_report.setText("Copy report"))
+
+
+def _as_html(text: str) -> str:
+    """Return HTML that may be broken after every sign, so that long tails wrap."""
+    return escape(breakable(text)).replace("⏎", "⏎\u200b").replace("·", "·\u200b")

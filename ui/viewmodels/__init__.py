@@ -1,1 +1,0 @@
-"""The state behind the window as QObjects: no widgets, so that tests drive it without a screen."""

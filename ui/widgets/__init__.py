@@ -1,1 +1,0 @@
-"""Controls that know no conversations or models: they show plain values and emit intents."""

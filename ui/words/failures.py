@@ -1,0 +1,70 @@
+"""Says in words for a person why something failed. Pure; any thread.
+
+The text of an exception is written for logs; only our own errors carry sentences.
+"""
+
+from engine.errors import (
+    EngineClosed,
+    EngineError,
+    InvalidRequest,
+    NoModel,
+    PromptTooLong,
+    QueueFull,
+)
+from engine.files.causes import os_cause
+from engine.values.verdict import counted
+from ui.words.verdicts import UNEXPECTED, plain_cause
+
+# What a field of a request is called in the window.
+_NAMES = {
+    "max_tokens": "the longest answer",
+    "temperature": "the temperature",
+    "top_p": "top p",
+    "top_k": "top k",
+    "min_p": "min p",
+    "repetition_penalty": "the repetition penalty",
+    "seed": "the seed",
+    "stop_token_ids": "each stop token",
+    "messages": "the conversation",
+}
+
+
+def failure_words(error: BaseException) -> str:
+    """Return why something failed, as whole sentences."""
+    match error:
+        case PromptTooLong():
+            return (
+                f"The conversation has {counted(error.prompt_tokens, 'token')}; the model’s "
+                f"context holds {error.context_length:,}, the answer included. Shorten the "
+                "message, or start a new conversation."
+            )
+        case InvalidRequest():
+            return as_sentence(_invalid(error))
+        case NoModel():
+            return "No model is loaded. Load one and try again."
+        case QueueFull():
+            return "Too many requests are waiting. Try again in a moment."
+        case EngineClosed():
+            return "The model’s engine has stopped. Try again."
+        case EngineError():
+            return as_sentence(plain_cause(str(error)))
+        case OSError():
+            return as_sentence(os_cause(error))
+        case _:
+            return UNEXPECTED
+
+
+def as_sentence(words: str) -> str:
+    """Return words with a capital at their beginning and a full stop at their end."""
+    words = words.strip()
+    if words and words[-1] not in ".!?…":
+        words += "."
+    return words[:1].upper() + words[1:]
+
+
+def _invalid(error: InvalidRequest) -> str:
+    """Return what is wrong with a request; reasons such as "must be …" get their subject."""
+    if not error.reason.startswith(("must ", "is ", "has ", "contains ")):
+        return error.reason
+    field = error.field.partition("[")[0]
+    return f"{_NAMES.get(field, f'the setting {field}')} {error.reason}"

@@ -1,0 +1,91 @@
+"""Text made visible: white space as signs, control characters as pictures, escapes both ways.
+
+Pure functions; knows no Qt. Any thread.
+"""
+
+from engine.values import verdict
+
+_SIGNS = {
+    ord(" "): "·",
+    ord("\t"): "⇥",
+    ord("\n"): "⏎",
+    ord("\r"): "␍",
+    0x00A0: "⍽",
+    0x3000: "□",
+    0x200B: "<ZWSP>",
+    0x200C: "<ZWNJ>",
+    0x200D: "<ZWJ>",
+    0x2028: "<LS>",
+    0x2029: "<PS>",
+    0xFEFF: "<BOM>",
+}
+_CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
+_MEANINGS = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
+_HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+
+
+def visible(text: str) -> str:
+    """Return the text with every white space and control character shown as a sign."""
+    return text.translate(_CONTROL_PICTURES | _SIGNS)
+
+
+def with_control_pictures(text: str) -> str:
+    """Return the text with control characters, line feed and tab apart, shown as pictures."""
+    kept = {ord("\n"), ord("\t")}
+    return text.translate({c: s for c, s in _CONTROL_PICTURES.items() if c not in kept})
+
+
+def escaped(text: str) -> str:
+    """Return the text as one line that ``unescaped`` turns back into exactly the same text."""
+    return verdict.escaped(text)
+
+
+def quoted(text: str, limit: int = 40) -> str:
+    """Return the text in double quotes, escaped, shortened to ``limit`` characters."""
+    return verdict.quoted(text, limit)
+
+
+def unescaped(typed: str) -> str:
+    r"""Return what text with escapes stands for: ``\n \t \r \\ \" \' \0 \xHH \uHHHH \UHHHHHHHH``.
+
+    Raises:
+        ValueError: An escape is unknown or unfinished; the message says which and what to write.
+    """
+    out: list[str] = []
+    position = 0
+    while position < len(typed):
+        char = typed[position]
+        position += 1
+        if char != "\\":
+            out.append(char)
+            continue
+        if position == len(typed):
+            raise ValueError("A single \\ stands at the end; write \\\\ for a backslash.")
+        name = typed[position]
+        position += 1
+        if name in _MEANINGS:
+            out.append(_MEANINGS[name])
+        elif name in _HEX_DIGITS:
+            digits = typed[position : position + _HEX_DIGITS[name]]
+            position += _HEX_DIGITS[name]
+            out.append(_character(name, digits))
+        else:
+            raise ValueError(
+                f"\\{name} is not an escape sequence; write \\\\{name} for a backslash and {name}."
+            )
+    return "".join(out)
+
+
+def needs_escapes(text: str) -> bool:
+    """Return whether a line of input cannot show the text as it is."""
+    return any(not char.isprintable() for char in text)
+
+
+def _character(name: str, digits: str) -> str:
+    wanted = _HEX_DIGITS[name]
+    if len(digits) != wanted or any(d not in "0123456789abcdefABCDEF" for d in digits):
+        raise ValueError(f"\\{name} needs {wanted} hexadecimal digits after it.")
+    code = int(digits, 16)
+    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        raise ValueError(f"\\{name}{digits} is not a character.")
+    return chr(code)
