@@ -1,6 +1,6 @@
 """The Messages API's answers and the events of its streams, spelled as in Anthropic's reference.
 
-They describe what ``convert`` and ``stream`` make, for documents and their readers. Any thread.
+They describe what ``read`` and ``write`` make, for documents and their readers. Any thread.
 """
 
 from typing import Annotated, Any, Literal

@@ -2,9 +2,9 @@
 
 from aiohttp import web
 
-from api.dialects.anthropic.convert import prompt_from_wire, request_from_wire, response_to_wire
-from api.dialects.anthropic.stream import PING, MessageEncoder
+from api.dialects.anthropic.read import prompt_from_wire, request_from_wire, response_to_wire
 from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
+from api.dialects.anthropic.write import PING, MessageEncoder
 from api.dialects.shared.body import parsed
 from api.transport.context import check_model, model_name, new_id, request_id_of, service_of
 from api.transport.json_text import json_text

@@ -2,9 +2,9 @@
 
 from aiohttp import web
 
-from api.dialects.chat.convert import requests_from_wire, response_to_wire
-from api.dialects.chat.stream import ChatEncoder
+from api.dialects.chat.read import requests_from_wire, response_to_wire
 from api.dialects.chat.wire import ChatCompletionParams
+from api.dialects.chat.write import ChatEncoder
 from api.dialects.openai.answering import Completing
 
 _CHAT = Completing(

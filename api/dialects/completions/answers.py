@@ -1,6 +1,6 @@
 """Completions' answers and the chunks of its streams, spelled as in OpenAI's reference.
 
-They describe what ``convert`` and ``stream`` make, for documents and their readers. Any thread.
+They describe what ``read`` and ``write`` make, for documents and their readers. Any thread.
 """
 
 from typing import Literal

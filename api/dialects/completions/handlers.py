@@ -2,9 +2,9 @@
 
 from aiohttp import web
 
-from api.dialects.completions.convert import requests_from_wire, response_to_wire
-from api.dialects.completions.stream import CompletionEncoder
+from api.dialects.completions.read import requests_from_wire, response_to_wire
 from api.dialects.completions.wire import CompletionParams
+from api.dialects.completions.write import CompletionEncoder
 from api.dialects.openai.answering import Completing
 
 _COMPLETIONS = Completing(

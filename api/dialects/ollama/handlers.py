@@ -6,14 +6,14 @@ from typing import Any, Literal
 from aiohttp import web
 
 from api.dialects.ollama import models
-from api.dialects.ollama.convert import (
+from api.dialects.ollama.read import (
     chat_from_wire,
     generate_from_wire,
     is_unloading,
     wants_thinking,
 )
-from api.dialects.ollama.stream import AnswerEncoder
 from api.dialects.ollama.wire import AnswerParams, ChatParams, GenerateParams, ShowParams
+from api.dialects.ollama.write import AnswerEncoder
 from api.dialects.shared.body import parsed
 from api.dialects.shared.extension import is_report_wanted
 from api.transport.context import Service, check_model, loaded_model, service_of

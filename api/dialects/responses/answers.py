@@ -1,6 +1,6 @@
 """The Responses API's answers and the events of its streams, spelled as in OpenAI's reference.
 
-They describe what ``output`` and ``stream`` make, for documents and their readers. Any thread.
+They describe what ``write`` and ``stream`` make, for documents and their readers. Any thread.
 """
 
 from typing import Annotated, Any, Literal

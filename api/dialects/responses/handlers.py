@@ -5,10 +5,10 @@ import time
 from aiohttp import web
 
 from api.dialects.openai.output_format import naming_form
-from api.dialects.responses.convert import request_from_wire
-from api.dialects.responses.output import ResponseHead, response_to_wire
+from api.dialects.responses.read import request_from_wire
 from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.wire import ResponseParams
+from api.dialects.responses.write import ResponseHead, response_to_wire
 from api.dialects.shared.body import parsed
 from api.transport.context import check_model, model_name, new_id, service_of
 from api.transport.json_text import json_text

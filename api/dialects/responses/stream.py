@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 from api.dialects.openai.logprobs import AnswerToken, TokenAligner, TokenTexts, entries_to_wire
-from api.dialects.responses.convert import wants_logprobs
-from api.dialects.responses.output import (
+from api.dialects.responses.read import wants_logprobs
+from api.dialects.responses.write import (
     Entries,
     ResponseHead,
     call_item,

@@ -4,11 +4,11 @@ import asyncio
 
 from aiohttp import web
 
-from api.dialects.sglang.convert import is_batch, prompt_field, requests_from_wire
 from api.dialects.sglang.errors import GENERATE
-from api.dialects.sglang.output import Output
+from api.dialects.sglang.read import is_batch, prompt_field, requests_from_wire
 from api.dialects.sglang.stream import GenerateEncoder
 from api.dialects.sglang.wire import GenerateParams
+from api.dialects.sglang.write import Output
 from api.dialects.shared.body import parsed
 from api.dialects.shared.extension import is_report_wanted
 from api.transport.context import Service, loaded_model, new_id, service_of

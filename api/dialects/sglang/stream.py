@@ -6,7 +6,7 @@ Pure but for its own state. Knows no web framework. Any thread.
 from collections.abc import Sequence
 
 from api.dialects.sglang.errors import error_to_wire
-from api.dialects.sglang.output import Output
+from api.dialects.sglang.write import Output
 from api.transport.errors import ApiError, failure_of
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text

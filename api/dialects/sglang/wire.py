@@ -1,6 +1,6 @@
 """The types of ``/generate``, spelled as in SGLang's reference.
 
-Only shapes: what they mean is ``convert``'s business. Unknown fields are ignored. Any thread.
+Only shapes: what they mean is ``read``'s business. Unknown fields are ignored. Any thread.
 """
 
 from typing import Annotated, Any, Literal

@@ -6,20 +6,20 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.dialects.anthropic import convert as messages
-from api.dialects.anthropic.stream import MessageEncoder
+from api.dialects.anthropic import read as messages
 from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.chat import convert as chat
-from api.dialects.chat.stream import ChatEncoder
+from api.dialects.anthropic.write import MessageEncoder
+from api.dialects.chat import read as chat
 from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.completions import convert as completions
-from api.dialects.completions.stream import CompletionEncoder
+from api.dialects.chat.write import ChatEncoder
+from api.dialects.completions import read as completions
 from api.dialects.completions.wire import CompletionParams
+from api.dialects.completions.write import CompletionEncoder
 from api.dialects.openai.chunks import AnswerHead
-from api.dialects.responses.output import ResponseHead
-from api.dialects.responses.output import response_to_wire as whole_response
 from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.wire import ResponseParams
+from api.dialects.responses.write import ResponseHead
+from api.dialects.responses.write import response_to_wire as whole_response
 from engine.scheduling.generation import merged
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import ToolCall

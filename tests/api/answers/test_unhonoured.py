@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from api.dialects.anthropic.convert import request_from_wire as read_message
+from api.dialects.anthropic.read import request_from_wire as read_message
 from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.chat.convert import request_from_wire as read_chat
-from api.dialects.chat.convert import response_to_wire as chat_to_wire
-from api.dialects.chat.stream import ChatEncoder
+from api.dialects.chat.read import request_from_wire as read_chat
+from api.dialects.chat.read import response_to_wire as chat_to_wire
 from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.completions.convert import requests_from_wire as read_completion
+from api.dialects.chat.write import ChatEncoder
+from api.dialects.completions.read import requests_from_wire as read_completion
 from api.dialects.completions.wire import CompletionParams
-from api.dialects.ollama.convert import chat_from_wire
+from api.dialects.ollama.read import chat_from_wire
 from api.dialects.ollama.wire import ChatParams
 from api.dialects.openai.chunks import AnswerHead
-from api.dialects.responses.convert import request_from_wire as read_response
+from api.dialects.responses.read import request_from_wire as read_response
 from api.dialects.responses.wire import ResponseParams
-from api.dialects.sglang.convert import requests_from_wire as read_generate
+from api.dialects.sglang.read import requests_from_wire as read_generate
 from api.dialects.sglang.wire import GenerateParams
 from api.dialects.shared.body import parsed
 from api.transport.errors import ApiError

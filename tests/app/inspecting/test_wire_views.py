@@ -14,13 +14,13 @@ import pytest
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.parsing import parse
 from api.conformance.captures.values import Severity, WireDialect
-from api.dialects.anthropic.convert import request_from_wire as from_messages
+from api.dialects.anthropic.read import request_from_wire as from_messages
 from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.chat.convert import requests_from_wire as from_chat
+from api.dialects.chat.read import requests_from_wire as from_chat
 from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.ollama.convert import chat_from_wire as from_ollama
+from api.dialects.ollama.read import chat_from_wire as from_ollama
 from api.dialects.ollama.wire import ChatParams
-from api.dialects.responses.convert import request_from_wire as from_responses
+from api.dialects.responses.read import request_from_wire as from_responses
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.shared.body import parsed
 from api.server.thread import ServerThread

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from api.dialects.anthropic.convert import (
+from api.dialects.anthropic.read import (
     prompt_from_wire,
     request_from_wire,
     response_to_wire,

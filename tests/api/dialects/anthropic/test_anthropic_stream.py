@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from api.dialects.anthropic.stream import MessageEncoder
 from api.dialects.anthropic.wire import MessageCreateParams
+from api.dialects.anthropic.write import MessageEncoder
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.events import SseEvent
 from engine.values.events import Event

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from api.dialects.ollama.convert import chat_from_wire, generate_from_wire
-from api.dialects.ollama.stream import AnswerEncoder, JsonLine
+from api.dialects.ollama.read import chat_from_wire, generate_from_wire
 from api.dialects.ollama.wire import (
     ChatParams,
     GenerateParams,
     OllamaChatAnswer,
     OllamaGenerateAnswer,
 )
+from api.dialects.ollama.write import AnswerEncoder, JsonLine
 from api.transport.errors import ApiError
 from api.transport.events import SseEvent
 from engine.values.chat import Message

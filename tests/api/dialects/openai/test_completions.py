@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from api.dialects.completions.convert import requests_from_wire, response_to_wire
-from api.dialects.completions.stream import CompletionEncoder
+from api.dialects.completions.read import requests_from_wire, response_to_wire
 from api.dialects.completions.wire import CompletionParams
+from api.dialects.completions.write import CompletionEncoder
 from api.dialects.openai.chunks import AnswerHead
 from api.dialects.shared.body import parsed
 from api.transport.errors import ApiError

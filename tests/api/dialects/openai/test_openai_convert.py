@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from api.dialects.chat.convert import (
+from api.dialects.chat.read import (
     request_from_wire,
     requests_from_wire,
     response_to_wire,

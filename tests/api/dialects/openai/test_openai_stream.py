@@ -2,8 +2,8 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from api.dialects.chat.stream import ChatEncoder
 from api.dialects.chat.wire import ChatCompletionParams
+from api.dialects.chat.write import ChatEncoder
 from api.dialects.openai.chunks import AnswerHead
 from api.transport.events import SseEvent
 from engine.values.events import Event

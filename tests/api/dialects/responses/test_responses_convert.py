@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from api.dialects.responses.convert import request_from_wire
-from api.dialects.responses.output import status_of
+from api.dialects.responses.read import request_from_wire
 from api.dialects.responses.wire import ResponseParams
+from api.dialects.responses.write import status_of
 from api.dialects.shared.body import parsed
 from api.transport.errors import ApiError
 from api.transport.json_text import json_text

@@ -2,9 +2,9 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from api.dialects.responses.output import ResponseHead
 from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.wire import ResponseParams
+from api.dialects.responses.write import ResponseHead
 from api.dialects.shared.body import parsed
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text

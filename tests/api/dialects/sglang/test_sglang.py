@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from api.dialects.sglang.convert import requests_from_wire
-from api.dialects.sglang.output import Output
+from api.dialects.sglang.read import requests_from_wire
 from api.dialects.sglang.stream import GenerateEncoder
 from api.dialects.sglang.wire import GenerateAnswer, GenerateParams
+from api.dialects.sglang.write import Output
 from api.transport.errors import ApiError
 from api.transport.events import SseEvent
 from engine.errors import InvalidRequest

@@ -7,7 +7,8 @@ no web framework. Any thread.
 from collections.abc import Sequence
 from typing import Literal, assert_never
 
-from api.dialects.anthropic.convert import (
+from api.dialects.anthropic.errors import error_to_wire
+from api.dialects.anthropic.read import (
     SIGNATURE,
     allows_parallel_calls,
     call_id,
@@ -15,7 +16,6 @@ from api.dialects.anthropic.convert import (
     stop_to_wire,
     usage_to_wire,
 )
-from api.dialects.anthropic.errors import error_to_wire
 from api.dialects.anthropic.requirements import wants_report
 from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.shared.extension import report_to_wire

@@ -4,7 +4,7 @@ Pure but for its own state: a whole conversation is the list of what its methods
 no web framework. Any thread.
 """
 
-from api.dialects.chat.convert import allows_parallel_calls, logprobs_to_wire, shows_thinking
+from api.dialects.chat.read import allows_parallel_calls, logprobs_to_wire, shows_thinking
 from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.openai.calls import call_to_wire
 from api.dialects.openai.choices import ChoicesEncoder

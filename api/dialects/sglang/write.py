@@ -6,7 +6,7 @@ Pure but for its own state; knows no web framework. Any thread.
 from collections.abc import Iterable
 from typing import Any, assert_never
 
-from api.dialects.sglang.convert import finish_reason_to_wire
+from api.dialects.sglang.read import finish_reason_to_wire
 from api.dialects.shared.extension import report_to_wire
 from engine.values.events import (
     Event,

@@ -4,7 +4,7 @@ Pure but for its own state: a whole conversation is the list of what its methods
 no web framework. Any thread.
 """
 
-from api.dialects.completions.convert import choices_per_prompt, echo_of, logprobs_to_wire
+from api.dialects.completions.read import choices_per_prompt, echo_of, logprobs_to_wire
 from api.dialects.completions.wire import CompletionParams
 from api.dialects.openai.calls import call_to_wire
 from api.dialects.openai.choices import ChoicesEncoder

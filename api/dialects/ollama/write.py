@@ -7,8 +7,8 @@ framework. Any thread.
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, assert_never
 
-from api.dialects.ollama.convert import call_to_wire, counts_to_wire, done_reason_to_wire
 from api.dialects.ollama.errors import error_to_wire
+from api.dialects.ollama.read import call_to_wire, counts_to_wire, done_reason_to_wire
 from api.dialects.shared.extension import report_to_wire
 from api.transport.errors import ApiError, failure_of
 from api.transport.json_text import json_text

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 from api.dialects.openai.calls import call_id
 from api.dialects.openai.logprobs import TokenAligner, TokenTexts, entries_to_wire
-from api.dialects.responses.convert import (
+from api.dialects.responses.read import (
     allows_parallel_calls,
     functions_of,
     wants_logprobs,
