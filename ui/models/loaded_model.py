@@ -11,7 +11,7 @@ from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
 from ui.models.model_library import ModelShelf
 from ui.models.model_words import loading_words, percent, sentence, size
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 _RESTS = (
     ("0", "Keep it loaded"),

@@ -9,7 +9,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.text.elided import ElidedButton
 from ui.models.model_state import ModelState
 from ui.models.model_words import percent, size
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 
 class ModelBadge(QWidget):

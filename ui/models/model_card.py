@@ -13,7 +13,7 @@ from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
 from ui.models.model_library import ShelvedModel
 from ui.models.model_words import facts, fit_words
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 
 class ModelCard(QFrame):

@@ -4,7 +4,8 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QMenu
 
-from ui.kit.look.theme import Theme, ThemeMode
+from ui.kit.look.theme import Theme
+from ui.kit.look.theme_mode import ThemeMode
 from ui.preferences.preferences import TEXT_PERCENTS, PreferencesState
 from ui.preferences.preferences_dialog import MODES
 

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.files.causes import os_cause
 from ui.kit.background.tasks import Tasks
-from ui.kit.look.theme import ThemeMode
+from ui.kit.look.theme_mode import ThemeMode
 from ui.records.conversations import ConversationSettings
 
 ServerAtLaunch = Literal["as_left", "on", "off"]

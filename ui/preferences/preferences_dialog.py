@@ -20,7 +20,8 @@ from ui.kit.controls.choice import Choice
 from ui.kit.controls.growing_input import never_sideways
 from ui.kit.controls.number_field import NumberField
 from ui.kit.controls.reading_order import move_focus
-from ui.kit.look.theme import Theme, ThemeMode
+from ui.kit.look.theme import Theme
+from ui.kit.look.theme_mode import ThemeMode
 from ui.kit.text.labels import label
 from ui.preferences.preferences import TEXT_PERCENTS, PreferencesState, ServerAtLaunch
 

@@ -1,7 +1,7 @@
 """What the server's stage is called, with icon and tone. Pure; main thread."""
 
 from ui.server.server_switch import ServerSwitch
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 
 def pill_of(switch: ServerSwitch) -> tuple[str, str, Tone]:

@@ -25,12 +25,12 @@ from ui.kit.text.labels import breakable, clear_layout_of, label
 from ui.models.model_state import ModelState
 from ui.records.report import markdown_report
 from ui.records.runs import Run, RunState
+from ui.words.tones import Tone
 from ui.words.verdicts import (
     INTERRUPTED_DETAIL,
     INTERRUPTED_SENTENCE,
     UNRECORDED_DETAIL,
     UNRECORDED_SENTENCE,
-    Tone,
     channel_name,
     position,
     verdict,

@@ -5,25 +5,13 @@ Renders the engine's record and decides nothing. Pure; knows no Qt. Any thread.
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import assert_never
 
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished
 from engine.values.verdict import counted, figures
+from ui.words.tones import Tone
 from ui.words.visible import quoted
-
-
-class Tone(StrEnum):
-    """How a state of an answer looks: each has a colour of its own in the theme."""
-
-    MATCH = "match"
-    DONE = "done"
-    LIMIT = "limit"
-    TOOL = "tool"
-    QUIET = "quiet"
-    FAULT = "fault"
-    BUSY = "busy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from pytestqt.qtbot import QtBot
 from tests.support.contrast import SHAPE, TEXT, contrast
 from ui.kit.look.colors import DARK, LIGHT, Colors, strengthened
 from ui.kit.look.stylesheet import _SHEET
-from ui.kit.look.theme import Theme, ThemeMode
+from ui.kit.look.theme import Theme
+from ui.kit.look.theme_mode import ThemeMode
 
 PALETTES = {
     "light": LIGHT,

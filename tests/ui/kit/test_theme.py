@@ -9,7 +9,7 @@ from ui.kit.look import icons
 from ui.kit.look.colors import DARK, LIGHT, Colors
 from ui.kit.look.stylesheet import stylesheet
 from ui.kit.look.theme import Theme
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])

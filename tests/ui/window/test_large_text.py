@@ -35,7 +35,7 @@ from ui.server.request_log import RequestLogPanel
 from ui.server.requests import RequestLog
 from ui.window.main_window import MainWindow
 from ui.window.side_columns import readable_px
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 SIZES = (100, 150, 200)
 WIDTH, HEIGHT = 1280, 900

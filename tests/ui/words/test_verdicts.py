@@ -4,7 +4,8 @@ from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from engine.values.verdict import figure, seconds
 from ui.kit.look import icons
-from ui.words.verdicts import Tone, answer_line, position, verdict
+from ui.words.tones import Tone
+from ui.words.verdicts import answer_line, position, verdict
 
 USAGE = Usage(prompt_tokens=30, cached_tokens=12, output_tokens=143)
 TIMING = Timing(first_token_s=0.38, decode_s=142 / 41, total_s=4)

@@ -19,7 +19,7 @@ from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.models.model_state import ModelState
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 from ui.words.visible import visible
 
 

@@ -27,7 +27,8 @@ from ui.kit.markdown.view.themed_style import markdown_style
 from ui.kit.text.flow_text import FlowText
 from ui.kit.text.labels import label
 from ui.records.runs import Run, RunState
-from ui.words.verdicts import Tone, verdict
+from ui.words.tones import Tone
+from ui.words.verdicts import verdict
 from ui.words.visible import quoted, visible
 
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 _GAP = 8
 _PAD = 9

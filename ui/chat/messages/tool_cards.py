@@ -11,7 +11,7 @@ from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.flow_text import FlowText
 from ui.kit.text.labels import ElidedLabel, clear_layout_of, label, rescale
 from ui.records.runs import Run
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 _ICON_PX = 26
 

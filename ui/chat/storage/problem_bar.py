@@ -8,7 +8,7 @@ from ui.kit.controls.buttons import IconBadge, IconButton
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.records.storing import StoreProblem
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 
 class ProblemBar(QFrame):

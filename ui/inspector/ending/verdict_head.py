@@ -19,12 +19,12 @@ from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.records.runs import RunState
+from ui.words.tones import Tone
 from ui.words.verdicts import (
     INTERRUPTED_DETAIL,
     INTERRUPTED_SENTENCE,
     UNRECORDED_DETAIL,
     UNRECORDED_SENTENCE,
-    Tone,
     verdict,
 )
 from ui.words.visible import quoted

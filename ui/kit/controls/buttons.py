@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QToolButton,
 
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 _CHIP_ICON = 16
 _SWITCH = 38, 22

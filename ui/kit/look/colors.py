@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ Main thread. Knows no panels: widgets read ``Theme.colors`` and repaint on ``cha
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
 
 from PySide6.QtCore import QObject, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
@@ -14,9 +13,9 @@ from PySide6.QtWidgets import QApplication, QWidget
 from ui.kit.look import sizes
 from ui.kit.look.colors import DARK, LIGHT, Colors, strengthened
 from ui.kit.look.stylesheet import stylesheet
+from ui.kit.look.theme_mode import ThemeMode
 
 HEAD_PX = 52  # the height of the three columns' heads
-ThemeMode = Literal["system", "light", "dark"]
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import rescale
-from ui.words.verdicts import Tone
+from ui.words.tones import Tone
 
 _ICON = 14
 _PAD = 9

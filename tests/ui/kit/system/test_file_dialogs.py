@@ -1,0 +1,80 @@
+"""The one helper that asks for files: what it offers, and what it hands on."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
+from pytestqt.qtbot import QtBot
+
+from ui.kit.system import file_dialogs
+from ui.kit.system.file_dialogs import choose_file, choose_files, choose_folder, choose_target
+
+
+@pytest.fixture
+def parent(qtbot: QtBot, qapp: QApplication) -> QWidget:
+    qapp.setProperty(file_dialogs._LAST_FOLDER, None)
+    widget = QWidget()
+    qtbot.addWidget(widget)
+    return widget
+
+
+def test_a_file_of_a_kind_is_asked_for_and_every_other_kind_can_be_shown(
+    parent: QWidget, tmp_path: Path
+) -> None:
+    given: list[Path] = []
+    dialog = choose_file(parent, "Import presets", given.append, ["Presets (*.json)"])
+    assert dialog.isVisible()
+    assert dialog.windowTitle() == "Import presets"
+    assert dialog.nameFilters() == ["Presets (*.json)", "All files (*)"]
+    assert dialog.fileMode() is QFileDialog.FileMode.ExistingFile
+    dialog.filesSelected.emit([str(tmp_path / "a.json")])
+    assert given == [tmp_path / "a.json"]
+    dialog.close()
+
+
+def test_several_files_are_handed_on_together(parent: QWidget, tmp_path: Path) -> None:
+    given: list[list[Path]] = []
+    dialog = choose_files(parent, "Attach", given.append)
+    assert dialog.fileMode() is QFileDialog.FileMode.ExistingFiles
+    dialog.filesSelected.emit([str(tmp_path / "a"), str(tmp_path / "b")])
+    assert given == [[tmp_path / "a", tmp_path / "b"]]
+    dialog.close()
+
+
+def test_a_folder_is_asked_for(parent: QWidget, tmp_path: Path) -> None:
+    given: list[Path] = []
+    dialog = choose_folder(parent, "Open a model folder", given.append)
+    assert dialog.fileMode() is QFileDialog.FileMode.Directory
+    dialog.filesSelected.emit([str(tmp_path)])
+    assert given == [tmp_path]
+    dialog.close()
+
+
+def test_a_name_without_a_suffix_gets_that_of_the_chosen_kind(
+    parent: QWidget, tmp_path: Path
+) -> None:
+    given: list[Path] = []
+    kinds = ["Conversation (*.json)", "Markdown (*.md *.txt)"]
+    dialog = choose_target(parent, "Export", given.append, name="talk.json", filters=kinds)
+    assert dialog.acceptMode() is QFileDialog.AcceptMode.AcceptSave
+    assert dialog.defaultSuffix() == "json"
+    assert [Path(name).name for name in dialog.selectedFiles()] == ["talk.json"]
+    dialog.filterSelected.emit(kinds[1])
+    assert dialog.defaultSuffix() == "md"
+    dialog.filterSelected.emit(kinds[0])
+    assert dialog.defaultSuffix() == "json"
+    dialog.setDirectory(str(tmp_path))
+    dialog.selectFile("other")
+    dialog.accept()
+    assert given == [tmp_path / "other.json"]
+
+
+def test_the_next_dialog_begins_where_the_last_file_was(parent: QWidget, tmp_path: Path) -> None:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    first = choose_file(parent, "Open", lambda path: None)
+    first.filesSelected.emit([str(folder / "a.txt")])
+    first.close()
+    second = choose_target(parent, "Save", lambda path: None, name="run.json")
+    assert Path(second.directory().absolutePath()) == folder
+    second.close()

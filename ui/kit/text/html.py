@@ -1,0 +1,87 @@
+"""Builds HTML for Qt's text widgets, so that no text is ever read as markup.
+
+A plain ``str`` is escaped wherever it is put into an element; ``Html`` is put in as it is. Qt
+knows a subset of HTML and CSS: https://doc.qt.io/qt-6/richtext-html-subset.html. Pure; any thread.
+"""
+
+from collections.abc import Iterable
+from html import escape
+
+from ui.words.visible import visible
+
+
+class Html(str):
+    """Markup that is complete in itself."""
+
+    __slots__ = ()
+
+
+def element(name: str, *inner: str, style: str = "", **attributes: str | int) -> Html:
+    """Return an element.
+
+    Args:
+        name: The tag, such as ``p``.
+        inner: What it holds, in order; a plain string is escaped.
+        style: Its CSS.
+        attributes: Other attributes, such as ``colspan``.
+    """
+    if style:
+        attributes["style"] = style
+    said = "".join(f' {key}="{escape(str(value))}"' for key, value in attributes.items())
+    return Html(f"<{name}{said}>{joined(*inner)}</{name}>")
+
+
+def joined(*parts: str) -> Html:
+    """Return parts one after the other; a plain string is escaped."""
+    return Html("".join(part if isinstance(part, Html) else escape(part) for part in parts))
+
+
+def paragraph(*inner: str, style: str = "") -> Html:
+    """Return a paragraph."""
+    return element("p", *inner, style=style)
+
+
+def code(*inner: str, style: str = "") -> Html:
+    """Return a span in the fixed font."""
+    return element("code", *inner, style=style)
+
+
+def strong(*inner: str, style: str = "") -> Html:
+    """Return bold text."""
+    return element("b", *inner, style=style)
+
+
+def colored(text: str, color: str, ground: str = "") -> Html:
+    """Return text in a color, on another ground if one is given."""
+    style = f"background:{ground};color:{color}" if ground else f"color:{color}"
+    return element("span", text, style=style)
+
+
+def badge(word: str, color: str, ground: str) -> Html:
+    """Return a word on a ground of its color, with a little room at both sides."""
+    return colored(joined(SPACE, word, SPACE), color, ground)
+
+
+def cell(*inner: str, style: str = "", **attributes: str | int) -> Html:
+    """Return one cell of a table's row."""
+    return element("td", *inner, style=style, **attributes)
+
+
+def table(rows: Iterable[Iterable[Html]], **attributes: str | int) -> Html:
+    """Return a table of rows, each of which is its cells."""
+    lines = (element("tr", *cells) for cells in rows)
+    return element("table", *lines, style="", **attributes)
+
+
+def lines(text: str) -> Html:
+    """Return a text whose line breaks are kept."""
+    return Html(escape(text).replace("\n", "<br>"))
+
+
+def visible_lines(text: str) -> Html:
+    """Return a text whose line breaks and control characters can be seen; spaces stay spaces."""
+    return Html(escape(visible(text)).replace("⏎", "⏎<br>").replace("·", " "))
+
+
+SPACE = Html("&nbsp;")
+BREAK = Html("<br>")
