@@ -1,4 +1,157 @@
 """The domain and the model: requests, stop matching, channels, events and the one engine thread.
 
-Knows no HTTP, no Qt and no pydantic. Importing the package never imports MLX.
+Knows no HTTP, no Qt and no pydantic. This is the engine's door: ``api``, ``ui`` and ``app`` import
+its public names from here, and contracts keep them out of the rooms behind it. Four rooms are
+public as they are, because they work without an engine: ``engine.library`` (models on disk),
+``engine.recording`` (saved runs), ``engine.files`` (JSON files) and, for ``app.composition`` alone,
+``engine.distributed``. A room never imports from this door.
+
+Each name is loaded from its room when it is first asked for, so that a command pays only for what
+it uses. No import of the door loads MLX.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.errors import (
+        EngineClosed,
+        EngineError,
+        EngineStuck,
+        InvalidRequest,
+        ModelLoadFailed,
+        NoModel,
+        PromptTooLong,
+        QueueFull,
+    )
+    from engine.inference.backend import Backend, Loader
+    from engine.inference.loader import load_model
+    from engine.library.loading import LoadCancelled, LoadProgress
+    from engine.library.models import ModelInfo
+    from engine.output.setting import RunSetting
+    from engine.output.vocabulary import Vocabulary
+    from engine.scheduling.commands import EngineStatus
+    from engine.scheduling.generation import Answer, Generation, merge_deltas
+    from engine.scheduling.scheduler import Limits
+    from engine.scheduling.service import Engine
+    from engine.stopping.record import Channel, StopInfo, StopKind
+    from engine.stopping.rules import (
+        MAX_STOP_CHARS,
+        MAX_STOPS,
+        StopRules,
+        StopScope,
+        checked_strings,
+        checked_token_ids,
+    )
+    from engine.values.chat import Message, Tool, ToolCall
+    from engine.values.events import (
+        Event,
+        Finished,
+        PromptProgress,
+        TextDelta,
+        ThinkingDelta,
+        Timing,
+        TokenStats,
+        TokenTrace,
+        ToolCallDelta,
+        Usage,
+        tokens_per_s,
+    )
+    from engine.values.request import (
+        GenerationRequest,
+        OutputConstraint,
+        Sampling,
+        ToolChoice,
+        TraceLevel,
+    )
+    from engine.values.sources import Source
+    from engine.values.verdict import (
+        counted,
+        escaped,
+        figure,
+        figures,
+        headline,
+        quoted,
+        seconds,
+        sentence,
+    )
+
+_NAMES_BY_MODULE = {
+    "engine.errors": (
+        "EngineClosed",
+        "EngineError",
+        "EngineStuck",
+        "InvalidRequest",
+        "ModelLoadFailed",
+        "NoModel",
+        "PromptTooLong",
+        "QueueFull",
+    ),
+    "engine.inference.backend": ("Backend", "Loader"),
+    "engine.inference.loader": ("load_model",),
+    "engine.library.loading": ("LoadCancelled", "LoadProgress"),
+    "engine.library.models": ("ModelInfo",),
+    "engine.output.setting": ("RunSetting",),
+    "engine.output.vocabulary": ("Vocabulary",),
+    "engine.scheduling.commands": ("EngineStatus",),
+    "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
+    "engine.scheduling.scheduler": ("Limits",),
+    "engine.scheduling.service": ("Engine",),
+    "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
+    "engine.stopping.rules": (
+        "MAX_STOPS",
+        "MAX_STOP_CHARS",
+        "StopRules",
+        "StopScope",
+        "checked_strings",
+        "checked_token_ids",
+    ),
+    "engine.values.chat": ("Message", "Tool", "ToolCall"),
+    "engine.values.events": (
+        "Event",
+        "Finished",
+        "PromptProgress",
+        "TextDelta",
+        "ThinkingDelta",
+        "Timing",
+        "TokenStats",
+        "TokenTrace",
+        "ToolCallDelta",
+        "Usage",
+        "tokens_per_s",
+    ),
+    "engine.values.request": (
+        "GenerationRequest",
+        "OutputConstraint",
+        "Sampling",
+        "ToolChoice",
+        "TraceLevel",
+    ),
+    "engine.values.sources": ("Source",),
+    "engine.values.verdict": (
+        "counted",
+        "escaped",
+        "figure",
+        "figures",
+        "headline",
+        "quoted",
+        "seconds",
+        "sentence",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its room, once."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no public name {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

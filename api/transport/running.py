@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from api.transport.context import Service
 from api.transport.errors import failure_of
 from api.transport.observing import note_generation, traced
-from engine.scheduling.generation import Generation, merged
+from engine.scheduling.generation import Generation, merge_deltas
 from engine.values.events import Event, Finished, PromptProgress
 from engine.values.request import GenerationRequest
 
@@ -56,7 +56,7 @@ async def collected(generation: Generation) -> tuple[list[Event], Finished]:
     if failure is not None:
         raise failure
     deltas: list[Event] = [event for event in events if not isinstance(event, PromptProgress)]
-    return merged(deltas), finished
+    return merge_deltas(deltas), finished
 
 
 async def batches_of(

@@ -7,10 +7,11 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from app.folders import paths
-from engine.inference.backend import Backend, Step
+from engine.inference.backend import Backend
+from engine.inference.loader import load_model
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
@@ -158,11 +159,10 @@ def _with_short_context(folder: Path) -> Path:
 
 def _load_failing(folder: Path, **limits: Any) -> Backend:
     """Load a model whose steps fail, as they do where a graphics card gives up."""
-    from engine.inference import mlx_backend
 
-    def fail() -> Step:
+    def fail() -> NoReturn:
         raise RuntimeError(_FAULT)
 
-    backend = mlx_backend.load(folder, **limits)
+    backend = load_model(folder, **limits)
     backend.step = fail  # type: ignore[method-assign]
     return backend

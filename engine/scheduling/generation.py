@@ -128,7 +128,9 @@ class Generation:
             if self._listener is not None:
                 self._listener(batch)
                 if self._hides_traces:
-                    batch = merged([event for event in batch if type(event) is not TokenTrace])
+                    batch = merge_deltas(
+                        [event for event in batch if type(event) is not TokenTrace]
+                    )
             if self.finished is not None and not self._ended.done():
                 self._ended.set_result(self.finished)
             if batch:
@@ -169,7 +171,7 @@ class Generation:
             self._merged = 0
             self._wake_is_due = False
         self._arrived.clear()
-        return merged(batch)
+        return merge_deltas(batch)
 
     # -- engine's side ---------------------------------------------------------------------
 
@@ -189,7 +191,7 @@ class Generation:
                 if len(pending) - self._merged > _MERGE_ABOVE:
                     # Only what is new: traces stay as they are, and looking at all of them again
                     # would make each push dearer than the one before.
-                    pending[self._merged :] = merged(pending[self._merged :])
+                    pending[self._merged :] = merge_deltas(pending[self._merged :])
                     self._merged = len(pending) - 1
                 return False
             self._wake_is_due = True
@@ -219,7 +221,7 @@ class Generation:
             self._accepted.set_exception(refusal)
 
 
-def merged(events: list[Event]) -> list[Event]:
+def merge_deltas(events: list[Event]) -> list[Event]:
     """Return the events with neighbouring text (or thinking) deltas joined into one."""
     if len(events) < 2:
         return events

@@ -5,7 +5,6 @@ and starts a fresh one, with the same model, if it died. It never imports MLX it
 """
 
 import asyncio
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,9 +14,8 @@ from engine.constraining.constraints import Form, FormMissing
 from engine.constraining.forms import Forms
 from engine.constraining.grammars import is_constrained
 from engine.errors import EngineClosed, EngineError, EngineStuck
-from engine.inference.backend import Backend, Loader
-from engine.inference.tuning import limit_of_open_files_kept
-from engine.library.loading import LoadProgress, OnLoadProgress
+from engine.inference.backend import Loader
+from engine.inference.loader import check_model, leave_thread, load_model
 from engine.library.models import ModelInfo
 from engine.scheduling.commands import (
     Cancel,
@@ -41,42 +39,6 @@ from engine.scheduling.worker import EngineThread
 from engine.stopping.matcher import prepared
 from engine.values.request import GenerationRequest
 
-
-def _load_mlx(
-    folder: Path,
-    *,
-    prefill_chunk: int,
-    cache_bytes: int,
-    rows: int,
-    on_progress: OnLoadProgress,
-) -> Backend:
-    on_progress(LoadProgress("libraries"))
-    with limit_of_open_files_kept():
-        from engine.inference import (
-            mlx_backend,  # takes a second; only the engine thread waits for it
-        )
-
-    return mlx_backend.load(
-        folder,
-        prefill_chunk=prefill_chunk,
-        cache_bytes=cache_bytes,
-        rows=rows,
-        on_progress=on_progress,
-    )
-
-
-def _check_mlx(folder: Path) -> None:
-    from engine.inference import mlx_backend  # loaded already: there is a model
-
-    mlx_backend.check(folder)
-
-
-def _leave_mlx() -> None:
-    """Free what MLX keeps for the engine thread, if it was ever loaded."""
-    if (backend := sys.modules.get("engine.inference.mlx_backend")) is not None:
-        backend.leave_thread()
-
-
 # How often a constrained request follows a model that changes while it is prepared.
 _MOST_MODELS = 5
 
@@ -94,11 +56,11 @@ class Engine:
     def __init__(
         self,
         limits: Limits | None = None,
-        loader: Loader = _load_mlx,
+        loader: Loader = load_model,
         check: Callable[[Path], object] | None = None,
     ) -> None:
         self._limits = limits or Limits()
-        self._check = check or (_check_mlx if loader is _load_mlx else None)
+        self._check = check or (check_model if loader is load_model else None)
         self._loader = loader
         self.forms = Forms()
         self._lock = threading.Lock()
@@ -286,7 +248,7 @@ class Engine:
                     raise EngineStuck(f"{self._status.message}; if it stays so, start anew")
             is_restart = self._thread is not None
             self._thread = EngineThread(
-                self._limits, self._loader, self._set_status, leave=_leave_mlx
+                self._limits, self._loader, self._set_status, leave=leave_thread
             )
             self._thread.send(RestAfter(self._rests_after_s))
             if is_restart and self._folder is not None and not isinstance(command, Load):

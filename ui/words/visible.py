@@ -3,7 +3,8 @@
 Pure functions; knows no Qt. Any thread.
 """
 
-from engine.values import verdict
+from engine.values.verdict import escaped as escape
+from engine.values.verdict import quoted as quote
 
 _SIGNS = {
     ord(" "): "·",
@@ -37,12 +38,12 @@ def with_control_pictures(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Return the text as one line that ``unescaped`` turns back into exactly the same text."""
-    return verdict.escaped(text)
+    return escape(text)
 
 
 def quoted(text: str, limit: int = 40) -> str:
     """Return the text in double quotes, escaped, shortened to ``limit`` characters."""
-    return verdict.quoted(text, limit)
+    return quote(text, limit)
 
 
 def unescaped(typed: str) -> str:

@@ -20,7 +20,7 @@ from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import ResponseHead
 from api.dialects.responses.write import response_to_wire as whole_response
-from engine.scheduling.generation import merged
+from engine.scheduling.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import ToolCall
 from engine.values.events import (
@@ -57,7 +57,7 @@ def answers(draw: st.DrawFn) -> list[list[Event]]:
     batches: list[list[Event]] = []
     while events:
         size = draw(st.integers(1, len(events)))
-        batches.append(merged(events[:size]))
+        batches.append(merge_deltas(events[:size]))
         events = events[size:]
     return batches
 
@@ -66,7 +66,9 @@ def whole(batches: list[list[Event]]) -> tuple[list[Event], Finished]:
     events = [event for batch in batches for event in batch]
     finished = events.pop()
     assert isinstance(finished, Finished)
-    return merged([event for event in events if not isinstance(event, PromptProgress)]), finished
+    return merge_deltas(
+        [event for event in events if not isinstance(event, PromptProgress)]
+    ), finished
 
 
 def rebuilt_message(events: list[dict[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from api.dialects.sglang.read import requests_from_wire as read_generate
 from api.dialects.sglang.wire import GenerateParams
 from api.dialects.shared.body import parsed
 from api.transport.errors import ApiError
-from engine.scheduling.generation import merged
+from engine.scheduling.generation import merge_deltas
 from engine.values.request import GenerationRequest, OutputConstraint
 
 TURNS = [{"role": "user", "content": "Hi"}]
@@ -259,7 +259,7 @@ def test_chat_takes_the_effort_of_gateways_too(fields: dict[str, Any], thinks: b
 
 def test_chat_keeps_reasoning_from_the_answer_where_it_is_excluded(scenario_named: Any) -> None:
     scenario = scenario_named("thinking")
-    events = merged([event for batch in scenario.batches for event in batch])
+    events = merge_deltas([event for batch in scenario.batches for event in batch])
     head = AnswerHead("chatcmpl-1", 0, "m")
     for excluded in (False, True):
         params = ChatCompletionParams.model_validate(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.scheduling import generation as generation_module
-from engine.scheduling.generation import Generation, merged
+from engine.scheduling.generation import Generation, merge_deltas
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Event, Finished, TextDelta, Timing, TokenTrace, Usage
 from tests.support.asking import request, run
@@ -29,9 +29,9 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
     def counted(events: list[Event]) -> list[Event]:
         looked.append(len(events))
-        return merged(events)
+        return merge_deltas(events)
 
-    monkeypatch.setattr(generation_module, "merged", counted)
+    monkeypatch.setattr(generation_module, "merge_deltas", counted)
 
     def since() -> int:
         total = sum(looked)

@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.errors import EngineError
 from engine.library.models import ModelInfo
-from engine.scheduling.generation import Generation, merged
+from engine.scheduling.generation import Generation, merge_deltas
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
     Event,
@@ -354,14 +354,14 @@ class ChatSession(QObject):
         self._arrived.clear()
         trace = self._trace
         if trace is None:
-            return merged(arrived)
+            return merge_deltas(arrived)
         now = time.monotonic()
         for event in arrived:
             trace.take(event)
             if isinstance(event, TokenTrace):
                 self._held.take(event, now)
         # A token's trace stands between two pieces of text, which could not be joined else.
-        return merged([event for event in arrived if not isinstance(event, TokenTrace)])
+        return merge_deltas([event for event in arrived if not isinstance(event, TokenTrace)])
 
     def _end(self, run: Run) -> None:
         if self._run is not run:

@@ -1,0 +1,50 @@
+"""Loads a model with mlx-lm, which is imported no sooner than that: it takes a second.
+
+No MLX until a model is loaded. Engine thread, but for ``check_model``.
+"""
+
+import sys
+from pathlib import Path
+
+from engine.inference.backend import Backend
+from engine.inference.tuning import limit_of_open_files_kept
+from engine.library.loading import LoadProgress, OnLoadProgress
+
+
+def load_model(
+    folder: Path,
+    *,
+    prefill_chunk: int,
+    cache_bytes: int,
+    rows: int,
+    on_progress: OnLoadProgress,
+) -> Backend:
+    """Load a model folder. See ``engine.inference.backend.Loader``."""
+    on_progress(LoadProgress("libraries"))
+    with limit_of_open_files_kept():
+        from engine.inference import mlx_backend
+
+    return mlx_backend.load(
+        folder,
+        prefill_chunk=prefill_chunk,
+        cache_bytes=cache_bytes,
+        rows=rows,
+        on_progress=on_progress,
+    )
+
+
+def check_model(folder: Path) -> None:
+    """Look at a model folder without loading it, while another model is loaded. Any thread.
+
+    Raises:
+        ModelLoadFailed: ``load_model`` cannot load it; the message says why.
+    """
+    from engine.inference import mlx_backend
+
+    mlx_backend.check(folder)
+
+
+def leave_thread() -> None:
+    """Free what MLX keeps for the calling thread, if MLX was ever imported."""
+    if (backend := sys.modules.get("engine.inference.mlx_backend")) is not None:
+        backend.leave_thread()
