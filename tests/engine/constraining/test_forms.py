@@ -54,7 +54,7 @@ async def main():
             except InvalidRequest as refusal:
                 said.setdefault(name, []).append([refusal.field, refusal.reason])
     good = await ask(engine, "Say: x", constraint=OutputConstraint({"const": 7}))
-    starts = engine.constraining.forms.helper.starts
+    starts = engine.forms.helper.starts
     await engine.aclose()
     print(json.dumps([said, good.text, starts]))
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from tests.api.probe import broken_servers as servers
 
 from api.conformance.probe.values import Outcome, Report
+from tests.api.conformance.probe import broken_servers as servers
 from tests.api.conformance.probe.small_server import SmallServer
 
 Probed = Callable[..., Report]
