@@ -17,8 +17,7 @@ from app.folders import paths
 from app.process import exits
 from app.process.exits import CommandError
 from app.settings.options import AnswerOptions, AskOptions, ChatOptions, ReplayOptions
-from engine.errors import InvalidRequest
-from engine.stopping.rules import checked_strings
+from engine import InvalidRequest, checked_strings
 from ui.words.visible import unescaped
 
 

@@ -40,8 +40,7 @@ from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.json_text import json_text
 from api.transport.observing import RequestObserver
 from api.transport.request_body import BODIES, BodyReader
-from engine.errors import EngineError
-from engine.scheduling.service import Engine
+from engine import Engine, EngineError
 
 _log = logging.getLogger(__name__)
 _access = logging.getLogger("api.access")

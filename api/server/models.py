@@ -9,7 +9,7 @@ from api.dialects.shared.answers import AnswerModel
 from api.transport.context import service_of, shown_name
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.json_text import json_text
-from engine.library.models import ModelInfo
+from engine import ModelInfo
 
 
 class ModelObject(AnswerModel):

@@ -20,7 +20,7 @@ from api.transport.address import Address
 from api.transport.config import ServerConfig
 from api.transport.context import SERVICE
 from api.transport.observing import RequestObserver
-from engine.scheduling.service import Engine
+from engine import Engine
 
 _CLOSE_TIMEOUT_S = 1.0
 _TURNS_TO_MAKE_A_CONNECTION = 3

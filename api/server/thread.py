@@ -11,7 +11,7 @@ from api.server.server import ApiServer
 from api.transport.address import Address
 from api.transport.config import ServerConfig
 from api.transport.observing import RequestObserver
-from engine.scheduling.service import Engine
+from engine import Engine
 
 
 class ServerThread:

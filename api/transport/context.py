@@ -9,10 +9,7 @@ from aiohttp import web
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.metrics import Metrics
-from engine.errors import NoModel
-from engine.library.models import ModelInfo
-from engine.scheduling.generation import Generation
-from engine.scheduling.service import Engine
+from engine import Engine, Generation, ModelInfo, NoModel
 
 _SHOWN_CHARACTERS = 200
 

@@ -11,17 +11,17 @@ from typing import Protocol, assert_never
 
 from pydantic import BaseModel
 
-from engine.errors import (
+from engine import (
     EngineClosed,
     EngineError,
     EngineStuck,
+    Finished,
     InvalidRequest,
     NoModel,
     PromptTooLong,
     QueueFull,
+    StopKind,
 )
-from engine.stopping.record import StopKind
-from engine.values.events import Finished
 
 FieldPath = tuple[str | int, ...]
 

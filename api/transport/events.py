@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from api.transport.errors import ApiError
-from engine.values.events import Event
+from engine import Event
 
 
 class SseEvent(NamedTuple):

@@ -10,8 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from engine.scheduling.commands import EngineStatus
-from engine.values.events import Finished, tokens_per_s
+from engine import EngineStatus, Finished, tokens_per_s
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

@@ -11,16 +11,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from engine.scheduling.generation import Generation
-from engine.values.events import (
+from engine import (
     Event,
     Finished,
+    Generation,
+    GenerationRequest,
     TextDelta,
     ThinkingDelta,
     TokenTrace,
     ToolCallDelta,
+    TraceLevel,
 )
-from engine.values.request import GenerationRequest, TraceLevel
 
 KEPT_BYTES = 256 * 1024
 MOST_TOKENS = 20_000

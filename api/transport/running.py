@@ -10,9 +10,7 @@ from contextlib import asynccontextmanager
 from api.transport.context import Service
 from api.transport.errors import failure_of
 from api.transport.observing import note_generation, traced
-from engine.scheduling.generation import Generation, merge_deltas
-from engine.values.events import Event, Finished, PromptProgress
-from engine.values.request import GenerationRequest
+from engine import Event, Finished, Generation, GenerationRequest, PromptProgress, merge_deltas
 
 
 @asynccontextmanager

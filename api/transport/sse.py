@@ -16,7 +16,7 @@ from api.transport.context import DELIVERED, service_of
 from api.transport.errors import ApiError, ErrorKind, failure_of
 from api.transport.events import Frame, StreamEncoder
 from api.transport.observing import note_stream_delivered, note_streamed
-from engine.values.events import Event, Finished
+from engine import Event, Finished
 
 COMMENT = ": still here\n\n"
 EVENTS = "text/event-stream; charset=utf-8"

@@ -19,14 +19,10 @@ from app.process.interrupts import Interrupts
 from app.settings.options import AskOptions
 from app.terminal.printer import Printer
 from app.terminal.streamed_answer import AnswerSink, Discard, answer
-from engine.errors import EngineError, InvalidRequest
+from engine import Answer, EngineError, InvalidRequest, Message, StopKind, figures, sentence
 from engine.files.whole_file import write_whole
 from engine.recording.replay import Recording
 from engine.recording.saved_run import to_json
-from engine.scheduling.generation import Answer
-from engine.stopping.record import StopKind
-from engine.values.chat import Message
-from engine.values.verdict import figures, sentence
 
 _EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAILURE}
 

@@ -11,13 +11,9 @@ from app.process import exits
 from app.process.exits import CommandError
 from app.settings.options import ReplayOptions
 from app.terminal.printer import Printer
-from engine.errors import EngineError
+from engine import EngineError, Finished, StopKind, StopRules, Timing, Usage, headline, sentence
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.saved_run import from_json
-from engine.stopping.record import StopKind
-from engine.stopping.rules import StopRules
-from engine.values.events import Finished, Timing, Usage
-from engine.values.verdict import headline, sentence
 
 # A run of as many tokens as are kept takes some three megabytes.
 _MAX_BYTES = 32 * 1024 * 1024

@@ -22,8 +22,8 @@ from app.process.ending_signals import EndingSignals
 from app.process.exits import CommandError
 from app.process.open_file_limit import raise_limit
 from app.settings.options import ServeLimits, ServeOptions
+from engine import Limits
 from engine.distributed.world import Meeting
-from engine.scheduling.scheduler import Limits
 
 _OPTIONS = {
     "allowed_origins": "--allow-origin",

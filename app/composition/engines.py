@@ -9,11 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from app.process.exits import CommandError
-from engine.errors import EngineError, ModelLoadFailed
-from engine.inference.backend import Loader
+from engine import Engine, EngineError, Limits, Loader, ModelLoadFailed
 from engine.library.models import check_folder
-from engine.scheduling.scheduler import Limits
-from engine.scheduling.service import Engine
 
 
 def new_engine(limits: Limits | None = None, loader: Loader | None = None) -> Engine:

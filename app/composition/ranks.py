@@ -16,12 +16,10 @@ from typing import NoReturn
 from app.composition.engines import open_engine, quieten_libraries
 from app.process import exits
 from app.process.exits import CommandError
+from engine import Engine, EngineError, Limits
 from engine.distributed.following import follow
 from engine.distributed.leading import Leader
 from engine.distributed.world import Meeting, World, launched
-from engine.errors import EngineError
-from engine.scheduling.scheduler import Limits
-from engine.scheduling.service import Engine
 
 
 def world_of_this_process() -> World | None:

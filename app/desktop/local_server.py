@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from app import __version__
 from app.settings.options import DEFAULT_HOST
-from engine.scheduling.service import Engine
+from engine import Engine
 from ui.preferences.preferences import ServerPreferences
 from ui.server.requests import RequestEntry
 

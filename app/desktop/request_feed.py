@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable
 
 from api.transport.observing import Body, ObservedRun, RequestBegan, RequestEnded
-from engine.values.events import Finished
-from engine.values.request import TraceLevel
+from engine import Finished, TraceLevel
 from ui.chat.session.traces import RunTrace
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
 

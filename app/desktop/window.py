@@ -38,7 +38,7 @@ from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.stored_preferences import StoredPreferences
 from app.store.conversation_store import StoreUnavailable, open_store
-from engine.scheduling.service import Engine
+from engine import Engine
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import PreferencesState

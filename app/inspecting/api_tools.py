@@ -12,7 +12,7 @@ from api.conformance.probe.values import CheckResult, ProbeFailed, ProbeOptions,
 from app.inspecting.capture_views import read_capture
 from app.inspecting.wire_views import NAMES, wire_views
 from app.settings.options import DEFAULT_HOST, DEFAULT_PORT
-from engine.scheduling.service import Engine
+from engine import Engine
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.run.tools import (
     CaptureView,

@@ -6,7 +6,7 @@ from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.parsing import parse
 from api.conformance.captures.report import as_text
 from api.conformance.captures.values import Capture, Severity
-from engine.values.verdict import counted
+from engine import counted
 from ui.inspector.run.tools import CaptureFinding, CaptureView
 from ui.words.visible import quoted
 

@@ -8,13 +8,17 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from engine.library.models import ModelInfo
-from engine.output.vocabulary import Vocabulary
-from engine.scheduling.commands import EngineStatus
-from engine.scheduling.generation import Generation
-from engine.scheduling.service import Engine
-from engine.values.events import Event, Finished, PromptProgress
-from engine.values.request import GenerationRequest
+from engine import (
+    Engine,
+    EngineStatus,
+    Event,
+    Finished,
+    Generation,
+    GenerationRequest,
+    ModelInfo,
+    PromptProgress,
+    Vocabulary,
+)
 
 
 class RecordedEngine(Engine):

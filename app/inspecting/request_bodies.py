@@ -7,9 +7,7 @@ import json
 from typing import Any
 
 from api.conformance.captures.values import WireDialect
-from engine.stopping.rules import StopScope
-from engine.values.chat import Message, ToolCall
-from engine.values.request import GenerationRequest, OutputConstraint, ToolChoice
+from engine import GenerationRequest, Message, OutputConstraint, StopScope, ToolCall, ToolChoice
 
 Body = dict[str, Any]
 _ANSWER_ROOM = 4096

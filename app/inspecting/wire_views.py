@@ -15,13 +15,19 @@ from api.transport.config import ServerConfig
 from app.inspecting.recorded_engine import RecordedEngine
 from app.inspecting.request_bodies import body_of
 from app.inspecting.snippets import curl_of, python_of
-from engine.errors import EngineError
+from engine import (
+    Engine,
+    EngineError,
+    Event,
+    GenerationRequest,
+    Message,
+    StopRules,
+    TextDelta,
+    ThinkingDelta,
+    TokenTrace,
+    ToolCallDelta,
+)
 from engine.recording.replay import replay
-from engine.scheduling.service import Engine
-from engine.stopping.rules import StopRules
-from engine.values.chat import Message
-from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace, ToolCallDelta
-from engine.values.request import GenerationRequest
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.run.tools import WireView
 

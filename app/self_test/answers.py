@@ -10,15 +10,21 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from app.folders import paths
-from engine.inference.backend import Backend
-from engine.inference.loader import load_model
-from engine.scheduling.service import Engine
-from engine.stopping.record import StopKind
-from engine.stopping.rules import StopRules
-from engine.values.chat import Message, Tool
-from engine.values.events import Finished, TextDelta
-from engine.values.request import GenerationRequest, OutputConstraint, Sampling
-from engine.values.verdict import sentence
+from engine import (
+    Backend,
+    Engine,
+    Finished,
+    GenerationRequest,
+    Message,
+    OutputConstraint,
+    Sampling,
+    StopKind,
+    StopRules,
+    TextDelta,
+    Tool,
+    load_model,
+    sentence,
+)
 
 COUNT = "Count from 1 to 10, one number per line"
 STOP = "6"

@@ -24,8 +24,7 @@ from app.folders import paths
 from app.process import exits
 from app.self_test.answers import COUNT, COUNTED, STOP, held_answer, stop_checks
 from app.self_test.client import chat_problem, messages_problem
-from engine.scheduling.service import Engine
-from engine.stopping.record import StopKind
+from engine import Engine, StopKind
 
 _CHECK_LIMIT_S = 60.0
 _LONGEST_REASON = 300  # characters

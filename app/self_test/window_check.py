@@ -17,7 +17,7 @@ from app.desktop.window import kept_conversations, server_window
 from app.folders import paths
 from app.self_test.answers import COUNT, STOP
 from app.settings.stored_preferences import StoredPreferences
-from engine.scheduling.service import Engine
+from engine import Engine
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import PreferencesState
 from ui.window.main_window import MainWindow

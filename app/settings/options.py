@@ -6,9 +6,7 @@ Pure values; knows neither argparse nor any command. Main thread.
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.stopping.rules import StopRules
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest, Sampling
+from engine import GenerationRequest, Message, Sampling, StopRules
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8642

@@ -14,9 +14,7 @@ from app.settings.options import ChatOptions
 from app.terminal.chat_session import ChatSession
 from app.terminal.printer import Printer
 from app.terminal.streamed_answer import answer
-from engine.errors import EngineError
-from engine.scheduling.service import Engine
-from engine.values.verdict import figures, sentence
+from engine import Engine, EngineError, figures, sentence
 from ui.words.failures import failure_words
 
 _PROMPT = "you> "

@@ -7,13 +7,16 @@ import dataclasses
 from collections.abc import Callable
 
 from app.settings.options import AnswerOptions
-from engine.errors import InvalidRequest
-from engine.scheduling.generation import Answer
-from engine.stopping.record import StopKind
-from engine.stopping.rules import checked_strings
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest
-from engine.values.verdict import counted, quoted
+from engine import (
+    Answer,
+    GenerationRequest,
+    InvalidRequest,
+    Message,
+    StopKind,
+    checked_strings,
+    counted,
+    quoted,
+)
 from ui.words.visible import unescaped
 
 HELP = """\

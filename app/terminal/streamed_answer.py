@@ -8,12 +8,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from app.process.interrupts import Interrupts
+from engine import Answer, Engine, Finished, GenerationRequest, TextDelta, ThinkingDelta, TraceLevel
 from engine.recording.recorder import Recorder
 from engine.recording.replay import Recording
-from engine.scheduling.generation import Answer
-from engine.scheduling.service import Engine
-from engine.values.events import Finished, TextDelta, ThinkingDelta
-from engine.values.request import GenerationRequest, TraceLevel
 
 
 class AnswerSink(Protocol):

@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.values.request import TraceLevel
+from engine import TraceLevel
 from ui.inspector.comparison.compare_tab import CompareTab
 from ui.inspector.ending.ending_tab import EndingTab
 from ui.inspector.ending.matcher_tab import MatcherTab

@@ -4,7 +4,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout
 
-from engine.values.verdict import counted
+from engine import counted
 from ui.kit.controls.choice import Choice
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import ElidedLabel, label

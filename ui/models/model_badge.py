@@ -4,7 +4,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
-from engine.values.verdict import counted
+from engine import counted
 from ui.kit.look.theme import Theme
 from ui.kit.text.elided import ElidedButton
 from ui.models.model_state import ModelState

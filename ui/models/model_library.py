@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.errors import ModelLoadFailed
+from engine import ModelLoadFailed
 from engine.library.discovery import Shelves, discover
 from engine.library.found import FoundModel
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need

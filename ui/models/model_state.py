@@ -10,9 +10,8 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.library.loading import LoadCancelled, LoadProgress
-from engine.library.models import ModelInfo, model_name
-from engine.scheduling.service import Engine
+from engine import Engine, LoadCancelled, LoadProgress, ModelInfo
+from engine.library.models import model_name
 from ui.kit.background.tasks import Tasks
 from ui.words.failures import failure_words
 

@@ -2,11 +2,10 @@
 
 import time
 
+from engine import LoadProgress, counted
 from engine.library.downloads import DownloadProgress
 from engine.library.found import FoundModel, Origin
-from engine.library.loading import LoadProgress
 from engine.library.memory import Fit, Memory, MemoryNeed
-from engine.values.verdict import counted
 
 _ORIGINS = {
     Origin.BUNDLED: "Comes with Fullstop",

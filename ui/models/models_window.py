@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine import counted
 from engine.library.memory import Fit
-from engine.values.verdict import counted
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label

@@ -2,11 +2,7 @@
 
 from dataclasses import replace
 
-from engine.library.models import ModelInfo
-from engine.stopping.record import StopKind
-from engine.stopping.rules import StopRules
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest, Sampling
+from engine import GenerationRequest, Message, ModelInfo, Sampling, StopKind, StopRules
 from ui.records.conversations import Conversation, ConversationSettings, rules_of
 from ui.records.messages import ChatMessage
 from ui.records.runs import Run, RunState

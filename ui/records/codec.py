@@ -7,12 +7,9 @@ import dataclasses
 import math
 from typing import Any
 
-from engine.errors import InvalidRequest
+from engine import Finished, InvalidRequest, StopScope, Timing, ToolCall, Usage, checked_strings
 from engine.files.fields import Fields
 from engine.recording.saved_run import stop_from
-from engine.stopping.rules import StopScope, checked_strings
-from engine.values.chat import ToolCall
-from engine.values.events import Finished, Timing, Usage
 from ui.records.conversations import ConversationSettings, StopEntry
 from ui.records.runs import Run, RunState
 

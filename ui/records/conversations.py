@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.stopping.rules import StopRules, StopScope
+from engine import StopRules, StopScope
 from ui.records.attachments import Attachment
 from ui.records.messages import ChatMessage, MessageTree, chained, copied, frozen
 

@@ -1,8 +1,6 @@
 """A run as a Markdown report, ready for a bug tracker. Pure; any thread."""
 
-from engine.stopping.record import StopKind
-from engine.values.events import Finished, tokens_per_s
-from engine.values.verdict import counted, figure, seconds
+from engine import Finished, StopKind, counted, figure, seconds, tokens_per_s
 from ui.records.runs import Run, RunState
 from ui.words.verdicts import (
     INTERRUPTED_DETAIL,

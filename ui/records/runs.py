@@ -8,16 +8,17 @@ import uuid
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from engine.stopping.record import Channel, StopKind
-from engine.stopping.rules import StopRules
-from engine.values.chat import ToolCall
-from engine.values.events import (
+from engine import (
+    Channel,
     Event,
     Finished,
     PromptProgress,
+    StopKind,
+    StopRules,
     TextDelta,
     ThinkingDelta,
     TokenTrace,
+    ToolCall,
     ToolCallDelta,
 )
 

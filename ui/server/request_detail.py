@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.values.verdict import counted, figures, seconds, sentence
+from engine import counted, figures, seconds, sentence
 from ui.kit.controls.buttons import IconButton
 from ui.kit.controls.copy_button import CopyButton
 from ui.kit.look.theme import Theme, fixed_font

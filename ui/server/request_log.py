@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine import counted
 from engine.files.causes import os_cause
-from engine.values.verdict import counted
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.buttons import ChipButton, IconButton
 from ui.kit.controls.choice import Choice

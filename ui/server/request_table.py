@@ -17,7 +17,7 @@ from PySide6.QtCore import (
     QTimer,
 )
 
-from engine.values.verdict import figure, seconds, sentence
+from engine import figure, seconds, sentence
 from ui.server.requests import RequestEntry, RequestLog, stop_words
 
 INTERVAL_MS = 250

@@ -10,10 +10,7 @@ from dataclasses import dataclass, field
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.stopping.record import StopKind
-from engine.values.chat import ToolCall
-from engine.values.events import Finished, tokens_per_s
-from engine.values.request import GenerationRequest
+from engine import Finished, GenerationRequest, StopKind, ToolCall, tokens_per_s
 from ui.words.visible import quoted
 
 CLIENT_LEFT = 499

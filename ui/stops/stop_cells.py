@@ -6,8 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 
-from engine.stopping.rules import StopScope
-from engine.values.verdict import counted
+from engine import StopScope, counted
 from ui.records.conversations import StopEntry
 from ui.stops.stop_history import StopHistory
 from ui.stops.stop_remarks import Remark

@@ -5,7 +5,7 @@ Pure; knows no Qt. Main thread, and never while tokens arrive: it is made anew w
 
 from dataclasses import dataclass, field
 
-from engine.stopping.record import StopKind
+from engine import StopKind
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
 

@@ -18,8 +18,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
-from engine.errors import InvalidRequest
-from engine.stopping.rules import StopScope, checked_strings
+from engine import InvalidRequest, StopScope, checked_strings
 from ui.records.conversations import StopEntry
 from ui.stops import stop_cells as cells
 from ui.stops.stop_cells import Column

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.library.models import ModelInfo
+from engine import ModelInfo
 from ui.kit.controls.buttons import ChipButton, IconButton
 from ui.kit.look.theme import Theme, fixed_font, restyle
 from ui.kit.text.elided import ElidedButton, ElidedChip

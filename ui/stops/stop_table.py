@@ -24,8 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.stopping.rules import StopScope
-from engine.values.verdict import counted
+from engine import StopScope, counted
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme, fixed_font
 from ui.stops.stop_cells import SCOPE_WORDS, Column

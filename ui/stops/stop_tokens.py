@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.errors import EngineError
+from engine import EngineError
 from ui.kit.background.tasks import Tasks
 from ui.words.visible import visible
 

@@ -14,9 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.stopping.record import Channel, StopKind
-from engine.values.events import Finished, tokens_per_s
-from engine.values.verdict import counted, figure, seconds
+from engine import Channel, Finished, StopKind, counted, figure, seconds, tokens_per_s
 from ui.chat.messages.answer_view import progress_words
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme, fixed_font

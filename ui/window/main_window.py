@@ -26,8 +26,8 @@ from PySide6.QtCore import QByteArray, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent, QUndoGroup
 from PySide6.QtWidgets import QFileDialog, QMainWindow, QSplitter, QWidget
 
+from engine import Engine
 from engine.library.discovery import Shelves
-from engine.scheduling.service import Engine
 from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.sidebar import Sidebar
 from ui.chat.columns.stop_panel import WIDTH_PX, StopPanel

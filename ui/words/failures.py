@@ -3,16 +3,16 @@
 The text of an exception is written for logs; only our own errors carry sentences.
 """
 
-from engine.errors import (
+from engine import (
     EngineClosed,
     EngineError,
     InvalidRequest,
     NoModel,
     PromptTooLong,
     QueueFull,
+    counted,
 )
 from engine.files.causes import os_cause
-from engine.values.verdict import counted
 from ui.words.verdicts import UNEXPECTED, plain_cause
 
 # What a field of a request is called in the window.

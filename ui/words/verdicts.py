@@ -7,9 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import assert_never
 
-from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.values.events import Finished
-from engine.values.verdict import counted, figures
+from engine import Channel, Finished, StopInfo, StopKind, counted, figures
 from ui.words.tones import Tone
 from ui.words.visible import quoted
 

@@ -3,8 +3,8 @@
 Pure functions; knows no Qt. Any thread.
 """
 
-from engine.values.verdict import escaped as escape
-from engine.values.verdict import quoted as quote
+from engine import escaped as escape
+from engine import quoted as quote
 
 _SIGNS = {
     ord(" "): "·",

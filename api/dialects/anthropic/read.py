@@ -21,11 +21,23 @@ from api.dialects.shared.extension import (
 )
 from api.dialects.shared.sampling import nucleus
 from api.transport.errors import ApiError, ErrorKind, failure_of, invalid, unsupported
-from engine.stopping.record import StopInfo, StopKind
-from engine.stopping.rules import StopRules, checked_strings, checked_token_ids
-from engine.values.chat import Message, ToolCall
-from engine.values.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta, Usage
-from engine.values.request import GenerationRequest, Sampling
+from engine import (
+    Event,
+    Finished,
+    GenerationRequest,
+    Message,
+    Sampling,
+    StopInfo,
+    StopKind,
+    StopRules,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    Usage,
+    checked_strings,
+    checked_token_ids,
+)
 
 # Thinking blocks must carry a signature. Ours vouches for nothing: clients only hand it back.
 SIGNATURE = "unsigned"

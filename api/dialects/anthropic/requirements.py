@@ -9,8 +9,7 @@ from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams, 
 from api.dialects.shared.extension import is_report_wanted
 from api.dialects.shared.tools import check_left_out
 from api.transport.errors import FieldPath, invalid, shown
-from engine.values.chat import Tool
-from engine.values.request import OutputConstraint, ToolChoice
+from engine import OutputConstraint, Tool, ToolChoice
 
 
 def tools_of(params: CountTokensParams) -> tuple[Tool, ...]:

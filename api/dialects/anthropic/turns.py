@@ -17,7 +17,7 @@ from api.dialects.anthropic.wire import (
 )
 from api.dialects.shared.images import note_of
 from api.transport.errors import FieldPath, invalid
-from engine.values.chat import Message, ToolCall
+from engine import Message, ToolCall
 
 
 class TurnReader:

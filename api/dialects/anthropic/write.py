@@ -22,7 +22,7 @@ from api.dialects.shared.extension import report_to_wire
 from api.transport.errors import ApiError, failure_of
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text
-from engine.values.events import (
+from engine import (
     Event,
     Finished,
     PromptProgress,

@@ -27,9 +27,19 @@ from api.dialects.shared.extension import is_report_wanted, report_to_wire, want
 from api.dialects.shared.images import media_type_of, note_of
 from api.dialects.shared.tools import function_of
 from api.transport.errors import FieldPath, invalid, unsupported
-from engine.values.chat import Message, Tool, ToolCall
-from engine.values.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
-from engine.values.request import GenerationRequest, OutputConstraint, TraceLevel
+from engine import (
+    Event,
+    Finished,
+    GenerationRequest,
+    Message,
+    OutputConstraint,
+    TextDelta,
+    ThinkingDelta,
+    Tool,
+    ToolCall,
+    ToolCallDelta,
+    TraceLevel,
+)
 
 # -- requests ---------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from api.dialects.openai.logprobs import AnswerToken, TokenTexts, entries_to_wir
 from api.dialects.openai.parameters import includes_usage
 from api.dialects.shared.extension import is_report_wanted
 from api.transport.json_text import json_text
-from engine.values.events import ToolCallDelta
+from engine import ToolCallDelta
 
 
 class ChatEncoder(ChoicesEncoder):

@@ -21,8 +21,15 @@ from api.dialects.openai.output_format import allows_more, guided
 from api.dialects.openai.unhonoured import refuse_unhonoured
 from api.dialects.shared.extension import is_report_wanted, report_to_wire
 from api.transport.errors import invalid, unsupported
-from engine.values.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
-from engine.values.request import GenerationRequest, TraceLevel
+from engine import (
+    Event,
+    Finished,
+    GenerationRequest,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    TraceLevel,
+)
 
 _MAX_CHOICES = 128
 # The reference's default: a raw prompt need not have a natural end.

@@ -21,8 +21,7 @@ from api.transport.errors import invalid
 from api.transport.json_text import json_text
 from api.transport.running import batches_of, collected, running
 from api.transport.sse import stream
-from engine.library.models import ModelInfo
-from engine.values.request import GenerationRequest
+from engine import GenerationRequest, ModelInfo
 
 _LINES = "application/x-ndjson"
 

@@ -4,7 +4,7 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.library.models import ModelInfo
+from engine import ModelInfo
 
 # Clients ask for the version to learn what they may send; this is the reference we follow.
 API_VERSION = "0.12.6"

@@ -13,11 +13,18 @@ from api.dialects.shared.sampling import nucleus
 from api.dialects.shared.stops import stop_strings
 from api.dialects.shared.tools import function_of
 from api.transport.errors import ApiError, ErrorKind, FieldPath, invalid, unsupported
-from engine.stopping.record import StopInfo, StopKind
-from engine.stopping.rules import StopRules
-from engine.values.chat import Message, Tool, ToolCall
-from engine.values.events import Finished
-from engine.values.request import GenerationRequest, OutputConstraint, Sampling
+from engine import (
+    Finished,
+    GenerationRequest,
+    Message,
+    OutputConstraint,
+    Sampling,
+    StopInfo,
+    StopKind,
+    StopRules,
+    Tool,
+    ToolCall,
+)
 
 _SEEDS = 2**64
 _NO_TIME = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")

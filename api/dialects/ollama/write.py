@@ -12,7 +12,7 @@ from api.dialects.ollama.read import call_to_wire, counts_to_wire, done_reason_t
 from api.dialects.shared.extension import report_to_wire
 from api.transport.errors import ApiError, failure_of
 from api.transport.json_text import json_text
-from engine.values.events import (
+from engine import (
     Event,
     Finished,
     PromptProgress,

@@ -18,8 +18,7 @@ from api.transport.events import StreamEncoder
 from api.transport.json_text import json_text
 from api.transport.running import batches_of, collected, running
 from api.transport.sse import stream
-from engine.values.events import Event, Finished
-from engine.values.request import GenerationRequest
+from engine import Event, Finished, GenerationRequest
 
 _Params = TypeVar("_Params", bound=GenerationParams)
 _Sent = TypeVar("_Sent", bound=GenerationParams, contravariant=True)

@@ -1,6 +1,6 @@
 """Tool calls as Chat Completions and its open relatives spell them. Pure; any thread."""
 
-from engine.values.chat import ToolCall
+from engine import ToolCall
 
 
 def call_to_wire(call: ToolCall) -> dict[str, object]:

@@ -14,7 +14,7 @@ from api.dialects.openai.logprobs import AnswerToken, TokenAligner
 from api.dialects.shared.extension import report_to_wire
 from api.transport.errors import ApiError, failure_of
 from api.transport.events import SseEvent
-from engine.values.events import (
+from engine import (
     Event,
     Finished,
     PromptProgress,

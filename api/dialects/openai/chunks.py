@@ -10,7 +10,7 @@ from api.dialects.openai.errors import error_to_wire
 from api.transport.errors import ApiError
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text
-from engine.values.events import Usage
+from engine import Usage
 
 DONE = SseEvent(None, "[DONE]")
 

@@ -10,8 +10,7 @@ from api.dialects.shared.effort import asks_for_thinking
 from api.dialects.shared.extension import scoped
 from api.dialects.shared.sampling import nucleus, token_biases
 from api.dialects.shared.stops import stop_strings
-from engine.stopping.rules import StopRules, checked_token_ids
-from engine.values.request import GenerationRequest, Sampling
+from engine import GenerationRequest, Sampling, StopRules, checked_token_ids
 
 _HOSTED_MAX_STOPS = 4
 # The vendor's seeds are signed; a generator of random numbers takes them as they are in memory.

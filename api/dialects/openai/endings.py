@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from api.transport.errors import ApiError, ErrorKind
-from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Usage
+from engine import StopInfo, StopKind, Usage
 
 
 def stop_to_wire(stop: StopInfo) -> dict[str, object]:

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple, Protocol
 
-from engine.values.events import Event, TextDelta, TokenTrace
-from engine.values.sources import Source
+from engine import Event, Source, TextDelta, TokenTrace
 
 # What the vendor writes for a token that cannot come; JSON has no infinity.
 _LEAST = -9999.0

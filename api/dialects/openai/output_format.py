@@ -11,8 +11,7 @@ from typing import Any
 from api.dialects.openai.parameters import GenerationParams, StructuredOutputs
 from api.dialects.shared.extension import allows_more_keys
 from api.transport.errors import FieldPath, invalid, unsupported
-from engine.errors import InvalidRequest
-from engine.values.request import OutputConstraint
+from engine import InvalidRequest, OutputConstraint
 
 _OTHER_FORMS = {
     "regex": "a regular expression",

@@ -6,8 +6,7 @@ Pure functions, no web framework. Any thread.
 from collections.abc import Sequence
 
 from api.transport.errors import FieldPath, invalid, shown, unsupported
-from engine.values.chat import Tool
-from engine.values.request import ToolChoice
+from engine import Tool, ToolChoice
 
 _FIELD = "tool_choice"
 

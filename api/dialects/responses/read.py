@@ -23,8 +23,7 @@ from api.dialects.shared.extension import is_report_wanted, wants_image_notes
 from api.dialects.shared.images import media_type_of, note_of
 from api.dialects.shared.tools import check_left_out
 from api.transport.errors import FieldPath, invalid, unsupported
-from engine.values.chat import Message, Tool, ToolCall
-from engine.values.request import GenerationRequest, OutputConstraint, TraceLevel
+from engine import GenerationRequest, Message, OutputConstraint, Tool, ToolCall, TraceLevel
 
 _LOGPROBS = "message.output_text.logprobs"
 _DEFAULT_EFFORT = "medium"

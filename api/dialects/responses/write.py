@@ -19,14 +19,17 @@ from api.dialects.responses.read import (
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.shared.extension import report_to_wire
 from api.transport.errors import ApiError, ErrorKind
-from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.values.chat import Tool, ToolCall
-from engine.values.events import (
+from engine import (
+    Channel,
     Event,
     Finished,
+    StopInfo,
+    StopKind,
     TextDelta,
     ThinkingDelta,
     TokenTrace,
+    Tool,
+    ToolCall,
     ToolCallDelta,
     Usage,
 )

@@ -16,10 +16,7 @@ from api.transport.errors import failure_of, from_engine
 from api.transport.json_text import json_text
 from api.transport.running import batches_of, running
 from api.transport.sse import stream
-from engine.errors import InvalidRequest
-from engine.scheduling.generation import Generation
-from engine.stopping.rules import StopRules
-from engine.values.request import GenerationRequest
+from engine import Generation, GenerationRequest, InvalidRequest, StopRules
 
 
 async def generate(request: web.Request) -> web.StreamResponse:

@@ -10,10 +10,16 @@ from api.dialects.shared.extension import allows_more_keys, scoped
 from api.dialects.shared.sampling import nucleus, token_biases
 from api.dialects.shared.stops import stop_strings
 from api.transport.errors import invalid, unsupported
-from engine.stopping.record import StopKind
-from engine.stopping.rules import StopRules, checked_token_ids
-from engine.values.events import Finished
-from engine.values.request import GenerationRequest, OutputConstraint, Sampling, TraceLevel
+from engine import (
+    Finished,
+    GenerationRequest,
+    OutputConstraint,
+    Sampling,
+    StopKind,
+    StopRules,
+    TraceLevel,
+    checked_token_ids,
+)
 
 _SEEDS = 2**64
 _MAX_TOP_LOGPROBS = 20

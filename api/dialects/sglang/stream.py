@@ -10,7 +10,7 @@ from api.dialects.sglang.write import Output
 from api.transport.errors import ApiError, failure_of
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text
-from engine.values.events import Event, Finished
+from engine import Event, Finished
 
 DONE = SseEvent(None, "[DONE]")
 

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from api.dialects.sglang.read import finish_reason_to_wire
 from api.dialects.shared.extension import report_to_wire
-from engine.values.events import (
+from engine import (
     Event,
     Finished,
     PromptProgress,

@@ -11,9 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from api.dialects.shared.body import WireModel
-from engine.errors import InvalidRequest
-from engine.stopping.rules import StopRules, StopScope
-from engine.values.events import Finished, tokens_per_s
+from engine import Finished, InvalidRequest, StopRules, StopScope, tokens_per_s
 
 _Scope = Literal["text", "text+thinking", "all"]
 

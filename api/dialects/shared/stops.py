@@ -3,8 +3,7 @@
 from pydantic import WithJsonSchema
 
 from api.transport.errors import FieldPath, invalid
-from engine.errors import InvalidRequest
-from engine.stopping.rules import MAX_STOP_CHARS, MAX_STOPS, checked_strings
+from engine import MAX_STOP_CHARS, MAX_STOPS, InvalidRequest, checked_strings
 
 _STOP = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARS}
 _LIST = {"type": "array", "items": _STOP, "maxItems": MAX_STOPS}

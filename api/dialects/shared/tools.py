@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from api.transport.errors import FieldPath, invalid, unsupported
-from engine.values.chat import Tool
+from engine import Tool
 
 # A request that offers one of these counts on it, and no model here knows how to call it or no
 # server is there to run it. A dated name (``bash_20250124``) begins with one of them.

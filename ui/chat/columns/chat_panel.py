@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.library.models import ModelInfo
+from engine import ModelInfo
 from ui.chat.columns.welcome import Suggestion, Welcome
 from ui.chat.composing.composer import Composer
 from ui.chat.composing.settings_popover import SettingsPopover, settings_words

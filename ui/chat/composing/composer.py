@@ -4,7 +4,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
-from engine.values.verdict import counted
+from engine import counted
 from ui.chat.composing.attachment_row import AttachmentRow
 from ui.chat.composing.context_meter import Count
 from ui.kit.controls.buttons import ChipButton, IconButton

@@ -9,9 +9,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.errors import EngineError
-from engine.library.models import ModelInfo
-from engine.values.request import GenerationRequest
+from engine import EngineError, GenerationRequest, ModelInfo
 from ui.kit.background.tasks import Tasks
 from ui.records.asking import request_for
 from ui.records.conversations import Conversation

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.values.verdict import counted
+from engine import counted
 from ui.chat.composing.preset_button import PresetButton
 from ui.chat.composing.preset_list import PresetList
 from ui.kit.controls.growing_input import never_sideways

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.values.verdict import counted
+from engine import counted
 from ui.chat.history.conversation_delegate import when_words
 from ui.chat.history.search import Search
 from ui.kit.controls.clear_button import add_clear_button, add_leading_icon

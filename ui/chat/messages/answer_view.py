@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.values.verdict import counted, figure, figures, seconds
+from engine import counted, figure, figures, seconds
 from ui.chat.messages.message_actions import MessageActions
 from ui.chat.messages.raw_text import RawText
 from ui.chat.messages.reason_line import ReasonLine

@@ -2,7 +2,7 @@
 
 from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
 
-from engine.stopping.record import StopKind
+from engine import StopKind
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.flow_text import FlowText
 from ui.records.runs import Run

@@ -13,20 +13,22 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.errors import EngineError
-from engine.library.models import ModelInfo
-from engine.scheduling.generation import Generation, merge_deltas
-from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import (
+from engine import (
+    EngineError,
     Event,
     Finished,
+    Generation,
+    GenerationRequest,
+    ModelInfo,
+    StopInfo,
+    StopKind,
     TextDelta,
     ThinkingDelta,
     Timing,
     TokenTrace,
     Usage,
+    merge_deltas,
 )
-from engine.values.request import GenerationRequest
 from ui.chat.session.holding import HeldText
 from ui.chat.session.traces import RunTrace, Traces
 from ui.kit.background.tasks import Tasks

@@ -5,7 +5,7 @@ Pure; any thread.
 
 from collections import deque
 
-from engine.values.events import TokenTrace
+from engine import TokenTrace
 
 
 class HeldText:

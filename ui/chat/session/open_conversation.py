@@ -5,9 +5,7 @@ Main thread. Knows no widgets and no other conversation.
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.library.models import ModelInfo
-from engine.scheduling.service import Engine
-from engine.stopping.record import StopKind
+from engine import Engine, ModelInfo, StopKind
 from ui.chat.session.chat import ChatSession
 from ui.chat.session.traces import Traces
 from ui.records.asking import stop_rules

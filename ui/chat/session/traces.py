@@ -8,15 +8,21 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.output.setting import RunSetting
-from engine.output.vocabulary import Vocabulary
+from engine import (
+    Event,
+    Finished,
+    Generation,
+    GenerationRequest,
+    RunSetting,
+    StopInfo,
+    StopRules,
+    TokenTrace,
+    ToolCall,
+    ToolCallDelta,
+    TraceLevel,
+    Vocabulary,
+)
 from engine.recording.replay import RecordedToken, Recording, replay
-from engine.scheduling.generation import Generation
-from engine.stopping.record import StopInfo
-from engine.stopping.rules import StopRules
-from engine.values.chat import ToolCall
-from engine.values.events import Event, Finished, TokenTrace, ToolCallDelta
-from engine.values.request import GenerationRequest, TraceLevel
 
 MAX_RUNS = 64
 MAX_RUN_TOKENS = 20_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.scheduling.service import Engine
+from engine import Engine
 from ui.chat.composing.context_meter import ContextMeter
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.errors import EngineError
+from engine import EngineError
 from engine.files.causes import os_cause
 from engine.files.fields import DamagedFile
 from engine.files.whole_file import WholeFile

@@ -5,7 +5,7 @@ Main thread.
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.values.verdict import counted
+from engine import counted
 from ui.chat.storage.transfers import Transfer, Transfers
 from ui.records.storing import ConversationStore, Recovered, StoreProblem
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.values.events import TokenTrace
-from engine.values.verdict import counted
+from engine import TokenTrace, counted
 from ui.inspector.run.shown_run import ShownRun
 from ui.words.verdicts import verdict
 from ui.words.visible import quoted

@@ -6,7 +6,7 @@ from html import escape
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from engine.values.verdict import counted
+from engine import counted
 from ui.chat.session.traces import RunTrace
 from ui.inspector.ending.near_misses import NearMiss, RuleReport, rule_reports
 from ui.inspector.run.pages import reading_page

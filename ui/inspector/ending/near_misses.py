@@ -7,8 +7,7 @@ and went within one token is found as well.
 import re
 from dataclasses import dataclass
 
-from engine.stopping.record import Channel, StopKind
-from engine.values.verdict import counted
+from engine import Channel, StopKind, counted
 from ui.inspector.tape.tape import CHANNEL_NAMES, Tape
 from ui.words.visible import quoted
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from engine.stopping.record import StopKind
-from engine.values.verdict import figures
+from engine import StopKind, figures
 from ui.chat.messages.answer_view import progress_words
 from ui.inspector.ending.why import why
 from ui.inspector.run.inspector import Inspector

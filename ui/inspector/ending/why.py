@@ -5,8 +5,7 @@ Pure; any thread.
 
 import math
 
-from engine.stopping.record import StopInfo, StopKind
-from engine.values.verdict import counted
+from engine import StopInfo, StopKind, counted
 from ui.inspector.tape.tape import Tape, percent
 from ui.records.runs import Run
 from ui.words.verdicts import channel_name

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.values.verdict import counted
+from engine import counted
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.pages import align
 from ui.inspector.run.shown_run import ShownRun

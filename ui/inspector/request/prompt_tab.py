@@ -6,7 +6,7 @@ from operator import itemgetter
 from PySide6.QtGui import QColor, QShowEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
 
-from engine.values.verdict import counted
+from engine import counted
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.pages import align
 from ui.inspector.run.shown_run import ShownRun

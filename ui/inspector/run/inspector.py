@@ -10,10 +10,8 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.errors import EngineError
+from engine import Engine, EngineError, GenerationRequest
 from engine.recording.saved_run import DamagedRun, from_json, question_of
-from engine.scheduling.service import Engine
-from engine.values.request import GenerationRequest
 from ui.chat.session.chat import ChatSession
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace

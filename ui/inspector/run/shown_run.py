@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from engine import Finished, GenerationRequest, Timing, Usage
 from engine.recording.replay import Recording, replay
 from engine.recording.saved_run import to_json
-from engine.values.events import Finished, Timing, Usage
-from engine.values.request import GenerationRequest
 from ui.chat.session.traces import RunTrace, trace_of
 from ui.records.runs import Run, RunState
 from ui.server.requests import RequestEntry

@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from engine import StopKind, StopRules, counted, headline
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.saved_run import to_json
-from engine.stopping.record import StopKind
-from engine.stopping.rules import StopRules
-from engine.values.verdict import counted, headline
 from ui.kit.background.tasks import Tasks
 from ui.records.conversations import StopEntry
 from ui.stops.stop_list import StopListModel

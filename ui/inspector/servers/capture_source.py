@@ -6,7 +6,7 @@ Main thread. A text view takes seconds to lay megabytes out, so that only so muc
 from PySide6.QtCore import QMimeData, Signal
 from PySide6.QtWidgets import QPlainTextEdit
 
-from engine.values.verdict import counted
+from engine import counted
 
 SHOWN_CHARS = 60_000
 _LINE_CHARS = 4_000

@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine import counted
 from engine.files.causes import os_cause
-from engine.values.verdict import counted
 from ui.inspector.run.pages import align, reading_page
 from ui.inspector.run.tools import CaptureFinding, CaptureView, InspectorTools
 from ui.inspector.servers.capture_source import SHOWN_CHARS, CaptureSource

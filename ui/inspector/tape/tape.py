@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 from itertools import pairwise
 
-from engine.output.vocabulary import Vocabulary
-from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.rules import StopRules
-from engine.values.events import TokenTrace
-from engine.values.verdict import counted
+from engine import Channel, StopInfo, StopKind, StopRules, TokenTrace, Vocabulary, counted
 from ui.chat.session.traces import RunTrace
 from ui.words.visible import quoted, visible
 

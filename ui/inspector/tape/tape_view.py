@@ -17,9 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QTextEdit
 
-from engine.stopping.record import Channel
-from engine.values.events import TokenTrace
-from engine.values.verdict import counted
+from engine import Channel, TokenTrace, counted
 from ui.chat.session.traces import RunTrace
 from ui.inspector.run.pages import align
 from ui.inspector.tape.tape import CHANNEL_NAMES, Mark, Span, Tape

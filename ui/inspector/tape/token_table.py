@@ -9,8 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from engine.values.events import TokenTrace
-from engine.values.verdict import seconds
+from engine import TokenTrace, seconds
 from ui.chat.session.traces import RunTrace
 from ui.inspector.tape.tape import CHANNEL_NAMES, chip_text, percent
 from ui.words.visible import visible

@@ -4,7 +4,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
-from engine.values.verdict import counted
+from engine import counted
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.tape.tables import RowsView
 from ui.inspector.tape.token_table import TokenTable

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.values.events import Finished, TokenTrace
-from engine.values.verdict import counted, figure, seconds
+from engine import Finished, TokenTrace, counted, figure, seconds
 from ui.chat.session.holding import HeldText
 from ui.words.visible import quoted
 

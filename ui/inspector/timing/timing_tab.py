@@ -4,7 +4,7 @@ from PySide6.QtCore import QEvent, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from engine.values.verdict import seconds
+from engine import seconds
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.timing.phases import Phase, held_words, phases
 from ui.kit.look.theme import Theme, fixed_font
