@@ -2,7 +2,7 @@
 
 Started as ``python -m engine.constraining.grammar_trial``.
 Reads frames from its standard input and answers each on its standard output; ends with its input.
-A frame is four bytes of length, then JSON:
+The content of each frame is JSON:
 
     {"tokenizer": text, "size": n, "eos": [ids]}    → {}
     {"grammar": text, "cpu_s": s, "most_bytes": n}  → {} or {"refused": reason}
@@ -11,20 +11,16 @@ Imports neither MLX nor Qt. It is given bounds that the program itself does not 
 amount of memory, and a small stack, so that what survives here has room to spare there.
 """
 
-import contextlib
 import os
 import random
-import resource
-import signal
-import struct
 import sys
 import threading
 from json import dumps, loads
-from typing import IO, Any
+from typing import Any
 
 from engine.constraining.compiling import is_panic, new_matcher, new_tokenizer
-
-HEAD = struct.Struct(">I")
+from engine.processes.frames import read_frame, write_frame
+from engine.processes.own_limits import CpuTimer, allow_memory, give_way
 
 _TOKENIZER_CPU_S = 120.0
 _STACK_BYTES = 3 << 19
@@ -34,11 +30,7 @@ _DRAWN = 48
 
 def main() -> None:
     """Answer frames until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the program's, not ours
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(OSError):
-        os.nice(5)
+    give_way()
     threading.stack_size(_STACK_BYTES)
     # What a library prints must not get among the answers.
     answers = os.fdopen(os.dup(1), "wb")
@@ -47,44 +39,16 @@ def main() -> None:
     while (frame := read_frame(sys.stdin.buffer)) is not None:
         asked = loads(frame)
         if "tokenizer" in asked:
-            _allow_memory(None)
+            allow_memory(None)
             tokenizer = None
-            with _Timer(_TOKENIZER_CPU_S):
+            with CpuTimer(_TOKENIZER_CPU_S):
                 tokenizer = new_tokenizer(asked["tokenizer"], asked["size"], asked["eos"])
             answer: dict[str, Any] = {}
         else:
-            _allow_memory(asked["most_bytes"])
-            with _Timer(asked["cpu_s"]):
+            allow_memory(asked["most_bytes"])
+            with CpuTimer(asked["cpu_s"]):
                 answer = _try(tokenizer, asked["grammar"])
         write_frame(answers, dumps(answer).encode())
-
-
-def read_frame(stream: IO[bytes]) -> bytes | None:
-    """Return the next frame; None at the end of the stream."""
-    head = stream.read(HEAD.size)
-    if len(head) < HEAD.size:
-        return None
-    return stream.read(HEAD.unpack(head)[0])
-
-
-def write_frame(stream: IO[bytes], content: bytes) -> None:
-    """Write a frame and send it."""
-    stream.write(HEAD.pack(len(content)))
-    stream.write(content)
-    stream.flush()
-
-
-class _Timer:
-    """Ends this process when it has computed for too long, even within native code."""
-
-    def __init__(self, cpu_s: float) -> None:
-        self._cpu_s = cpu_s
-
-    def __enter__(self) -> None:
-        signal.setitimer(signal.ITIMER_PROF, self._cpu_s)
-
-    def __exit__(self, *_: object) -> None:
-        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _try(tokenizer: Any, grammar: str) -> dict[str, Any]:
@@ -124,22 +88,6 @@ def _draw(matcher: Any) -> None:
         within = draws.choice([bit for bit in range(8) if left[0] >> bit & 1])
         if not matcher.consume_token((len(bits) - len(left)) * 8 + within):
             return
-
-
-def _allow_memory(more: int | None) -> None:
-    """Limit this process to what it has and so much more; None lifts the limit.
-
-    Where the system cannot say what a process has, or has no such limit, there is none.
-    """
-    with contextlib.suppress(OSError, ValueError):
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        limit = hard
-        if more is not None:
-            with open("/proc/self/statm", encoding="ascii") as file:
-                limit = int(file.read().split()[0]) * resource.getpagesize() + more
-            if hard != resource.RLIM_INFINITY:
-                limit = min(limit, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,194 @@
+"""A process that answers one question at a time, and is replaced if it dies of one.
+
+Blocks; one thread asks at a time, any thread may close. The process runs a module of this program
+that reads frames from its standard input and answers each on its standard output.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+
+from engine.processes.frames import HEAD, write_parts
+
+# Ends that somebody else may have chosen: the question may be asked once more.
+_FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT})
+
+
+class HelperNotStarted(Exception):
+    """The process cannot be started; the message says why."""
+
+
+class HelperClosed(Exception):
+    """The helper has been closed, by ``close``."""
+
+
+class HelperDied(Exception):
+    """The process ended, or was ended, before it answered.
+
+    Attributes:
+        code: Its exit code, negative for a signal; None where it took too long.
+    """
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(code)
+        self.code = code
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the cause may lie outside of the question."""
+        return self.code is None or -self.code in _FOREIGN
+
+    @property
+    def took_too_much_time(self) -> bool:
+        """Whether the process ended because it computed for too long."""
+        return self.code in (-signal.SIGPROF, -signal.SIGXCPU)
+
+    @property
+    def signal_name(self) -> str:
+        """The name of the signal that ended it; empty where none did."""
+        if self.code is None or self.code >= 0:
+            return ""
+        try:
+            return signal.Signals(-self.code).name
+        except ValueError:
+            return f"signal {-self.code}"
+
+
+class HelperProcess:
+    """At most one process, started when it is first needed.
+
+    Args:
+        module: The name of the module that it runs.
+
+    Attributes:
+        starts: How many processes were started.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+        self.starts = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id, None while there is none."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def start(self) -> int:
+        """See to a process that lives; return its number.
+
+        Raises:
+            HelperNotStarted: There is none, and none can be started.
+            HelperClosed: The helper has been closed.
+        """
+        if self._process is not None and self._process.poll() is not None:
+            self._forget()
+        if self._process is None:
+            self._start()
+        return self.starts
+
+    def ask(self, size: int, parts: Iterable[bytes], patience_s: float) -> bytes:
+        """Ask the process that ``start`` has seen to; return its answer.
+
+        Args:
+            size: Bytes of the question.
+            parts: The question; each part is let go of once it has been sent.
+            patience_s: How long the answer may take, by the clock.
+
+        Raises:
+            HelperDied: There is no answer.
+            HelperClosed: The helper has been closed.
+        """
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            raise self._end(None)
+        has_passed = threading.Event()
+
+        def give_up() -> None:
+            has_passed.set()
+            process.kill()
+
+        patience = threading.Timer(patience_s, give_up)
+        patience.daemon = True
+        patience.start()
+        try:
+            write_parts(process.stdin, size, parts)
+            head = process.stdout.read(HEAD.size)
+            if len(head) == HEAD.size:
+                [size] = HEAD.unpack(head)
+                answer = process.stdout.read(size)
+                if len(answer) == size:
+                    return answer
+        except (OSError, ValueError):
+            pass  # its pipe is closed: it has died
+        finally:
+            patience.cancel()
+        process.kill()  # it has closed its output, and so has nothing left to do
+        raise self._end(None if has_passed.is_set() else process.wait())
+
+    def close(self) -> None:
+        """End the process, whatever it does; nobody can ask any more."""
+        with self._lock:
+            self._is_closed = True
+            process = self._process
+            if process is not None:
+                process.kill()
+        if process is not None:
+            process.wait()
+
+    def forget(self) -> None:
+        """Let go of the process after ``close``, once nobody asks."""
+        self._forget()
+
+    def _start(self) -> None:
+        if not sys.executable:
+            raise HelperNotStarted("this program has no Python to start")
+        words = [sys.executable, "-P", "-m", self._module]
+        if sys.dont_write_bytecode:  # it may be part of a signed app
+            words.insert(1, "-B")
+        with self._lock:
+            if self._is_closed:
+                raise HelperClosed
+            try:
+                self._process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env=_environment(),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise HelperNotStarted(str(error)) from error
+            self.starts += 1
+
+    def _forget(self) -> None:
+        """Let go of a process that has ended."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(OSError):  # what was not sent has no reader
+                        stream.close()
+
+    def _end(self, code: int | None) -> Exception:
+        """Let go of a process that did not answer; return what to raise."""
+        self._forget()
+        return HelperClosed() if self._is_closed else HelperDied(code)
+
+
+def _environment() -> dict[str, str]:
+    """Return what the process finds: the modules of this one, wherever they come from."""
+    # What else a person sets for Python, warnings say, is not meant for it.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
+    # Arenas of its threads would count as memory that its questions take.
+    return {**kept, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "1"}

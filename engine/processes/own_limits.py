@@ -1,0 +1,51 @@
+"""The limits that a helper process sets for itself: time, memory, no core files.
+
+Called in the helper process, on its main thread. Where a system has no such limit, there is none.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+
+
+def give_way() -> None:
+    """Be a quiet helper: no core files, no share in the program's Ctrl-C, others come first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the program's, not ours
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError):
+        os.nice(5)
+
+
+def allow_memory(more: int | None) -> None:
+    """Limit this process to what it has and so many bytes more; None lifts the limit.
+
+    Where the system cannot say what a process has, or has no such limit, there is none.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        limit = hard
+        if more is not None:
+            with open("/proc/self/statm", encoding="ascii") as file:
+                limit = int(file.read().split()[0]) * resource.getpagesize() + more
+            if hard != resource.RLIM_INFINITY:
+                limit = min(limit, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+class CpuTimer:
+    """Ends this process when it has computed for too long, even within native code.
+
+    Args:
+        cpu_s: Processor time that the block may take.
+    """
+
+    def __init__(self, cpu_s: float) -> None:
+        self._cpu_s = cpu_s
+
+    def __enter__(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, self._cpu_s)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
