@@ -43,8 +43,9 @@ from ui.words.verdicts import UNEXPECTED
 _log = logging.getLogger(__name__)
 
 TICK_MS = 33
-# A running answer is stored this often: less than a second of it can be missing after a crash.
-KEEP_MS = 500
+# A running answer is stored this often. With the time that a save takes, at most half a second of
+# it is missing after a crash.
+KEEP_MS = 400
 # Text is held for a token or two all the time; only what lasts is worth a word.
 HOLD_SHOWN_S = 0.4
 
