@@ -165,7 +165,9 @@ def main() -> int:
     parser.add_argument("--servers", type=Path, default=SERVERS, help="TOML file of servers")
     parser.add_argument("--rounds", type=int, default=3, help="0 leaves speed out")
     parser.add_argument("--no-probe", action="store_true", help="leave correctness out")
-    parser.add_argument("--markdown", action="store_true", help="print the table for the README")
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the table for .github/COMPARISON.md"
+    )
     parser.add_argument("--start-timeout-s", type=float, default=180)
     parser.add_argument("--answer-timeout-s", type=float, default=120)
     parser.add_argument("--probe-limit-s", type=float, default=300)

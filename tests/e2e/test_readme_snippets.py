@@ -1,25 +1,53 @@
-"""What the README tells people to type is typed here, word for word."""
+"""What the README and its pages tell people to type is typed here, word for word."""
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import PROGRAM, REPOSITORY, without_display
+from tests.e2e.conftest import PROGRAM, without_display
+from tests.support.parameter_lists import VENDORS, meanings
+from tests.support.readme_lists import OPTIONS, PAGES, ROOT, written
 
-README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 ADDRESS = "http://127.0.0.1:8642"
-PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PYTHON = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 SHELL = [
     line
-    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
     for line in block.splitlines()
     if re.match(r"fullstop (ask|replay) ", line)
 ]
+# The least that each route asks for.
+BODIES = {
+    "/v1/messages": {
+        "model": "any",
+        "max_tokens": 1,
+        "messages": [{"role": "user", "content": "a"}],
+    },
+    "/v1/messages/count_tokens": {"model": "any", "messages": [{"role": "user", "content": "a"}]},
+    "/v1/chat/completions": {"model": "any", "messages": [{"role": "user", "content": "a"}]},
+    "/v1/completions": {"model": "any", "prompt": "a"},
+    "/v1/responses": {"model": "any", "input": "a"},
+    "/generate": {"text": "a", "sampling_params": {"max_new_tokens": 1}},
+    "/api/chat": {"model": "any", "messages": [{"role": "user", "content": "a"}]},
+    "/api/generate": {"model": "any", "prompt": "a"},
+}
+# Values that switch a parameter on, by what the page says that it may be.
+SAMPLES = {
+    "`null`": ["a"],
+    "a list of objects": [{}],
+    "a list of whole numbers": [1],
+    "true or false": True,
+    "text": "a",
+}
 
 
 def typed(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -28,14 +56,47 @@ def typed(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[s
         capture_output=True,
         text=True,
         cwd=cwd,
-        env=without_display() | {"PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "ignore"},
+        env=without_display() | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
         timeout=60,
         check=False,
     )
 
 
-def test_the_readme_has_snippets_for_both_vendors() -> None:
-    assert {re.findall(r"import (\w+)", code)[0] for code in PYTHON} >= {"anthropic", "openai"}
+def posted(url: str, body: object) -> tuple[int, str]:
+    """Return the status and the text of an answer."""
+    request = urllib.request.Request(
+        url, json.dumps(body).encode(), {"content-type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def refused() -> list[tuple[str, str, str]]:
+    """Return the route, the name and the value of every parameter that the page calls refused."""
+    page = OPTIONS.read_text(encoding="utf-8")
+    found = []
+    for vendor, paths in VENDORS.items():
+        listed = written(f"parameters of {vendor}", page) or ""
+        rows = [line for line in listed.splitlines() if " | Refused" in line]
+        for (name, value), meaning in meanings("\n".join(rows)).items():
+            assert meaning.startswith("Refused")
+            columns = next(line for line in rows if line.startswith(f"| `{name}` | {value} |"))
+            marks = columns.split(" | ")[3:] if len(paths) > 1 else ["yes"]
+            found += [
+                (path, name, value)
+                for path, mark in zip(paths, marks, strict=True)
+                if mark.strip(" |") == "yes"
+            ]
+    return found
+
+
+def test_the_pages_have_snippets_for_every_vendor_with_a_client() -> None:
+    clients = {re.findall(r"import (\w+)", code)[0] for code in PYTHON}
+    assert clients == {"anthropic", "openai", "ollama"}
 
 
 @pytest.mark.parametrize("code", PYTHON, ids=lambda code: str(code.split()[1]))
@@ -62,3 +123,26 @@ def test_the_commands_work_when_typed_one_after_another(tmp_path: Path) -> None:
     assert saved
     assert texts[replayed[0]].startswith("1\n2\n3\n4\n5\n6\n")
     assert os.listdir(tmp_path) == ["run.json"]
+
+
+def test_the_bodies_of_these_tests_are_answered(address: str) -> None:
+    assert {
+        path: posted(address + path, body)[0] for path, body in BODIES.items()
+    } == dict.fromkeys(BODIES, 200)
+
+
+@pytest.mark.parametrize(("path", "name", "value"), refused())
+def test_a_parameter_that_the_page_calls_refused_is_refused_by_its_name(
+    path: str, name: str, value: str, address: str
+) -> None:
+    sample = SAMPLES.get(value, 3)  # a number that none of them may be
+    outer, _, inner = name.rpartition(".")
+    body: dict[str, object] = dict(BODIES[path])
+    if outer:
+        whole = body.get(outer, {})
+        assert isinstance(whole, dict)
+        body[outer] = whole | {inner: sample}
+    else:
+        body[name] = sample
+    status, text = posted(address + path, body)
+    assert (status, inner in text) == (400, True), text

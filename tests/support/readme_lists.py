@@ -1,7 +1,7 @@
-"""The README's lists as the code has them.
+"""The lists of the README's pages, made from the code.
 
-``python -m tests.support.readme_lists`` writes them between their marks into the README;
-``tests/test_readme.py`` compares. The shortcuts need Qt, the rest does not.
+``python -m tests.support.readme_lists`` writes each list between its two marks into its page;
+``tests/test_readme.py`` compares them. The shortcuts need Qt, the other lists do not.
 """
 
 import argparse
@@ -15,10 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from api.server.routes import ROUTES
-from app.command_line.serve_arguments import add_serve
+from app.command_line.arguments import parser
 from app.settings.settings_file import Settings
+from tests.support.parameter_lists import PARAMETERS
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+OPTIONS = ROOT / ".github" / "OPTIONS.md"
+PAGES = (README, *sorted((ROOT / ".github").glob("*.md")))
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -33,28 +37,42 @@ def routes() -> str:
     return table(("method", "path", "what it is"), rows)
 
 
-def options() -> str:
-    """Every option of ``fullstop serve``, with the variable that says the same."""
-    parser = argparse.ArgumentParser()
-    add_serve(parser.add_subparsers(), lambda _: 0)
-    choices: dict[str, argparse.ArgumentParser] = parser._subparsers._group_actions[0].choices  # type: ignore[union-attr,assignment]
+def commands() -> dict[str, argparse.ArgumentParser]:
+    """The parser of every command by its name; the window's is called ``window``."""
+
+    def unused(_: argparse.Namespace) -> int:
+        raise AssertionError("no command is run here")
+
+    root = parser(unused, unused, unused, unused, unused, unused)
+    found = next(one for one in root._actions if isinstance(one, argparse._SubParsersAction))
+    return {"window": root, **found.choices}
+
+
+def options(command: str) -> str:
+    """Every option of a command; those of ``serve`` with the variable that says the same."""
     rows = [
-        (
-            f"`{action.option_strings[0]}{f' {action.metavar}' if action.metavar else ''}`",
-            f"`FULLSTOP_{action.dest.upper()}`",
-            str(action.help),
-        )
-        for action in choices["serve"]._actions
-        if action.dest != "help"
+        (f"`{_spelling(action)}`", f"`FULLSTOP_{action.dest.upper()}`", str(action.help))
+        for action in commands()[command]._actions
+        if action.dest != "help" and not isinstance(action, argparse._SubParsersAction)
     ]
-    return table(("option", "variable", "what it is"), rows)
+    if command == "serve":
+        return table(("option", "variable", "what it does"), rows)
+    return table(("option", "what it does"), ((name, words) for name, _, words in rows))
+
+
+def _spelling(action: argparse.Action) -> str:
+    if not action.option_strings:
+        return str(action.metavar)
+    choices = ",".join(action.choices or ())
+    value = action.metavar or (f"{{{choices}}}" if choices else "")
+    return f"{action.option_strings[0]} {value}".rstrip()
 
 
 def settings() -> str:
     """Every setting of the program's own file, with its default and what it may be."""
     schema = Settings.model_json_schema()
     return table(
-        ("setting", "at first", "may be"), _settings(schema, schema, Settings().model_dump(), "")
+        ("setting", "default", "value"), _settings(schema, schema, Settings().model_dump(), "")
     )
 
 
@@ -113,30 +131,37 @@ def shortcuts() -> str:
     return table(("menu", "what it does", "keys"), rows)
 
 
-LISTS: dict[str, Callable[[], str]] = {
-    "routes": routes,
-    "options": options,
-    "settings": settings,
-    "shortcuts": shortcuts,
+# What each list is made of; a list that keeps words of the page is given the list as it was.
+LISTS: dict[str, Callable[[str], str]] = {
+    "routes": lambda _: routes(),
+    **{
+        f"options of {command}": lambda _, command=command: options(command)  # type: ignore[misc]
+        for command in ("window", "ask", "serve", "replay", "inspect", "probe")
+    },
+    **PARAMETERS,
+    "settings": lambda _: settings(),
+    "shortcuts": lambda _: shortcuts(),
 }
 
 
-def written(name: str, readme: str) -> str | None:
-    """Return a list as it stands in the README; None if its marks are missing."""
-    found = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", readme, re.DOTALL)
+def written(name: str, page: str) -> str | None:
+    """Return a list as it stands in a page; None if its marks are missing."""
+    found = re.search(rf"<!-- {name} -->\n(.*?)\n?<!-- /{name} -->", page, re.DOTALL)
     return found[1] if found else None
 
 
 def main() -> int:
-    """Write every list that has its marks."""
-    text = README.read_text(encoding="utf-8")
+    """Write every list between its marks."""
+    text = OPTIONS.read_text(encoding="utf-8")
     for name, make in LISTS.items():
         before = written(name, text)
         if before is None:
             print(f"no marks for {name}", file=sys.stderr)
             continue
-        text = text.replace(f"<!-- {name} -->\n{before}\n", f"<!-- {name} -->\n{make()}\n")
-    README.write_text(text, encoding="utf-8")
+        start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        head, _, rest = text.partition(start)
+        text = f"{head}{start}{make(before)}\n{end}{rest.partition(end)[2]}"
+    OPTIONS.write_text(text, encoding="utf-8")
     return 0
 
 

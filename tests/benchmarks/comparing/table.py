@@ -1,4 +1,4 @@
-"""Lays out what was measured: a table for the terminal, or for the README.
+"""Lays out what was measured: a table for the terminal, or for a page.
 
 Pure; any thread.
 """
@@ -79,7 +79,7 @@ def as_text(comparison: Comparison) -> str:
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """Return the run for the README."""
+    """Return the run as Markdown."""
     rows = _rows(comparison.sides)
     lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
     lines.insert(1, f"|---|{'---:|' * (len(rows[0]) - 1)}")
