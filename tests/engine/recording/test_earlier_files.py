@@ -1,0 +1,58 @@
+"""Saved runs that earlier versions wrote open, and replay as those versions replayed them.
+
+The files in ``saved`` were written by the versions that their contents name; they are never
+written again.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.recording.replay import replay
+from engine.recording.saved_run import from_json, to_json
+from engine.stopping.rules import StopRules, StopScope
+
+FILES = sorted((Path(__file__).parent / "saved").glob("*.json"))
+
+
+def rules_of(values: dict[str, Any]) -> StopRules:
+    lists = {name: tuple(values[name]) for name in ("strings", "token_ids")}
+    return StopRules(**{**values, **lists, "scope": StopScope(values["scope"]), "scopes": ()})
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_run_saved_by_an_earlier_version_replays_as_it_did(file: Path) -> None:
+    saved = json.loads(file.read_text(encoding="utf-8"))
+    recording = from_json(json.dumps(saved["run"]))
+
+    for wanted in saved["replays"]:
+        found = replay(recording, rules_of(wanted["rules"]))
+        assert found.stop is not None
+        assert dataclasses.asdict(found.stop) == wanted["stop"]
+        assert (found.text, found.thinking) == (wanted["text"], wanted["thinking"])
+        assert [[call.name, call.arguments] for call in found.calls] == wanted["calls"]
+        assert found.output_tokens == wanted["output_tokens"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_run_saved_by_an_earlier_version_can_be_saved_again(file: Path) -> None:
+    saved = json.loads(file.read_text(encoding="utf-8"))
+    recording = from_json(json.dumps(saved["run"]))
+    again = json.loads(to_json(recording, saved["run"]["question"]))
+
+    assert from_json(json.dumps(again)) == recording
+    # Whoever has the earlier version opens the file with it.
+    assert_holds(again, saved["run"])
+
+
+def assert_holds(value: Any, earlier: Any, place: str = "run") -> None:
+    """Every field of the earlier file has its value; later versions may have added some."""
+    if isinstance(earlier, dict):
+        for name, inner in earlier.items():
+            assert name in value, f"{place}.{name}"
+            assert_holds(value[name], inner, f"{place}.{name}")
+    else:
+        assert value == earlier, place
