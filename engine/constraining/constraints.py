@@ -27,7 +27,7 @@ from engine.constraining.grammars import (
 from engine.constraining.schema_bounds import MOST_CHARACTERS, Bounds
 from engine.constraining.token_constraint import ConstraintTokens, Phase, TokenConstraint
 from engine.errors import EngineError, InvalidRequest
-from engine.output.channels import ChannelFormat
+from engine.output.families.family import Family
 from engine.output.vocabulary import Vocabulary
 from engine.values.request import GenerationRequest
 
@@ -81,20 +81,16 @@ class Constraints:
     Args:
         tokenizer: The Hugging Face tokenizer.
         vocabulary: Its token ids.
-        channels: The tags that mark the channels of its output.
-        call_style: mlx-lm's name of its tool calls, empty where it knows none.
+        family: How it marks the channels of its output.
     """
 
-    def __init__(
-        self, tokenizer: Any, vocabulary: Vocabulary, channels: ChannelFormat, call_style: str
-    ) -> None:
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, family: Family) -> None:
         self._vocabulary = vocabulary
-        self._channels = channels
-        self._style = call_style
+        self._family = family
         self._lock = threading.Lock()
         self._compiled: OrderedDict[bytes, Any] = OrderedDict()
         self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
-        self._tokens = ConstraintTokens(vocabulary, channels)
+        self._tokens = ConstraintTokens(vocabulary, family)
         self._text: TokenizerText | None = None
         self._adapter: Any = None
         self._problem: Exception | None = None
@@ -115,11 +111,11 @@ class Constraints:
         form: Form | None,
         *,
         thinks: bool,
-    ) -> ChannelFormat:
-        """Make sure that an answer can be held to what is asked; return its channels' format.
+    ) -> Family:
+        """Make sure that an answer can be held to what is asked; return the answer's family.
 
-        Tags that cannot occur in the answer are missing from it: what only looks like one, in
-        a string of the JSON for instance, is text.
+        It has no tags that cannot occur in the answer: what only looks like one, in a string of
+        the JSON for instance, is text.
 
         Args:
             request: The request, constrained or not.
@@ -135,17 +131,12 @@ class Constraints:
         if choice.name is not None and choice.mode != "required":
             raise InvalidRequest("tool_choice", "a tool can be named only where one is required")
         if not is_constrained(request):
-            return self._channels
+            return self._family
         self._check_beginning(request)
         if form is None or form.maker is not self:
             raise FormMissing(self)
         phase = self._first_phase(request, prompt, thinks)
-        channels = self._channels
-        if phase is not Phase.OPEN:
-            channels = replace(channels, think_start=None)
-        if not may_call(request):
-            channels = replace(channels, tool_start=None, tool_end=None)
-        return channels
+        return self._family.narrowed(thinks=phase is Phase.OPEN, calls=may_call(request))
 
     def hold(
         self,
@@ -166,7 +157,7 @@ class Constraints:
         if not self._vocabulary.eos:
             raise InvalidRequest(field, "this model has no EOS token to end the answer with")
         if request.prompt is not None:
-            if self._channels.harmony:
+            if self._family.has_headers:
                 raise InvalidRequest(field, "this model needs messages for it, not a raw prompt")
         elif request.messages and request.messages[-1].role == "assistant":
             raise InvalidRequest(
@@ -178,14 +169,14 @@ class Constraints:
     def _first_phase(
         self, request: GenerationRequest, prompt: Sequence[int], thinks: bool
     ) -> Phase:
-        tokens, channels = self._tokens, self._channels
+        tokens, family = self._tokens, self._family
         if request.prompt is not None:
             return Phase.ANSWER
         if thinks:
             if tokens.closing is None:
                 raise InvalidRequest("thinking", _LONG_TAG)
             return Phase.REASONING
-        if request.thinking is False or channels.think_start is None or self._is_over(prompt):
+        if request.thinking is False or family.think_start is None or self._is_over(prompt):
             return Phase.ANSWER
         if tokens.opening is not None and tokens.closing is not None:
             return Phase.OPEN
@@ -196,7 +187,7 @@ class Constraints:
     def _is_over(self, prompt: Sequence[int]) -> bool:
         """Say whether the prompt ends with reasoning that is closed already."""
         text = "".join(self._vocabulary.text_of(token_id) for token_id in prompt[-16:])
-        tag = self._channels.think_end
+        tag = self._family.think_end
         return bool(tag) and text.rstrip().endswith(str(tag))
 
     # -- grammars --------------------------------------------------------------------------
@@ -260,7 +251,7 @@ class Constraints:
         request = draft.request
         self._check_tokenizer(request)
         try:
-            grammar = answer_grammar(request, self._channels, self._style)
+            grammar = answer_grammar(request, self._family)
             matcher = self._compile(grammar, helper)
         except ValueError as error:
             refused = self._culprit(request, str(error), helper)

@@ -5,7 +5,6 @@ tokenizer and no model. Any thread.
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -13,12 +12,9 @@ from typing import Any
 from engine.constraining.closing import closed
 from engine.constraining.schema_bounds import MOST_CHARACTERS
 from engine.errors import InvalidRequest
-from engine.output.channels import ChannelFormat
+from engine.output.families.family import Family, Frame, Marks, OptionalMarks
 from engine.values.chat import Tool
 from engine.values.request import GenerationRequest, OutputConstraint
-
-JSON_CALLS = "json_tools"
-"""mlx-lm's name of the style ``<tool_call>{"name": …, "arguments": …}</tool_call>``."""
 
 # One blank, or a new line and its indentation: a model that is unsure would otherwise write
 # white space, which JSON allows without end, until it meets the limit.
@@ -26,7 +22,6 @@ _SPACE = r"[ ]|\n[ \t]{0,40}"
 # Where only one text can follow, the library would choose its tokens; the model knows better.
 _OPTIONS = '%llguidance {"no_forcing": true}'
 _CACHED_SCHEMAS = 256
-_HARMONY_NAME = re.compile(r"[^\s<]+")
 
 
 def is_constrained(request: GenerationRequest) -> bool:
@@ -40,7 +35,7 @@ def may_call(request: GenerationRequest) -> bool:
     return choice == "required" or (choice == "auto" and bool(request.tools))
 
 
-def answer_grammar(request: GenerationRequest, channels: ChannelFormat, call_style: str) -> str:
+def answer_grammar(request: GenerationRequest, family: Family) -> str:
     """Return the grammar of a constrained request's answer.
 
     Where the model may choose, both JSON and a call are allowed; a call that is required
@@ -48,13 +43,12 @@ def answer_grammar(request: GenerationRequest, channels: ChannelFormat, call_sty
 
     Args:
         request: With a constraint, or with a tool call required.
-        channels: The model's tags.
-        call_style: mlx-lm's name of the model's tool calls, empty where it knows none.
+        family: How the model marks what it writes.
 
     Raises:
         InvalidRequest: The tools, or the model, cannot do what is asked.
     """
-    rules = _Rules(channels, call_style, allows_more_keys=request.allows_more_keys)
+    rules = _Rules(family, allows_more_keys=request.allows_more_keys)
     if request.tool_choice.mode == "required":
         return rules.grammar(None, _wanted_tools(request))
     assert request.constraint is not None
@@ -120,12 +114,9 @@ def _wanted_tools(request: GenerationRequest) -> Sequence[Tool]:
 class _Rules:
     """Writes the rules of a grammar in one model's format."""
 
-    def __init__(self, channels: ChannelFormat, call_style: str, *, allows_more_keys: bool) -> None:
+    def __init__(self, family: Family, *, allows_more_keys: bool) -> None:
+        self._family = family
         self._allows_more_keys = allows_more_keys
-        self._channels = channels
-        self._harmony = channels.harmony
-        self._style = call_style
-        self._tags = {tag: f"<[{token_id}]>" for token_id, tag in channels.ids.items()}
 
     def grammar(self, constraint: OutputConstraint | None, tools: Sequence[Tool]) -> str:
         """Return the grammar of JSON, if a constraint is given, or a call of one of the tools."""
@@ -133,71 +124,63 @@ class _Rules:
         choices: list[str] = []
         if constraint is not None:
             choices.append("answer")
-            rules.append(f"answer: {self._final()} document")
+            rules.append(f"answer: {_framed(self._family.answer_frame, 'document')}")
             rules.append(f"document: {self._json(answer_schema(constraint))}")
         for number, tool in enumerate(tools):
             field = "tool_choice" if constraint is None else "constraint"
+            frame = self._call_frame(tool.name, field)
             choices.append(f"call{number}")
-            rules.append(f"call{number}: {self._call(tool.name, f'arguments{number}', field)}")
+            rules.append(f"call{number}: {_framed(frame, f'arguments{number}')}")
             rules.append(f"arguments{number}: {self._json(arguments_schema(tool))}")
-        start = f"start: {self._analysis(rules)}({' | '.join(choices)})"
+        start = f"start: {self._reasoning(rules)}({' | '.join(choices)})"
         return "\n".join([_OPTIONS, start, *rules, ""])
 
     def _json(self, schema: Mapping[str, Any]) -> str:
         return f"%json {_json_schema(schema, self._allows_more_keys)}"
 
-    def _analysis(self, rules: list[str]) -> str:
-        """Harmony's reasoning is a message of its own, and so part of the grammar."""
-        if not self._harmony:
+    def _reasoning(self, rules: list[str]) -> str:
+        """Add the rules of reasoning where it is a message of its own."""
+        frame = self._family.reasoning_frame
+        if frame is None:
             return ""
-        header = f'{self._marker("channel")} "analysis" {self._marker("message")}'
-        after = f'{self._marker("end")} {self._marker("start")} "assistant"'
-        rules.append(f"analysis: {header} PROSE {after}")
+        rules.append(f"reasoning: {_framed(frame, 'PROSE')}")
         rules.append(r"PROSE: /(.|\n)*/")
-        return "analysis? "
+        return "reasoning? "
 
-    def _final(self) -> str:
-        if not self._harmony:
-            return ""
-        header = f'{self._marker("channel")} "final" {self._json_mark("?")}'
-        return f"{header} {self._marker('message')}"
-
-    def _call(self, name: str, arguments: str, field: str) -> str:
-        if self._harmony:
-            if not _HARMONY_NAME.fullmatch(name):
-                raise InvalidRequest(field, f"this model cannot call a tool named {name!r}")
-            recipient = _literal(f"commentary to=functions.{name}")
-            header = f"{self._marker('channel')} {recipient} {self._json_mark('')}"
-            return f"{header} {self._marker('message')} {arguments}"
-        start = self._tags.get(self._channels.tool_start or "")
-        end = self._tags.get(self._channels.tool_end or "")
-        if self._style != JSON_CALLS or start is None or end is None:
+    def _call_frame(self, name: str, field: str) -> Frame:
+        try:
+            frame = self._family.call_frame(name)
+        except ValueError as error:
+            raise InvalidRequest(field, str(error)) from error
+        if frame is None:
             raise InvalidRequest(field, _unsupported(field))
-        quoted = json.dumps(name, ensure_ascii=False)
-        head = _literal(f'\n{{"name": {quoted}, "arguments": ')
-        return f'{start} {head} {arguments} "}}\\n" {end}'
+        return frame
 
-    def _marker(self, name: str) -> str:
-        return f"<[{self._harmony[f'<|{name}|>']}]>"
 
-    def _json_mark(self, count: str) -> str:
-        if "<|constrain|>" not in self._harmony:
-            return ""
-        return f'(" " {self._marker("constrain")} "json"){count}'
+def _framed(frame: Frame, rule: str) -> str:
+    """Return a rule of the grammar between what stands before and after it."""
+    return " ".join(part for part in (_spelled(frame.before), rule, _spelled(frame.after)) if part)
+
+
+def _spelled(marks: Marks) -> str:
+    return " ".join(_mark(mark) for mark in marks)
+
+
+def _mark(mark: int | str | OptionalMarks) -> str:
+    if isinstance(mark, OptionalMarks):
+        return f"({_spelled(mark.parts)})?"
+    return f"<[{mark}]>" if isinstance(mark, int) else json.dumps(mark, ensure_ascii=False)
 
 
 def _unsupported(field: str) -> str:
     works = (
-        'a call can be forced where it is JSON between tags (<tool_call>{"name": …}</tool_call>) '
-        "or a Harmony message, and this model writes its calls in another way"
+        "a call can be forced only where the model writes it as JSON between tags "
+        '(<tool_call>{"name": …}</tool_call>) or as a message of its own, and this model writes '
+        "its calls in another way"
     )
     if field == "constraint":
         return f"beside tools it needs a model whose calls can be forced: {works}"
     return works
-
-
-def _literal(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:

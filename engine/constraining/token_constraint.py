@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Any
 
 from engine.constraining.compiling import in_words, is_panic
-from engine.output.channels import ChannelFormat
+from engine.output.families.family import Family
 from engine.output.vocabulary import Vocabulary
 
 _GAP = ("\n", "\n\n")
@@ -39,23 +39,23 @@ class ConstraintTokens:
         while_reasoning: The bits of what reasoning may hold: anything but EOS and a call.
     """
 
-    def __init__(self, vocabulary: Vocabulary, channels: ChannelFormat) -> None:
-        tags = {tag: token_id for token_id, tag in channels.ids.items()}
+    def __init__(self, vocabulary: Vocabulary, family: Family) -> None:
         self.eos = vocabulary.eos
-        self.opening = tags.get(channels.think_start or "")
-        self.closing = tags.get(channels.think_end or "")
+        self.opening = family.think_start_id
+        self.closing = family.think_end_id
         self.gap = frozenset(
             token_id for token_id, text in enumerate(vocabulary.text) if text in _GAP
         )
         self.never: frozenset[int] = frozenset()
-        self._tags = frozenset(channels.ids) | frozenset(vocabulary.special)
+        self._tags = frozenset(family.tags) | frozenset(vocabulary.special)
         words = (vocabulary.size + 31) // 32 * 4
         only_eos = bytearray(words)
         _set(only_eos, self.eos)
         self.only_eos = bytes(only_eos)
         reasoning = bytearray(b"\xff" * words)
         _clear(reasoning, self.eos)
-        _clear(reasoning, [tags[tag] for tag in (channels.tool_start,) if tag in tags])
+        if family.call_start_id is not None:
+            _clear(reasoning, [family.call_start_id])
         self.while_reasoning = bytes(reasoning)
 
     def learn_specials(self, is_special: Callable[[int], bool]) -> None:

@@ -13,8 +13,9 @@ from engine.constraining.constraints import Form
 from engine.library.loading import OnLoadProgress
 from engine.library.models import ModelInfo
 from engine.output.calls import CallParser
-from engine.output.channels import Beginning, ChannelFormat
+from engine.output.channels import Beginning
 from engine.output.detokenizer import Detokenizer
+from engine.output.families.family import Family
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.events import TokenStats
@@ -79,7 +80,7 @@ class Backend(Protocol):
 
     info: ModelInfo
     vocabulary: Vocabulary
-    channels: ChannelFormat
+    family: Family
 
     @property
     def cache_use(self) -> PromptCacheUse:
@@ -95,8 +96,8 @@ class Backend(Protocol):
 
     def answer_format(
         self, request: GenerationRequest, prompt: Prompt, form: Form | None
-    ) -> ChannelFormat:
-        """Return the tags that the answer can hold.
+    ) -> Family:
+        """Return the model's family with the tags that the answer can hold.
 
         Raises ``InvalidRequest`` where the answer cannot be held to the request's constraint
         or choice of tools, ``FormMissing`` where it needs a form of this model and has none.

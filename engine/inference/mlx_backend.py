@@ -36,11 +36,12 @@ from engine.library.models import (
     sampling_defaults,
     weights_size,
 )
-from engine.output.beginnings import continues_text, find_beginning
+from engine.output.beginnings import continues_text
 from engine.output.calls import CallParser
-from engine.output.channels import Beginning, ChannelFormat
+from engine.output.channels import Beginning
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
-from engine.output.harmony import MARKERS
+from engine.output.families.family import Family
+from engine.output.families.known import PLAIN, family_of
 from engine.output.vocabulary import Vocabulary, read_vocabulary
 from engine.values.events import TokenStats
 from engine.values.request import GenerationRequest
@@ -52,7 +53,7 @@ class MlxBackend:
     Attributes:
         info: What other parts of the program may know of the model.
         vocabulary: Its token ids.
-        channels: The tags that mark the channels of its output.
+        family: How it marks the channels of its output.
     """
 
     def __init__(
@@ -71,10 +72,8 @@ class MlxBackend:
         self.vocabulary = vocabulary
         self._tokenizer = tokenizer
         self._defaults = sampling_defaults(info.path)
-        self.channels = _channel_format(tokenizer, vocabulary)
-        self._constraints = Constraints(
-            tokenizer._tokenizer, vocabulary, self.channels, _call_style(tokenizer)
-        )
+        self.family = family_of(tokenizer, vocabulary)
+        self._constraints = Constraints(tokenizer._tokenizer, vocabulary, self.family)
         self._held: dict[int, TokenConstraint] = {}
         self._eos = sorted(vocabulary.eos)
         self._batch = batch_of(
@@ -95,16 +94,17 @@ class MlxBackend:
         tokens = prompts.render(
             self._tokenizer, request, self.info.context_length, self._longest_token
         )
-        beginning = find_beginning(request, tokens, self.channels, self.vocabulary)
-        return Prompt(tokens, beginning)
+        if request.prompt is not None:
+            return Prompt(tokens)
+        return Prompt(tokens, self.family.beginning(request, tokens, self.vocabulary))
 
     def answer_format(
         self, request: GenerationRequest, prompt: Prompt, form: Form | None
-    ) -> ChannelFormat:
-        """Return the tags that the answer can hold, if it can be what the request asks."""
-        channels = self._constraints.check(request, prompt.tokens, form, thinks=prompt.thinks)
+    ) -> Family:
+        """Return the family with the tags that the answer can hold."""
+        family = self._constraints.check(request, prompt.tokens, form, thinks=prompt.thinks)
         # The answer to a raw prompt is the text that was generated, its tags included.
-        return channels if request.prompt is None else ChannelFormat()
+        return family if request.prompt is None else PLAIN
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of plain text. Any thread."""
@@ -186,8 +186,8 @@ class MlxBackend:
 
     def _no_calls(self) -> list[tuple[int, float]]:
         """Return the bias that keeps the model from opening a tool call by a tag of one token."""
-        start = self.channels.tool_start
-        return [(i, -math.inf) for i, tag in self.channels.ids.items() if tag == start]
+        start = self.family.call_start_id
+        return [] if start is None else [(start, -math.inf)]
 
     def step(self) -> Step:
         """Decode one token of each running row and read one chunk of the waiting prompts."""
@@ -243,41 +243,6 @@ def _call(item: Any) -> tuple[str, object]:
     if not isinstance(name, str) or not name:
         raise ValueError("a tool call must name its tool")
     return name, item.get("arguments")
-
-
-def _channel_format(tokenizer: Any, vocabulary: Vocabulary) -> ChannelFormat:
-    ids: dict[int, str] = {}
-    parts: dict[int, str] = {}
-    pairs = (
-        (tokenizer.think_start, tokenizer.think_start_tokens),
-        (tokenizer.think_end, tokenizer.think_end_tokens),
-        (tokenizer.tool_call_start, tokenizer.tool_call_start_tokens),
-        (tokenizer.tool_call_end, tokenizer.tool_call_end_tokens),
-    )
-    for tag, tokens in pairs:
-        if tag and tokens is not None and len(tokens) == 1:
-            ids[tokens[0]] = tag
-        elif tag:
-            parts |= {i: text for i, text in vocabulary.special.items() if text and text in tag}
-    return ChannelFormat(
-        think_start=tokenizer.think_start,
-        think_end=tokenizer.think_end,
-        tool_start=tokenizer.tool_call_start or None,
-        tool_end=tokenizer.tool_call_end,
-        ids=ids,
-        parts=parts,
-        harmony=_harmony_ids(vocabulary),
-    )
-
-
-def _call_style(tokenizer: Any) -> str:
-    return str(getattr(tokenizer.tool_parser, "__module__", "")).rpartition(".")[2]
-
-
-def _harmony_ids(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return the ids of Harmony's markers if the vocabulary has them all, else nothing."""
-    ids = {text: i for i, text in vocabulary.special.items() if text in (*MARKERS, "<|constrain|>")}
-    return ids if all(marker in ids for marker in MARKERS) else {}
 
 
 def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:

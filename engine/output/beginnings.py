@@ -1,92 +1,53 @@
-"""Finds where an answer begins: in which channel, or in which header, its prompt ends.
+"""Reads the end of a prompt as if it were an answer, to find where the answer begins.
 
-Reads the prompt's last turn as if it were an answer. Pure; belongs to the engine thread.
+Families use these functions; each knows which part of a prompt to read. Pure; any thread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from engine.output.channels import Beginning, ChannelFormat, Splitter, Switch, TagSplitter
-from engine.output.harmony import HarmonySplitter
+from engine.output.channels import Beginning, Splitter, Switch
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
 
 
-def open_splitter(channels: ChannelFormat, beginning: Beginning) -> Splitter:
-    """Return a fresh splitter for an answer in a model's format."""
-    if channels.harmony:
-        return HarmonySplitter(channels.harmony, beginning.header, beginning.channel)
-    return TagSplitter(channels, beginning.channel)
-
-
-def continues_text(request: GenerationRequest, beginning: Beginning) -> bool:
-    """Return whether an answer goes on with text of its prompt, so that its first space counts."""
-    return request.prompt is not None or _is_continued(request) or beginning.header is not None
-
-
-def find_beginning(
-    request: GenerationRequest,
-    tokens: Sequence[int],
-    channels: ChannelFormat,
-    vocabulary: Vocabulary,
-) -> Beginning:
-    """Return where the answer to a request begins.
-
-    Args:
-        request: The request; the answer to a raw prompt is text throughout.
-        tokens: Its prompt.
-        channels: The model's format.
-        vocabulary: Its token ids.
-    """
-    if request.prompt is not None:
-        return Beginning()
-    if channels.harmony:
-        return _in_harmony(tokens, channels, vocabulary)
-    splitter = TagSplitter(channels)
-    turn = tokens[_last(tokens, vocabulary.eos) + 1 :]
-    if not splitter.scans_text and splitter.tags.keys().isdisjoint(turn):
-        return Beginning()
-    if not _is_continued(request):
-        turn = _unquoted(request, turn, channels, vocabulary)
-    found = _read(turn, splitter, vocabulary)
-    if found.channel is Channel.TOOL and not _is_continued(request):
-        # No template opens a call: what looks like one is an example in the instructions.
-        return Beginning()
-    return found
-
-
-def _is_continued(request: GenerationRequest) -> bool:
+def continues_message(request: GenerationRequest) -> bool:
+    """Return whether the answer continues an assistant's message."""
     return bool(request.messages) and request.messages[-1].role == "assistant"
 
 
-def _in_harmony(
-    tokens: Sequence[int], channels: ChannelFormat, vocabulary: Vocabulary
-) -> Beginning:
-    start = channels.harmony["<|start|>"]
-    place = _last(tokens, {start})
-    splitter = HarmonySplitter(channels.harmony, None)
-    found = _read(tokens[max(place, 0) :], splitter, vocabulary)
-    return Beginning(found.channel, splitter.header, found.call, found.tool_name)
+def continues_text(request: GenerationRequest, beginning: Beginning) -> bool:
+    """Return whether an answer continues text of its prompt, so that its first space counts."""
+    return request.prompt is not None or continues_message(request) or beginning.header is not None
 
 
-def _last(tokens: Sequence[int], wanted: set[int] | frozenset[int]) -> int:
-    for place in range(len(tokens) - 1, -1, -1):
-        if tokens[place] in wanted:
+def end_of_last(tokens: Sequence[int], wanted: Collection[int]) -> int:
+    """Return the place after the last of the wanted tokens; 0 if there is none."""
+    for place in range(len(tokens), 0, -1):
+        if tokens[place - 1] in wanted:
             return place
-    return -1
+    return 0
 
 
-def _unquoted(
+def unquoted(
     request: GenerationRequest,
     turn: Sequence[int],
-    channels: ChannelFormat,
+    tags: Sequence[str],
     vocabulary: Vocabulary,
 ) -> Sequence[int]:
-    """Return what follows a message that quotes a tag: where no EOS parts the turns, it is
-    among the tokens of the model's own turn, and must open nothing.
+    """Return what follows a last message that quotes a tag; the whole turn if it quotes none.
+
+    Where no EOS separates the turns of a prompt, the message is among the tokens of the model's
+    own turn, and a tag that it quotes must open nothing.
+
+    Args:
+        request: The request.
+        turn: The last tokens of its prompt.
+        tags: The tags that open something.
+        vocabulary: The model's token ids.
     """
     quoted = request.messages[-1].content.strip() if request.messages else ""
-    if not any(tag in quoted for tag in (channels.think_start, channels.tool_start) if tag):
+    if not any(tag in quoted for tag in tags):
         return turn
     texts = [vocabulary.text_of(token_id) for token_id in turn]
     place = "".join(texts).rfind(quoted)
@@ -100,19 +61,17 @@ def _unquoted(
     return ()
 
 
-def _read(tokens: Sequence[int], splitter: Splitter, vocabulary: Vocabulary) -> Beginning:
-    """Read tokens as an answer; return what is open after them."""
-    is_harmony = isinstance(splitter, HarmonySplitter)
+def read_turn(tokens: Sequence[int], splitter: Splitter, vocabulary: Vocabulary) -> Beginning:
+    """Return what is open after tokens of a prompt, read as an answer."""
     call: list[str] = []
     name: str | None = None
     for token_id in tokens:
+        in_call = splitter.channel is Channel.TOOL
         if token_id in splitter.tags and not splitter.is_text(token_id):
             parts = splitter.take_tag(token_id)
-        elif token_id in splitter.parts and splitter.channel is not Channel.TOOL:
+        elif token_id in splitter.parts and not in_call:
             parts = splitter.feed(splitter.parts[token_id])
-        elif token_id in vocabulary.special and (
-            is_harmony or splitter.channel is not Channel.TOOL
-        ):
+        elif token_id in vocabulary.special and not (in_call and splitter.keeps_specials):
             continue
         else:
             parts = splitter.feed(vocabulary.text_of(token_id))

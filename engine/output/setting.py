@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from engine.output.channels import Beginning, ChannelFormat
+from engine.output.channels import Beginning
+from engine.output.families.family import Family
+from engine.output.families.known import PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +13,7 @@ class RunSetting:
 
     Attributes:
         model: The model's id.
-        channels: The tags of its output.
+        family: How it marks the channels of its output.
         beginning: Where the prompt left the answer.
         eos: Ids that end generation.
         context_room: Tokens that the context left for the answer.
@@ -20,7 +22,7 @@ class RunSetting:
     """
 
     model: str = ""
-    channels: ChannelFormat = field(default_factory=ChannelFormat)
+    family: Family = PLAIN
     beginning: Beginning = field(default_factory=Beginning)
     eos: tuple[int, ...] = ()
     context_room: int = 0

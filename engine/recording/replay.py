@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.output.answer import AnswerBuilder, AnswerLimits
-from engine.output.beginnings import open_splitter
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer
 from engine.output.setting import RunSetting
 from engine.output.trace import traced
@@ -103,7 +102,7 @@ def replay(
     builder = AnswerBuilder(
         vocabulary=vocabulary,
         detokenizer=detokenizer,
-        splitter=open_splitter(recording.setting.channels, recording.setting.beginning),
+        splitter=recording.setting.family.splitter(recording.setting.beginning),
         rules=recording.rules if rules is None else rules,
         limits=AnswerLimits(recording.max_tokens, recording.setting.context_room),
         parse_calls=_CallLookup(recording.calls, recording.setting.beginning.call),
@@ -193,7 +192,7 @@ def _detokenizer(recording: Recording, vocabulary: Vocabulary) -> Detokenizer:
     if recording.setting.has_bytes:
         return ByteDetokenizer(vocabulary)
     # What a token is called is in its piece only where it was a part of the text.
-    tags = recording.setting.channels.ids
+    tags = recording.setting.family.tags
     pieces = [
         token.piece.removesuffix(token.special or tags.get(token.token_id, ""))
         for token in recording.tokens

@@ -14,7 +14,8 @@ Version 1::
                   "strips_first_space": false,
                   "channels": {"think_start": "<think>", "think_end": "</think>",
                                "tool_start": null, "tool_end": null,
-                               "ids": {"3": "<think>"}, "parts": {}, "harmony": {}}},
+                               "ids": {"3": "<think>"}, "parts": {}, "call_style": "",
+                               "harmony": {}}},
       "tokens": [{"id": 30, "hex": "36", "piece": "6", "special": null, "time_s": 0.1}],
       "residue": "",
       "calls": [{"raw": "{...}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}]}],
@@ -32,7 +33,8 @@ import json
 from engine.errors import EngineError, InvalidRequest
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from engine.files.patient_json import parse_json
-from engine.output.channels import Beginning, ChannelFormat
+from engine.output.channels import Beginning
+from engine.output.families.known import family_from_fields, family_to_fields
 from engine.output.setting import RunSetting
 from engine.recording.replay import RecordedToken, Recording
 from engine.stopping.record import Channel, StopInfo, StopKind
@@ -43,7 +45,7 @@ VERSION = 1
 
 
 class DamagedRun(EngineError):
-    """A file is no saved run, or not one that this version can read; names what is wrong."""
+    """A file is not a saved run, or not one that this version can read; names what is wrong."""
 
 
 def to_json(recording: Recording, question: str = "") -> str:
@@ -64,7 +66,7 @@ def to_json(recording: Recording, question: str = "") -> str:
             "context_room": setting.context_room,
             "has_bytes": setting.has_bytes,
             "strips_first_space": setting.strips_first_space,
-            "channels": dataclasses.asdict(setting.channels),
+            "channels": family_to_fields(setting.family),
         },
         "tokens": [
             {
@@ -157,26 +159,11 @@ def _scopes(fields: Fields) -> tuple[tuple[str, StopScope], ...]:
 
 def _setting(top: Fields) -> RunSetting:
     fields = top.inner("setting")
-    channels = fields.inner("channels")
-    try:
-        ids = {int(token_id): str(tag) for token_id, tag in channels.take("ids", dict).items()}
-        listed = channels.maybe("parts", dict) or {}
-        parts = {int(token_id): str(text) for token_id, text in listed.items()}
-        harmony = {str(name): int(i) for name, i in channels.take("harmony", dict).items()}
-    except (ValueError, TypeError) as error:
-        raise channels.wrong("ids", str(error)) from error
+    family = family_from_fields(fields.inner("channels"))
     return RunSetting(
         model=top.maybe("model", str) or "",
-        channels=ChannelFormat(
-            think_start=channels.maybe("think_start", str),
-            think_end=channels.maybe("think_end", str),
-            tool_start=channels.maybe("tool_start", str),
-            tool_end=channels.maybe("tool_end", str),
-            ids=ids,
-            parts=parts,
-            harmony=harmony,
-        ),
-        beginning=_beginning(fields, is_harmony=bool(harmony)),
+        family=family,
+        beginning=_beginning(fields, has_headers=family.has_headers),
         eos=fields.ints("eos"),
         context_room=fields.take("context_room", int),
         has_bytes=fields.take("has_bytes", bool),
@@ -184,9 +171,9 @@ def _setting(top: Fields) -> RunSetting:
     )
 
 
-def _beginning(fields: Fields, *, is_harmony: bool) -> Beginning:
+def _beginning(fields: Fields, *, has_headers: bool) -> Beginning:
     header = fields.maybe("header", str)
-    if is_harmony and not fields.has("call"):
+    if has_headers and not fields.has("call"):
         header = ""  # for earlier versions, every answer began in a header
     return Beginning(
         channel=fields.choice("starts_in", Channel),

@@ -3,7 +3,7 @@
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.backend import Backend, Prompt
 from engine.output.answer import AnswerBuilder, AnswerLimits
-from engine.output.beginnings import continues_text, open_splitter
+from engine.output.beginnings import continues_text
 from engine.output.setting import RunSetting
 from engine.scheduling.generation import Generation
 from engine.scheduling.row import Row
@@ -32,7 +32,7 @@ def admit(backend: Backend, generation: Generation, prompt: Prompt, submitted_at
     if len(prompt.tokens) >= context:
         field = "messages" if request.prompt is None else "prompt"
         raise PromptTooLong(field, len(prompt.tokens), context)
-    channels = backend.answer_format(request, prompt, generation.form)
+    family = backend.answer_format(request, prompt, generation.form)
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
@@ -40,7 +40,7 @@ def admit(backend: Backend, generation: Generation, prompt: Prompt, submitted_at
     limits = AnswerLimits(request.max_tokens, context - len(prompt.tokens))
     generation.setting = RunSetting(
         model=backend.info.id,
-        channels=channels,
+        family=family,
         beginning=prompt.beginning,
         eos=tuple(sorted(backend.vocabulary.eos)),
         context_room=limits.context_room,
@@ -52,7 +52,7 @@ def admit(backend: Backend, generation: Generation, prompt: Prompt, submitted_at
         detokenizer=backend.detokenizer(
             vocabulary, prompt.tokens[-_NEIGHBOURS:] if continues else ()
         ),
-        splitter=open_splitter(channels, prompt.beginning),
+        splitter=family.splitter(prompt.beginning),
         rules=request.stops,
         limits=limits,
         parse_calls=backend.call_parser(request),

@@ -20,7 +20,8 @@ from app.settings.settings_file import FILE_NAME
 from app.settings.stored_preferences import StoredPreferences
 from app.store import rows
 from engine.files.fields import DamagedFile
-from engine.output.channels import ChannelFormat
+from engine.output.families.headers import HeaderFamily
+from engine.output.families.tags import TagFamily
 from engine.output.setting import RunSetting
 from engine.recording.replay import RecordedToken, Recording
 from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
@@ -97,17 +98,17 @@ def _runs() -> tuple[str, ...]:
     call = ToolCall("c1", "add", '{"a": 1}')
     made = []
     for has_bytes in (True, False):
-        for harmony in ({}, {"<|channel|>": 5, "<|message|>": 6, "<|call|>": 7}):
-            channels = ChannelFormat(
-                think_start="<think>",
-                think_end="</think>",
-                tool_start="<tool>",
-                tool_end="</tool>",
-                ids={3: "<think>", 4: "</think>"},
-                harmony=harmony,
-            )
+        tags = TagFamily(
+            think_start="<think>",
+            think_end="</think>",
+            tool_start="<tool>",
+            tool_end="</tool>",
+            tags={3: "<think>", 4: "</think>"},
+        )
+        headers = HeaderFamily({"<|channel|>": 5, "<|message|>": 6, "<|call|>": 7})
+        for family in (tags, headers):
             setting = RunSetting(
-                model="m", channels=channels, eos=(2,), context_room=100, has_bytes=has_bytes
+                model="m", family=family, eos=(2,), context_room=100, has_bytes=has_bytes
             )
             rules = StopRules(("END", "\n6"), (9,), StopScope.TEXT)
             recording = Recording(

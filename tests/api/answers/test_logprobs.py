@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from api.dialects.openai.logprobs import AnswerToken, TokenAligner, aligned, finite, token_text
 from engine.output.answer import AnswerBuilder, AnswerLimits
-from engine.output.channels import ChannelFormat, TagSplitter
+from engine.output.channels import Beginning
 from engine.output.detokenizer import ByteDetokenizer
+from engine.output.families.tags import TagFamily
 from engine.output.trace import traced
 from engine.output.vocabulary import Vocabulary
 from engine.scheduling.service import Engine
-from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, TextDelta, TokenTrace
 from engine.values.request import TraceLevel
@@ -33,10 +33,10 @@ from tests.support.scripted import Stage
 # -- the tokens of a text ---------------------------------------------------------------------
 
 EOS = "<eos>"
-TAGS = ChannelFormat(think_start="<think>", think_end="</think>")
+TAGS = TagFamily(think_start="<think>", think_end="</think>")
 
 
-def played(pieces: list[bytes], rules: StopRules, tags: ChannelFormat) -> list[list[Event]]:
+def played(pieces: list[bytes], rules: StopRules, tags: TagFamily) -> list[list[Event]]:
     """Return, token by token, what the engine's own pipeline makes of pieces that end in EOS."""
     vocabulary = Vocabulary(
         raw=[*pieces, EOS.encode()],
@@ -49,7 +49,7 @@ def played(pieces: list[bytes], rules: StopRules, tags: ChannelFormat) -> list[l
     builder = AnswerBuilder(
         vocabulary=vocabulary,
         detokenizer=ByteDetokenizer(vocabulary),
-        splitter=TagSplitter(tags, Channel.TEXT),
+        splitter=tags.splitter(Beginning()),
         rules=rules,
         limits=AnswerLimits(None, 10_000),
         parse_calls=lambda raw, name: [],

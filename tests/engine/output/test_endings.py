@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.output.answer import AnswerBuilder, AnswerLimits
-from engine.output.channels import TagSplitter
+from engine.output.channels import Beginning
 from engine.scheduling.generation import Answer
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
@@ -354,7 +354,7 @@ def test_a_cancelled_answer_honours_the_least_number_of_tokens(
     builder = AnswerBuilder(
         vocabulary=backend.vocabulary,
         detokenizer=backend.detokenizer(backend.vocabulary),
-        splitter=TagSplitter(backend.channels),
+        splitter=backend.family.splitter(Beginning()),
         rules=rules,
         limits=AnswerLimits(None, 100),
         parse_calls=lambda raw, name: [],

@@ -1,0 +1,114 @@
+"""What the engine asks of a family of models. Types only; pure; any thread."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.output.channels import Beginning, Splitter
+from engine.output.vocabulary import Vocabulary
+from engine.values.request import GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalMarks:
+    """Marks that the model may leave out."""
+
+    parts: tuple[int | str, ...]
+
+
+Marks = tuple[int | str | OptionalMarks, ...]
+"""What a model writes, in order: ids of tokens, plain text, and parts that may be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a family writes around free text: before it and after it."""
+
+    before: Marks = ()
+    after: Marks = ()
+
+
+class Family(Protocol):
+    """How the models of one family mark the channels of their output. Immutable."""
+
+    @property
+    def tags(self) -> Mapping[int, str]:
+        """Tokens that are structure by themselves, with their text."""
+        ...
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether every message has a header, which names its channel."""
+        ...
+
+    @property
+    def think_start(self) -> str | None:
+        """The tag that opens reasoning inside an answer; None where there is none."""
+        ...
+
+    @property
+    def think_end(self) -> str | None:
+        """The tag that closes it."""
+        ...
+
+    @property
+    def think_start_id(self) -> int | None:
+        """The token that is exactly the tag which opens reasoning."""
+        ...
+
+    @property
+    def think_end_id(self) -> int | None:
+        """The token that is exactly the tag which closes reasoning."""
+        ...
+
+    @property
+    def call_start_id(self) -> int | None:
+        """The token that is exactly the tag which opens a tool call."""
+        ...
+
+    @property
+    def answer_frame(self) -> Frame:
+        """What stands around an answer that is held to a grammar."""
+        ...
+
+    @property
+    def reasoning_frame(self) -> Frame | None:
+        """What stands around reasoning that is a message of its own; None where none is."""
+        ...
+
+    def splitter(self, beginning: Beginning) -> Splitter:
+        """Return a fresh splitter for an answer that begins there."""
+        ...
+
+    def beginning(
+        self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
+    ) -> Beginning:
+        """Return where the answer to a request begins.
+
+        Args:
+            request: The request, which has messages.
+            tokens: Its prompt.
+            vocabulary: The model's token ids.
+        """
+        ...
+
+    def narrowed(self, *, thinks: bool, calls: bool) -> "Family":
+        """Return the family without the tags that cannot occur in an answer.
+
+        Args:
+            thinks: Whether the answer may open reasoning.
+            calls: Whether it may call a tool.
+        """
+        ...
+
+    def call_frame(self, name: str) -> Frame | None:
+        """Return what stands around the arguments of a call; None where none can be forced.
+
+        Raises:
+            ValueError: A tool of this name cannot be called.
+        """
+        ...
+
+    def saved(self) -> dict[str, object]:
+        """Return the fields of a saved run from which the family can be made again."""
+        ...

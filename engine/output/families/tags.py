@@ -1,0 +1,179 @@
+"""Models that mark reasoning and tool calls by tags in their text: nearly all. Pure; any thread.
+
+A model without tags belongs here as well: its answers are plain text.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from engine.files.fields import Fields
+from engine.output.beginnings import continues_message, end_of_last, read_turn, unquoted
+from engine.output.channels import Beginning
+from engine.output.families.family import Frame
+from engine.output.families.tag_splitter import TagSplitter
+from engine.output.vocabulary import Vocabulary
+from engine.stopping.record import Channel
+from engine.values.request import GenerationRequest
+
+JSON_CALLS = "json_tools"
+"""mlx-lm's name of the style ``<tool_call>{"name": …, "arguments": …}</tool_call>``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagFamily:
+    """The tags of a model, as found in its tokenizer; see ``engine.output.families.family``.
+
+    Attributes:
+        think_start: Opens reasoning; None where the model has none.
+        think_end: Closes it.
+        tool_start: Opens a tool call; None where no parser is known.
+        tool_end: Closes it; empty where only the end of the answer does.
+        tags: Those tags that are exactly one token, by its id.
+        parts: Special tokens whose text is a part of a longer tag, by id.
+        call_style: mlx-lm's name of the format of tool calls; empty where it knows none.
+    """
+
+    think_start: str | None = None
+    think_end: str | None = None
+    tool_start: str | None = None
+    tool_end: str | None = None
+    tags: Mapping[int, str] = field(default_factory=dict)
+    parts: Mapping[int, str] = field(default_factory=dict)
+    call_style: str = ""
+
+    has_headers = False
+    answer_frame = Frame()
+    reasoning_frame = None
+
+    @property
+    def think_start_id(self) -> int | None:
+        """The token that is exactly the tag which opens reasoning."""
+        return self._id_of(self.think_start)
+
+    @property
+    def think_end_id(self) -> int | None:
+        """The token that is exactly the tag which closes reasoning."""
+        return self._id_of(self.think_end)
+
+    @property
+    def call_start_id(self) -> int | None:
+        """The token that is exactly the tag which opens a tool call."""
+        return self._id_of(self.tool_start)
+
+    def _id_of(self, tag: str | None) -> int | None:
+        found = (token_id for token_id, text in self.tags.items() if tag and text == tag)
+        return next(found, None)
+
+    def splitter(self, beginning: Beginning) -> TagSplitter:
+        """Return a fresh splitter for an answer that begins there."""
+        edges = {channel: self._edges(channel) for channel in Channel}
+        return TagSplitter(self.tags, self.parts, edges, beginning.channel)
+
+    def _edges(self, channel: Channel) -> dict[str, Channel]:
+        """Return the tags that mean something in a channel, and where each leads."""
+        if channel is Channel.TOOL:
+            if self.tool_end:
+                return {self.tool_end: Channel.TEXT}
+            return {self.tool_start: Channel.TOOL} if self.tool_start else {}
+        edges: dict[str, Channel] = {}
+        if self.tool_start:
+            edges[self.tool_start] = Channel.TOOL
+        if channel is Channel.TEXT and self.think_start:
+            edges[self.think_start] = Channel.THINKING
+        if channel is Channel.THINKING and self.think_end:
+            edges[self.think_end] = Channel.TEXT
+        return edges
+
+    def beginning(
+        self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
+    ) -> Beginning:
+        """Return where the answer to a request begins: after the tags of the prompt's last turn."""
+        splitter = self.splitter(Beginning())
+        turn = tokens[end_of_last(tokens, vocabulary.eos) :]
+        if not splitter.scans_text and splitter.tags.keys().isdisjoint(turn):
+            return Beginning()
+        if not continues_message(request):
+            opening = [tag for tag in (self.think_start, self.tool_start) if tag]
+            turn = unquoted(request, turn, opening, vocabulary)
+        found = read_turn(turn, splitter, vocabulary)
+        if found.channel is Channel.TOOL and not continues_message(request):
+            # No template opens a call: what looks like one is an example in the instructions.
+            return Beginning()
+        return found
+
+    def narrowed(self, *, thinks: bool, calls: bool) -> "TagFamily":
+        """Return the family without the tags that cannot occur in an answer."""
+        return replace(
+            self,
+            think_start=self.think_start if thinks else None,
+            tool_start=self.tool_start if calls else None,
+            tool_end=self.tool_end if calls else None,
+        )
+
+    def call_frame(self, name: str) -> Frame | None:
+        """Return what stands around the arguments of a call; None where none can be forced."""
+        start, end = self.call_start_id, self._id_of(self.tool_end)
+        if self.call_style != JSON_CALLS or start is None or end is None:
+            return None
+        quoted = json.dumps(name, ensure_ascii=False)
+        return Frame((start, f'\n{{"name": {quoted}, "arguments": '), ("}\n", end))
+
+    def saved(self) -> dict[str, object]:
+        """Return the fields of a saved run from which the family can be made again."""
+        return {
+            "think_start": self.think_start,
+            "think_end": self.think_end,
+            "tool_start": self.tool_start,
+            "tool_end": self.tool_end,
+            "ids": dict(self.tags),
+            "parts": dict(self.parts),
+            "call_style": self.call_style,
+        }
+
+
+def tags_of(tokenizer: Any, vocabulary: Vocabulary) -> TagFamily:
+    """Return the tags of a loaded model; mlx-lm's tokenizer wrapper knows them."""
+    ids: dict[int, str] = {}
+    parts: dict[int, str] = {}
+    pairs = (
+        (tokenizer.think_start, tokenizer.think_start_tokens),
+        (tokenizer.think_end, tokenizer.think_end_tokens),
+        (tokenizer.tool_call_start, tokenizer.tool_call_start_tokens),
+        (tokenizer.tool_call_end, tokenizer.tool_call_end_tokens),
+    )
+    for tag, tokens in pairs:
+        if tag and tokens is not None and len(tokens) == 1:
+            ids[tokens[0]] = tag
+        elif tag:
+            parts |= {i: text for i, text in vocabulary.special.items() if text and text in tag}
+    return TagFamily(
+        think_start=tokenizer.think_start,
+        think_end=tokenizer.think_end,
+        tool_start=tokenizer.tool_call_start or None,
+        tool_end=tokenizer.tool_call_end,
+        tags=ids,
+        parts=parts,
+        call_style=str(getattr(tokenizer.tool_parser, "__module__", "")).rpartition(".")[2],
+    )
+
+
+def saved_tags(fields: Fields) -> TagFamily:
+    """Return the tags of a saved run; raises ``DamagedFile``."""
+    return TagFamily(
+        think_start=fields.maybe("think_start", str),
+        think_end=fields.maybe("think_end", str),
+        tool_start=fields.maybe("tool_start", str),
+        tool_end=fields.maybe("tool_end", str),
+        tags=_by_id(fields, "ids", fields.take("ids", dict)),
+        parts=_by_id(fields, "parts", fields.maybe("parts", dict) or {}),
+        call_style=fields.maybe("call_style", str) or "",
+    )
+
+
+def _by_id(fields: Fields, name: str, values: Mapping[Any, Any]) -> dict[int, str]:
+    try:
+        return {int(token_id): str(text) for token_id, text in values.items()}
+    except (ValueError, TypeError) as error:
+        raise fields.wrong(name, str(error)) from error
