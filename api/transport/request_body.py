@@ -14,6 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
+from api.transport.aiohttp_internals import keep_body
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 
@@ -86,8 +87,7 @@ class BodyReader:
             raise _too_large(self._config.max_body_bytes)
         packed = await self._received(request)
         if encoding is not None and packed:
-            # Where aiohttp keeps what it has read: from now on this is the body for everybody.
-            request._read_bytes = await self._unpacked(packed, encoding)
+            keep_body(request, await self._unpacked(packed, encoding))
 
     async def _received(self, request: web.Request) -> bytes:
         timeout_s = self._config.body_timeout_s
@@ -124,7 +124,8 @@ class BodyReader:
             raise
         finally:
             self._room.leave(client, held)
-        request._read_bytes = sent = bytes(body)
+        sent = bytes(body)
+        keep_body(request, sent)
         return sent
 
     async def _unpacked(self, packed: bytes, encoding: str) -> bytes:

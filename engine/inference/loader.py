@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from engine.inference.backend import Backend
-from engine.inference.tuning import limit_of_open_files_kept
+from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.library.loading import LoadProgress, OnLoadProgress
 
 

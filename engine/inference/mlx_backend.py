@@ -16,7 +16,6 @@ from typing import Any
 import mlx.core as mx
 import mlx_lm
 from mlx.utils import tree_flatten
-from mlx_lm.utils import _get_classes
 from mlx_lm.utils import load as mlx_load
 
 from engine.constraining.constraints import Constraints, Form
@@ -25,6 +24,7 @@ from engine.errors import ModelLoadFailed
 from engine.inference import prompts, sampling, weights
 from engine.inference.backend import Prompt, PromptCacheUse, Step
 from engine.inference.mlx_batch import RunningBatch
+from engine.inference.mlx_lm_internals import check_architecture, inner_tokenizer, tool_format
 from engine.inference.weights import DamagedWeights
 from engine.library.loading import LoadProgress, OnLoadProgress, unobserved
 from engine.library.models import (
@@ -72,8 +72,8 @@ class MlxBackend:
         self.vocabulary = vocabulary
         self._tokenizer = tokenizer
         self._defaults = sampling_defaults(info.path)
-        self.family = family_of(tokenizer, vocabulary)
-        self._constraints = Constraints(tokenizer._tokenizer, vocabulary, self.family)
+        self.family = family_of(tokenizer, vocabulary, tool_format(tokenizer))
+        self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
         self._held: dict[int, TokenConstraint] = {}
         self._eos = sorted(vocabulary.eos)
         self._batch = batch_of(
@@ -139,7 +139,7 @@ class MlxBackend:
 
     def _decoded(self, ids: list[int]) -> str:
         return str(
-            self._tokenizer._tokenizer.decode(
+            inner_tokenizer(self._tokenizer).decode(
                 ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
             )
         )
@@ -319,7 +319,7 @@ def check(folder: Path) -> None:
     try:
         if stated.get("model_file"):
             raise ValueError("code from models is never run")
-        _get_classes(stated)
+        check_architecture(stated)
     except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
         raise ModelLoadFailed(_in_words(folder, stated, error)) from error
 
@@ -369,7 +369,7 @@ def load(
     model, tokenizer, config = _read(folder, on_progress, divide)
     eos = set(tokenizer.eos_token_ids)
     size = int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size", 0))
-    vocabulary = read_vocabulary(folder, tokenizer._tokenizer, eos, size)
+    vocabulary = read_vocabulary(folder, inner_tokenizer(tokenizer), eos, size)
     info = ModelInfo(
         id=model_name(folder),
         path=folder,

@@ -16,6 +16,7 @@ from mlx_lm.generate import BatchGenerator
 from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_prompt_cache
 
 from engine.inference.backend import PromptCacheUse
+from engine.inference.mlx_lm_internals import decoding_rows, prompt_tokens_read, set_reading
 from engine.inference.pacing import ReadingPace
 from engine.inference.prompt_cache import PromptCache
 
@@ -101,17 +102,17 @@ class RunningBatch:
             (row, tokens read) of those that read, and (row, token, log-probabilities) of those
             that decoded.
         """
-        decoding = len(self._batch._generation_batch)
+        decoding = decoding_rows(self._batch)
         reading = min(READ_TOGETHER, len(self._reading))
         chunk = self._pace.chunk(decoding, reading) if reading else self._chunk
-        was_read = self._batch._counters.prompt_tokens
+        was_read = prompt_tokens_read(self._batch)
         # From step to step: the device decodes while the last step's tokens are handed on.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
         found = self._step(chunk)
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
         if reading and chunk:
-            tokens = self._batch._counters.prompt_tokens - was_read
+            tokens = prompt_tokens_read(self._batch) - was_read
             self._pace.read(took_s, tokens, is_whole=tokens >= chunk, decoding=decoding)
         else:
             self._pace.decoded(took_s)
@@ -120,9 +121,8 @@ class RunningBatch:
     def _step(self, chunk: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, mx.array]]]:
         """Decode, and read up to ``chunk`` tokens of each prompt, which may be none."""
         batch = self._batch
-        batch.prefill_step_size = chunk
         # A batch that has as many rows as it may hold reads nothing.
-        batch.completion_batch_size = self._rows if chunk else 0
+        set_reading(batch, chunk, self._rows if chunk else 0)
         read, sampled = batch.next()
         if self._reading:
             self._reading.difference_update(part.uid for part in sampled)

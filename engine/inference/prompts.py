@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.constraining.schema_bounds import is_nested_too_deeply
 from engine.errors import InvalidRequest, PromptTooLong
+from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.values.chat import Message, Tool
 from engine.values.request import GenerationRequest
 
@@ -54,10 +55,10 @@ def encoded(tokenizer: Any, text: str, *, adds_special: bool = False) -> list[in
         text: What is tokenised.
         adds_special: Whether the tokenizer's own first and last tokens are added.
     """
-    inner = tokenizer._tokenizer
+    inner = inner_tokenizer(tokenizer)
     if _is_plain(inner):
         # As transformers does it, but this one call leaves the other threads alone meanwhile.
-        [found] = inner._tokenizer.encode_batch_fast([text], add_special_tokens=adds_special)
+        [found] = inner.backend_tokenizer.encode_batch_fast([text], add_special_tokens=adds_special)
         return list(found.ids)
     return list(tokenizer.encode(text, add_special_tokens=adds_special))
 
@@ -133,11 +134,11 @@ def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
     template = tokenizer.apply_chat_template
     if request.thinking is not None:
         options["enable_thinking"] = request.thinking
-    elif tokenizer._chat_template is None:
+    elif not has_template_in_code(tokenizer):
         # The wrapper would switch reasoning on; silence means the template's own default.
-        template = tokenizer._tokenizer.apply_chat_template
+        template = inner_tokenizer(tokenizer).apply_chat_template
         options["return_dict"] = False
-    if _is_plain(tokenizer._tokenizer):
+    if _is_plain(inner_tokenizer(tokenizer)):
         options["tokenize"] = False
     try:
         found = template([_as_dict(message) for message in request.messages], **options)

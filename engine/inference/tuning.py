@@ -1,14 +1,12 @@
-"""What the system has to be asked for so that the engine gets along with MLX and mlx-lm.
+"""Settings of the operating system that make MLX faster beside other threads.
 
-Nothing here is worse than being slower where it is refused.
+Where the system refuses one, the engine is slower and works as before.
 """
 
 import contextlib
 import ctypes
 import os
-import resource
 import sys
-from collections.abc import Iterator
 from functools import cache
 
 _ARENA_MAX = -8  # M_ARENA_MAX of glibc's <malloc.h>
@@ -39,18 +37,3 @@ def work_in_long_turns() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # forbidden: slower, and nothing else
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-
-
-@contextlib.contextmanager
-def limit_of_open_files_kept() -> Iterator[None]:
-    """Keep mlx-lm from changing how many files this process may open, while it is imported.
-
-    Workaround for mlx-lm 0.32 (``mlx_lm/utils.py`` calls ``setrlimit`` when it is imported): the
-    import fails where the hard limit is below 4,096, and lowers both limits where they are higher.
-    """
-    changed = resource.setrlimit
-    resource.setrlimit = lambda *_: None
-    try:
-        yield
-    finally:
-        resource.setrlimit = changed

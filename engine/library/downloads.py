@@ -17,6 +17,7 @@ from typing import Any, Literal
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.whole_file import write_whole
 from engine.library.fetching import begun_bytes, fetch_file
+from engine.library.hub_internals import progress_bar_class, set_chunk_bytes
 from engine.library.models import check_folder
 from engine.library.verifying import Damaged, verify
 
@@ -115,10 +116,8 @@ def download(
         DownloadCancelled: ``gives_up`` was set.
         DownloadFailed: It did not come; the message says why and what would help.
     """
-    import huggingface_hub.constants  # half a second, which only a download is to pay
-
     on_progress(DownloadProgress("asking"))
-    huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE = _CHUNK_BYTES
+    set_chunk_bytes(_CHUNK_BYTES)
     with _in_words(repository, cache):
         commit, files = _listing(repository, endpoint)
         total = sum(file.size for file in files)
@@ -230,14 +229,12 @@ class _Meter:
 
     def tqdm_class(self) -> type[Any]:
         """Return what huggingface_hub reports to: a progress bar that is drawn nowhere."""
-        from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
-
         meter = self
 
-        class Bar(tqdm):
+        class Bar(progress_bar_class()):  # type: ignore[misc]
             def __init__(self, *args: Any, **options: Any) -> None:
                 options["disable"] = True
-                super().__init__(*args, **options)  # type: ignore[no-untyped-call]
+                super().__init__(*args, **options)
                 meter.add(options.get("initial") or 0)
 
             def update(self, n: float | None = 1) -> None:

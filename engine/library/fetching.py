@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from engine.library.hub_internals import request_headers, transfer
+
 _BEGUN = ".fullstop.incomplete"
 # It becomes a file's name, so it must not lead elsewhere.
 _DIGEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -45,8 +47,6 @@ def fetch_file(
         huggingface_hub.errors.HfHubHTTPError: The hub refused.
     """
     import huggingface_hub
-    from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     pointer = repository_folder / "snapshots" / commit / name
     if pointer.exists():
@@ -57,7 +57,7 @@ def fetch_file(
         raise OSError(f"the hub states no digest of {name}")
     blob = repository_folder / "blobs" / stated.etag
     if not blob.exists():
-        headers = build_hf_headers()
+        headers = request_headers()
         if urlsplit(stated.location)[:2] != urlsplit(url)[:2]:  # scheme, host and port
             headers.pop("authorization", None)  # another machine's business
         begun = blob.with_name(blob.name + _BEGUN)
@@ -65,14 +65,8 @@ def fetch_file(
         if stated.size is not None and begun.exists() and begun.stat().st_size > stated.size:
             begun.unlink()  # it is of no use, and asking for what follows it would be refused
         with begun.open("ab") as file:
-            http_get(
-                stated.location,
-                file,
-                resume_size=file.tell(),
-                headers=headers,
-                expected_size=stated.size,
-                displayed_filename=name,
-                tqdm_class=tqdm_class,
+            transfer(
+                stated.location, file, headers, name=name, size=stated.size, tqdm_class=tqdm_class
             )
             file.flush()
             os.fsync(file.fileno())

@@ -15,14 +15,15 @@ PLAIN: Family = TagFamily()
 _NO_FIELDS = {**TagFamily().saved(), **HeaderFamily({}).saved()}
 
 
-def family_of(tokenizer: Any, vocabulary: Vocabulary) -> Family:
+def family_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
     """Return the family of a loaded model.
 
     Args:
         tokenizer: mlx-lm's tokenizer wrapper.
         vocabulary: The model's token ids.
+        call_style: mlx-lm's name for the format of its tool calls; empty where it has none.
     """
-    return headers_of(vocabulary) or tags_of(tokenizer, vocabulary)
+    return headers_of(vocabulary) or tags_of(tokenizer, vocabulary, call_style)
 
 
 def family_to_fields(family: Family) -> dict[str, object]:

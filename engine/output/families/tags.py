@@ -133,8 +133,14 @@ class TagFamily:
         }
 
 
-def tags_of(tokenizer: Any, vocabulary: Vocabulary) -> TagFamily:
-    """Return the tags of a loaded model; mlx-lm's tokenizer wrapper knows them."""
+def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamily:
+    """Return the tags of a loaded model.
+
+    Args:
+        tokenizer: mlx-lm's tokenizer wrapper, which knows them.
+        vocabulary: The model's token ids.
+        call_style: mlx-lm's name for the format of its tool calls; empty where it has none.
+    """
     ids: dict[int, str] = {}
     parts: dict[int, str] = {}
     pairs = (
@@ -155,7 +161,7 @@ def tags_of(tokenizer: Any, vocabulary: Vocabulary) -> TagFamily:
         tool_end=tokenizer.tool_call_end,
         tags=ids,
         parts=parts,
-        call_style=str(getattr(tokenizer.tool_parser, "__module__", "")).rpartition(".")[2],
+        call_style=call_style,
     )
 
 

@@ -1,0 +1,101 @@
+"""The only module that uses private parts of mlx-lm. Each is a workaround.
+
+Checked with mlx-lm 0.32.2, whose source is at https://github.com/ml-explore/mlx-lm/tree/v0.32.2.
+``tests/test_private_parts.py`` fails, and names the part, when one changes.
+Importing this module does not import mlx-lm.
+"""
+
+import contextlib
+import resource
+from collections.abc import Iterator
+from typing import Any
+
+
+def inner_tokenizer(wrapper: Any) -> Any:
+    """Return the transformers tokenizer inside mlx-lm's ``TokenizerWrapper``.
+
+    The wrapper passes most calls on, but it changes what ``apply_chat_template`` does, and it
+    hides the type that says how the tokenizer works.
+    Upstream: ``TokenizerWrapper.__init__`` in ``mlx_lm/tokenizer_utils.py``.
+    """
+    return wrapper._tokenizer
+
+
+def has_template_in_code(wrapper: Any) -> bool:
+    """Whether mlx-lm renders this model's prompts with Python code of its own, not a template.
+
+    Then only the wrapper can render them.
+    Upstream: ``TokenizerWrapper.apply_chat_template`` in ``mlx_lm/tokenizer_utils.py``.
+    """
+    return wrapper._chat_template is not None
+
+
+def tool_format(wrapper: Any) -> str:
+    """Return mlx-lm's name for the format of a model's tool calls; empty where it knows none.
+
+    The wrapper keeps the parser and not its name, which is the name of the parser's module.
+    Upstream: ``_infer_tool_parser`` and ``load`` in ``mlx_lm/tokenizer_utils.py``.
+    """
+    return str(getattr(wrapper.tool_parser, "__module__", "")).rpartition(".")[2]
+
+
+def check_architecture(config: dict[str, Any]) -> None:
+    """Make sure that mlx-lm knows a model's architecture, without loading the model.
+
+    Upstream: ``_get_classes`` in ``mlx_lm/utils.py``.
+
+    Raises:
+        ValueError: It does not; other exceptions where the configuration is wrong.
+    """
+    from mlx_lm.utils import _get_classes
+
+    _get_classes(config)
+
+
+def decoding_rows(batch: Any) -> int:
+    """Return how many rows of a ``BatchGenerator`` decode, those that read a prompt left out.
+
+    Upstream: ``BatchGenerator.__init__`` in ``mlx_lm/generate.py``.
+    """
+    return len(batch._generation_batch)
+
+
+def prompt_tokens_read(batch: Any) -> int:
+    """Return how many tokens of prompts a ``BatchGenerator`` has read since it was made.
+
+    Its public ``stats()`` copies all counters twice, which is too slow for each step.
+    Upstream: ``BatchGenerator.stats`` in ``mlx_lm/generate.py``.
+    """
+    return int(batch._counters.prompt_tokens)
+
+
+def set_reading(batch: Any, chunk: int, rows: int) -> None:
+    """Set how much a ``BatchGenerator`` reads from its next step on.
+
+    Its constructor takes both values, and each step looks at them again; nothing says that they
+    may be changed.
+    Upstream: ``BatchGenerator._next`` in ``mlx_lm/generate.py``.
+
+    Args:
+        batch: The generator.
+        chunk: Tokens of each prompt read in one step.
+        rows: Most rows that decode; prompts are read only while fewer do.
+    """
+    batch.prefill_step_size = chunk
+    batch.completion_batch_size = rows
+
+
+@contextlib.contextmanager
+def limit_of_open_files_kept() -> Iterator[None]:
+    """Keep mlx-lm from changing how many files this process may open, while it is imported.
+
+    The import fails where the hard limit is below 4,096, and lowers both limits where they are
+    higher.
+    Upstream: the call of ``resource.setrlimit`` at the top of ``mlx_lm/utils.py``.
+    """
+    changed = resource.setrlimit
+    resource.setrlimit = lambda *_: None
+    try:
+        yield
+    finally:
+        resource.setrlimit = changed

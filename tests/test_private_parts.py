@@ -1,0 +1,293 @@
+"""The private parts of other libraries that the product uses: one module for each library.
+
+A test fails here, and says what to look at, when a new version of a library changes one of them.
+"""
+
+import ast
+import importlib
+import inspect
+import io
+import re
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from api.transport import aiohttp_internals
+from engine.inference import mlx_lm_internals
+from engine.library import hub_internals
+from tests.support.asking import run
+
+ROOT = Path(__file__).parents[1]
+ADAPTERS = {
+    "mlx-lm": mlx_lm_internals,
+    "huggingface-hub": hub_internals,
+    "aiohttp": aiohttp_internals,
+}
+
+
+def complaint(library: str, part: str, check: Callable[[], bool]) -> str | None:
+    """Return what to say where a part of a library is not what its adapter takes it for."""
+    try:
+        if check():
+            return None
+        found = "it does something else"
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"
+    return (
+        f"{library} {version(library)} has changed {part} ({found}). Look at its source, and "
+        f"adapt {ADAPTERS[library].__name__}, which was checked with an earlier version."
+    )
+
+
+def expect(library: str, part: str, check: Callable[[], bool]) -> None:
+    said = complaint(library, part, check)
+    assert said is None, said
+
+
+# -- mlx-lm -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def loaded(demo_model_path: Path) -> tuple[Any, Any]:
+    from mlx_lm.utils import load
+
+    model, wrapper = load(str(demo_model_path))[:2]
+    return model, wrapper
+
+
+@pytest.fixture
+def batch(loaded: tuple[Any, Any]) -> Iterator[Any]:
+    from mlx_lm.generate import BatchGenerator
+
+    made = BatchGenerator(
+        loaded[0], completion_batch_size=4, prefill_batch_size=2, prefill_step_size=8
+    )
+    yield made
+    made.close()
+
+
+def test_the_wrapper_of_mlx_lm_holds_the_tokenizer_of_transformers(loaded: tuple[Any, Any]) -> None:
+    from transformers import PreTrainedTokenizerBase
+
+    expect(
+        "mlx-lm",
+        "TokenizerWrapper._tokenizer",
+        lambda: isinstance(mlx_lm_internals.inner_tokenizer(loaded[1]), PreTrainedTokenizerBase),
+    )
+
+
+def test_the_wrapper_of_mlx_lm_says_whether_code_renders_its_prompts(
+    loaded: tuple[Any, Any],
+) -> None:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+    inner = mlx_lm_internals.inner_tokenizer(loaded[1])
+    coded = TokenizerWrapper(inner, chat_template=lambda *_, **__: "rendered by code")
+    expect(
+        "mlx-lm",
+        "TokenizerWrapper._chat_template",
+        lambda: (
+            not mlx_lm_internals.has_template_in_code(loaded[1])
+            and mlx_lm_internals.has_template_in_code(coded)
+            and coded.apply_chat_template([], tokenize=False) == "rendered by code"
+        ),
+    )
+
+
+def test_a_parser_of_mlx_lm_lies_in_the_module_of_its_format(loaded: tuple[Any, Any]) -> None:
+    expect(
+        "mlx-lm",
+        "the modules of mlx_lm.tool_parsers",
+        lambda: mlx_lm_internals.tool_format(loaded[1]) == "json_tools",
+    )
+
+
+def test_mlx_lm_knows_an_architecture_without_loading_a_model() -> None:
+    def knows() -> bool:
+        mlx_lm_internals.check_architecture({"model_type": "qwen3"})
+        with pytest.raises(ValueError, match="not supported"):
+            mlx_lm_internals.check_architecture({"model_type": "none_such"})
+        return True
+
+    expect("mlx-lm", "utils._get_classes", knows)
+
+
+def test_a_batch_of_mlx_lm_counts_its_rows_and_the_tokens_that_it_read(batch: Any) -> None:
+    def counts() -> bool:
+        batch.insert([list(range(3, 20)), [5, 6]], max_tokens=[8, 8])
+        seen = []
+        for _ in range(4):
+            before = mlx_lm_internals.prompt_tokens_read(batch)
+            with batch.stats() as public:
+                batch.next()
+            read = mlx_lm_internals.prompt_tokens_read(batch) - before
+            assert read == public.prompt_tokens
+            seen.append((read, mlx_lm_internals.decoding_rows(batch)))
+        return seen[0] == (9, 0) and seen[-1] == (0, 2)
+
+    expect("mlx-lm", "BatchGenerator._counters or ._generation_batch", counts)
+
+
+def test_a_batch_of_mlx_lm_reads_as_much_as_it_was_told_last(batch: Any) -> None:
+    def obeys() -> bool:
+        batch.insert([list(range(3, 60))], max_tokens=[8])
+        read = []
+        for chunk, rows in ((3, 4), (5, 4), (5, 0), (2, 4)):
+            before = mlx_lm_internals.prompt_tokens_read(batch)
+            mlx_lm_internals.set_reading(batch, chunk, rows)
+            batch.next()
+            read.append(mlx_lm_internals.prompt_tokens_read(batch) - before)
+        return read == [3, 8 - 3, 0, 2]
+
+    expect("mlx-lm", "BatchGenerator.prefill_step_size or .completion_batch_size", obeys)
+
+
+def test_importing_mlx_lm_still_changes_the_limit_of_open_files() -> None:
+    def changes() -> bool:
+        source = inspect.getsource(importlib.import_module("mlx_lm.utils"))
+        return "resource.setrlimit(resource.RLIMIT_NOFILE" in source
+
+    # Once it does not, the workaround can go.
+    expect("mlx-lm", "the call of setrlimit in mlx_lm/utils.py", changes)
+
+
+def test_the_limit_of_open_files_can_be_changed_again_after_the_import() -> None:
+    changed = resource.setrlimit
+    with mlx_lm_internals.limit_of_open_files_kept():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1, 1))
+    assert resource.setrlimit is changed
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1
+
+
+# -- huggingface_hub --------------------------------------------------------------------------
+
+
+def test_a_transfer_of_the_hub_reads_chunks_of_the_size_that_is_set() -> None:
+    def reads() -> bool:
+        from huggingface_hub import constants, file_download
+
+        before = constants.DOWNLOAD_CHUNK_SIZE
+        try:
+            hub_internals.set_chunk_bytes(12345)
+            return (
+                constants.DOWNLOAD_CHUNK_SIZE == 12345
+                and "chunk_size=constants.DOWNLOAD_CHUNK_SIZE"
+                in inspect.getsource(file_download.http_get)
+            )
+        finally:
+            constants.DOWNLOAD_CHUNK_SIZE = before
+
+    expect("huggingface-hub", "constants.DOWNLOAD_CHUNK_SIZE", reads)
+
+
+def test_requests_to_the_hub_carry_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_of_a_person")
+    expect(
+        "huggingface-hub",
+        "utils.build_hf_headers",
+        lambda: hub_internals.request_headers()["authorization"] == "Bearer hf_of_a_person",
+    )
+
+
+def test_a_progress_bar_of_the_hub_can_be_drawn_nowhere() -> None:
+    def is_bar() -> bool:
+        bar = hub_internals.progress_bar_class()(total=10, initial=4, disable=True)
+        bar.update(3)
+        bar.close()
+        return bar.disable is True
+
+    expect("huggingface-hub", "utils.tqdm", is_bar)
+
+
+def test_a_transfer_of_the_hub_takes_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    def takes() -> bool:
+        from huggingface_hub import file_download
+
+        given: dict[str, Any] = {}
+        shape = inspect.signature(file_download.http_get)
+
+        def noted(*args: Any, **options: Any) -> None:
+            given.update(shape.bind(*args, **options).arguments)
+
+        monkeypatch.setattr(file_download, "http_get", noted)
+        file = io.BytesIO(b"begun")
+        file.seek(5)
+        hub_internals.transfer("http://hub/x", file, {}, name="x", size=9, tqdm_class=object)
+        return bool(given["resume_size"] == 5 and given["expected_size"] == 9)
+
+    expect("huggingface-hub", "file_download.http_get", takes)
+
+
+# -- aiohttp ----------------------------------------------------------------------------------
+
+
+def test_a_request_of_aiohttp_returns_the_body_that_was_kept() -> None:
+    async def kept() -> bytes:
+        request = make_mocked_request("POST", "/")
+        assert isinstance(request, web.Request)
+        aiohttp_internals.keep_body(request, b"the body")
+        assert await request.text() == "the body"
+        return await request.read()
+
+    expect("aiohttp", "BaseRequest._read_bytes", lambda: run(kept()) == b"the body")
+
+
+# -- all of them ------------------------------------------------------------------------------
+
+
+def test_a_part_that_is_gone_is_named_with_its_library_and_its_adapter() -> None:
+    said = complaint(
+        "mlx-lm",
+        "TokenizerWrapper._tokenizer",
+        lambda: bool(mlx_lm_internals.inner_tokenizer(object())),
+    )
+    assert said is not None
+    assert f"mlx-lm {version('mlx-lm')} has changed TokenizerWrapper._tokenizer" in said
+    assert "engine.inference.mlx_lm_internals" in said
+
+
+@pytest.mark.parametrize("library", ADAPTERS)
+def test_each_workaround_names_the_version_and_its_place_upstream(library: str) -> None:
+    adapter = ADAPTERS[library]
+    about = inspect.getdoc(adapter) or ""
+    assert re.search(rf"{library} \d+\.\d+\.\d+", about)
+    assert re.search(r"https://github\.com/\S+/tree/v\d", about)
+    assert str(Path(__file__).relative_to(ROOT)) in about
+    for function in functions_of(adapter):
+        assert "Upstream: " in (inspect.getdoc(function) or ""), function.__name__
+
+
+def functions_of(adapter: ModuleType) -> list[Callable[..., Any]]:
+    return [
+        one
+        for one in vars(adapter).values()
+        if inspect.isfunction(one) and one.__module__ == adapter.__name__
+    ]
+
+
+def test_no_other_module_imports_what_a_library_keeps_private() -> None:
+    adapters = {Path(str(adapter.__file__)) for adapter in ADAPTERS.values()}
+    own = {"engine", "api", "ui", "app"}
+    found = []
+    for top in own:
+        for path in (ROOT / top).rglob("*.py"):
+            if path in adapters:
+                continue
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if not isinstance(node, ast.ImportFrom) or not node.module:
+                    continue
+                first = node.module.partition(".")[0]
+                if first in own or first in sys.stdlib_module_names:
+                    continue
+                names = [*node.module.split("."), *(alias.name for alias in node.names)]
+                if any(name.startswith("_") for name in names):
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert found == []
