@@ -230,7 +230,14 @@ class SqliteConversationStore:
         await asyncio.wrap_future(self._thread.submit(self._read_all))
         if self._found is not None:
             self._found(self._conversations, self._presets)
+        if not cause and not is_cancelled():
+            self.decline_recovery()
         return Recovered(*recovered, cause)
+
+    def decline_recovery(self) -> None:
+        """Offer the damaged file no more; it stays where it is."""
+        if self._problem is not None and self._problem.path is not None:
+            opening.offer_no_more(self._problem.path)
 
     # -- writing, the main thread's side ---------------------------------------------------
 

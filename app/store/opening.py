@@ -17,6 +17,8 @@ from ui.records.storing import StoreProblem
 _log = logging.getLogger(__name__)
 # SQLite keeps the newest writes and its shared memory in files beside the database.
 COMPANIONS = ("", "-wal", "-shm")
+# A file of this name beside a damaged database says that it is still to be recovered.
+_NOT_RECOVERED = ".not-recovered"
 # What the interpreter raises where SQLite's own words, or a row's values, are not as they must be.
 _UNREADABLE = (UnicodeDecodeError, TypeError, ValueError, OverflowError)
 
@@ -58,9 +60,12 @@ def opened(
     _check_sqlite()
     made_private(path.parent)
     try:
-        return _connected(path, prepare, patience_s), None
+        return _connected(path, prepare, patience_s), _not_recovered(path)
     except UnusableDatabase as unusable:
         kept = set_aside(path)
+        if unusable.is_damage:
+            with contextlib.suppress(OSError):  # it is offered now, if not once more
+                touch_private(_note_of(kept))
         problem = StoreProblem(
             "Your earlier conversations could not be read.",
             f"{unusable} It is kept as {kept.name}, and a new, empty one was begun.",
@@ -84,6 +89,32 @@ def set_aside(path: Path) -> Path:
         with contextlib.suppress(FileNotFoundError):
             Path(f"{path}{companion}").rename(f"{target}{companion}")
     return target
+
+
+def offer_no_more(kept: Path) -> None:
+    """Note that a damaged database was recovered, or that nobody wants it recovered."""
+    with contextlib.suppress(OSError):
+        _note_of(kept).unlink(missing_ok=True)
+
+
+def _note_of(kept: Path) -> Path:
+    return kept.with_name(kept.name + _NOT_RECOVERED)
+
+
+def _not_recovered(path: Path) -> StoreProblem | None:
+    """Offer the newest damaged database that nobody has decided about; None where there is none."""
+    notes = path.parent.glob(f"{path.stem}.set-aside-*{path.suffix}{_NOT_RECOVERED}")
+    for note in sorted(notes, reverse=True):
+        kept = note.with_name(note.name.removesuffix(_NOT_RECOVERED))
+        if kept.is_file():
+            return StoreProblem(
+                "Some of your earlier conversations have not been recovered.",
+                f"They are in {kept.name}, which is damaged. Recover what can be read of it, or "
+                "dismiss this message to leave it as it is.",
+                kept,
+                can_be_recovered=True,
+            )
+    return None
 
 
 def _check_sqlite() -> None:

@@ -121,6 +121,9 @@ class ConversationStore(Protocol):
             is_cancelled: Whether to end early; what was brought over stays.
         """
 
+    def decline_recovery(self) -> None:
+        """Offer the damaged file that ``problem`` names no more; it stays where it is."""
+
 
 class MemoryConversationStore:
     """Keeps conversations as long as the process lives.
@@ -229,3 +232,6 @@ class MemoryConversationStore:
     ) -> Recovered:
         """Memory knows no damaged file."""
         return Recovered()
+
+    def decline_recovery(self) -> None:
+        """Memory knows no damaged file."""

@@ -126,6 +126,66 @@ def test_what_was_recovered_is_in_the_file_and_is_never_brought_over_twice(
     use(later)
 
 
+def test_a_damaged_file_is_offered_at_every_start_until_it_is_recovered(
+    use: Use, path: Path
+) -> None:
+    use(write)
+    changed(path, _BAD_SCHEMA)
+    use(write)  # the session in which it is found, and left
+
+    async def next_time(store: SqliteConversationStore) -> None:
+        assert store.problem is not None
+        assert store.problem.can_be_recovered
+        assert store.problem.path is not None
+        assert "not been recovered" in store.problem.sentence
+        assert len(store.load_all()) == 3
+        outcome, _ = await recovered(store)
+        assert outcome == Recovered(conversations=3, messages=6)
+
+    async def after_that(store: SqliteConversationStore) -> None:
+        assert store.problem is None
+        assert len(store.load_all()) == 6
+
+    use(next_time)
+    use(after_that)
+
+
+def test_a_recovery_that_was_cancelled_is_offered_again(use: Use, path: Path) -> None:
+    use(write)
+    changed(path, _BAD_SCHEMA)
+
+    async def cancelled(store: SqliteConversationStore) -> None:
+        await store.recover(lambda *_: None, lambda: True)
+
+    async def next_time(store: SqliteConversationStore) -> None:
+        assert store.problem is not None
+        assert store.problem.can_be_recovered
+
+    use(cancelled)
+    use(next_time)
+
+
+def test_a_damaged_file_that_nobody_wants_is_kept_and_not_offered_again(
+    use: Use, path: Path
+) -> None:
+    use(write)
+    changed(path, _BAD_SCHEMA)
+    kept: list[Path] = []
+
+    async def declined(store: SqliteConversationStore) -> None:
+        assert store.problem is not None
+        assert store.problem.path is not None
+        kept.append(store.problem.path)
+        store.decline_recovery()
+
+    async def next_time(store: SqliteConversationStore) -> None:
+        assert store.problem is None
+
+    use(declined)
+    use(next_time)
+    assert kept[0].is_file()
+
+
 def test_messages_whose_conversation_was_lost_have_one_again(use: Use, path: Path) -> None:
     use(write)
     changed(path, "DELETE FROM conversations", _BAD_SCHEMA)

@@ -71,6 +71,7 @@ class ChatPanel(QWidget):
         workspace.store.on_problem(self.problem.tell)
         self.model_problem = ProblemBar(theme)
         self.problem.recover_wanted.connect(workspace.recovery.begin)
+        self.problem.recovery_declined.connect(workspace.recovery.decline)
         workspace.recovery.told.connect(self.problem.tell)
         self.column = MessageColumn(theme)
         self.welcome = Welcome(theme, workspace.model)

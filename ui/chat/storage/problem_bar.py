@@ -16,9 +16,11 @@ class ProblemBar(QFrame):
 
     Signals:
         recover_wanted: What can be read of the damaged file is to be brought over.
+        recovery_declined: The message was dismissed although the file could be recovered.
     """
 
     recover_wanted = Signal()
+    recovery_declined = Signal()
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -47,7 +49,7 @@ class ProblemBar(QFrame):
         row.addWidget(close)
         self.recover.clicked.connect(self._recover)
         self.show_file.clicked.connect(self._show_file)
-        close.clicked.connect(self.hide)
+        close.clicked.connect(self._dismiss)
         self.hide()
 
     def tell(self, problem: StoreProblem | None) -> None:
@@ -60,6 +62,11 @@ class ProblemBar(QFrame):
             self.show_file.setVisible(problem.path is not None)
             self.recover.setVisible(problem.can_be_recovered)
             self.recover.setEnabled(True)
+
+    def _dismiss(self) -> None:
+        self.hide()
+        if self._problem is not None and self._problem.can_be_recovered:
+            self.recovery_declined.emit()
 
     def _recover(self) -> None:
         self.recover.setEnabled(False)  # once is enough

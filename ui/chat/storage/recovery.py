@@ -32,6 +32,10 @@ class Recovery(QObject):
         """Bring over what can be read, when it is its turn."""
         self._transfers.start(_WORDS, self._recover)
 
+    def decline(self) -> None:
+        """Leave the damaged file as it is, and do not offer it at the next start."""
+        self._store.decline_recovery()
+
     async def _recover(self, transfer: Transfer) -> None:
         damaged = self._store.problem
         recovered = await self._store.recover(transfer.advance, lambda: transfer.is_cancelled)
