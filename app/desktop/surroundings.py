@@ -8,14 +8,12 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMessageBox
-
 from app.desktop.single_instance import SingleInstance
 from app.folders import paths
 from app.folders.privacy import made_private
 from app.settings.options import ChatOptions
 from app.settings.stored_preferences import StoredPreferences
+from ui.kit.system.boxes import report_failure
 from ui.preferences.preferences import PreferencesState
 from ui.window.main_window import MainWindow
 from ui.window.tray import Tray, has_tray
@@ -96,11 +94,4 @@ def tell(window: MainWindow, notice: str) -> None:
     if not notice:
         return
     _log.warning("%s", notice)
-    box = QMessageBox(window)
-    box.setWindowTitle("Settings")
-    box.setIcon(QMessageBox.Icon.Warning)
-    box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText("Some of your settings could not be read")
-    box.setInformativeText(notice)
-    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    box.open()
+    report_failure(window, "Some of your settings could not be read", notice, title="Settings")

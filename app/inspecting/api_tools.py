@@ -16,6 +16,7 @@ from engine import Engine
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.run.tools import (
     CaptureView,
+    ProbeFault,
     ProbeOutcome,
     ProbeProblem,
     ProbeProgress,
@@ -81,11 +82,11 @@ class ApiTools:
 
 
 def _row(result: CheckResult) -> ProbeRow:
-    parts = []
+    faults = []
     for fault in result.faults:
-        lines = [fault.sentence]
+        lines = []
         if fault.expected or fault.got:
             lines += [f"expected: {fault.expected!r}", f"got:      {fault.got!r}"]
         lines += [fault.curl] if fault.curl else []
-        parts.append("\n".join(lines))
-    return ProbeRow(result.title, result.outcome.value, result.sentence, "\n\n".join(parts))
+        faults.append(ProbeFault(fault.sentence, "\n".join(lines)))
+    return ProbeRow(result.title, result.outcome.value, result.sentence, tuple(faults))

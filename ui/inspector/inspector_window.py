@@ -11,13 +11,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QDragEnterEvent,
     QDropEvent,
-    QGuiApplication,
     QKeySequence,
     QShortcut,
     QShowEvent,
 )
 from PySide6.QtWidgets import (
-    QFileDialog,
     QFrame,
     QHBoxLayout,
     QMainWindow,
@@ -46,6 +44,8 @@ from ui.inspector.timing.timing_tab import TimingTab
 from ui.kit.controls.choice import Choice
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
+from ui.kit.system.clipboard import copy_from
+from ui.kit.system.file_dialogs import choose_file, choose_target
 from ui.kit.text.labels import ElidedLabel, label
 from ui.records.report import markdown_report
 
@@ -261,24 +261,16 @@ class InspectorWindow(QMainWindow):
         self.inspector.traces.level = LEVELS[row][0]
 
     def _choose_file(self) -> None:
-        dialog = QFileDialog(self, "Open a saved run", "", _OPENED)
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda path: self.inspector.open_file(Path(path)))
-        dialog.open()
+        choose_file(self, "Open a saved run", self.inspector.open_file, [_OPENED])
 
     def _choose_target(self) -> None:
-        dialog = QFileDialog(self, "Save the run", "run.json", "Saved runs (*.json)")
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix("json")
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda path: self.inspector.save_run(Path(path)))
-        dialog.open()
+        save, kinds = self.inspector.save_run, ["Saved runs (*.json)"]
+        choose_target(self, "Save the run", save, name="run.json", filters=kinds)
 
     def _copy_report(self) -> None:
         shown = self.inspector.shown
         if shown is not None:
-            QGuiApplication.clipboard().setText(markdown_report(shown.run, shown.question))
+            copy_from(self.copy, markdown_report(shown.run, shown.question))
 
 
 def _placeholder(shown: ShownRun | None) -> str:

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QFont, QGuiApplication
+from PySide6.QtGui import QDesktopServices, QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QToolButton, QVBoxLayout
 
 from engine.library.memory import Memory
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import Theme
+from ui.kit.system.clipboard import copy_text
+from ui.kit.system.menus import add_entry
 from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
 from ui.models.model_library import ShelvedModel
@@ -101,14 +103,12 @@ class ModelCard(QFrame):
         folder = str(self.model.found.folder)
         more = IconButton(theme, "chevron-down", f"More about {self.model.found.name}", size=16)
         menu = QMenu(more)
-        show = menu.addAction("Show in Folder")
-        show.triggered.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(folder)))
-        copy = menu.addAction("Copy Path")
-        copy.triggered.connect(lambda: QGuiApplication.clipboard().setText(folder))
+        place = QUrl.fromLocalFile(folder)
+        add_entry(menu, "Show in Folder", lambda: QDesktopServices.openUrl(place))
+        add_entry(menu, "Copy Path", lambda: copy_text(folder))
         if self._remove is not None:
             menu.addSeparator()
-            take = menu.addAction("Remove This Folder From the List")
-            take.triggered.connect(self._remove)
+            add_entry(menu, "Remove This Folder From the List", self._remove)
         more.setMenu(menu)
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         return more

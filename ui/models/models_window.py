@@ -9,7 +9,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
-    QFileDialog,
     QFrame,
     QHBoxLayout,
     QLineEdit,
@@ -23,6 +22,7 @@ from engine import counted
 from engine.library.memory import Fit
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
+from ui.kit.system.file_dialogs import choose_folder
 from ui.kit.text.labels import label
 from ui.models.download_row import DownloadRow
 from ui.models.loaded_model import LoadedModel
@@ -184,11 +184,7 @@ class ModelsWindow(QWidget):
             self.repository.clear()
 
     def _choose_folder(self) -> None:
-        dialog = QFileDialog(self, "Add a folder of models")
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda path: self._shelf.add_folder(Path(path)))
-        dialog.open()
+        choose_folder(self, "Add a folder of models", self._shelf.add_folder)
 
     def _load(self, model: ShelvedModel) -> None:
         if model.fit is Fit.TOO_LARGE:

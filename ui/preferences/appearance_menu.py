@@ -1,11 +1,14 @@
 """The menu that chooses light, dark or as the system, and the size of text. Main thread."""
 
+from functools import partial
+
 from PySide6.QtCore import QObject
-from PySide6.QtGui import QAction, QActionGroup, QKeySequence
+from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QMenu
 
 from ui.kit.look.theme import Theme
 from ui.kit.look.theme_mode import ThemeMode
+from ui.kit.system.menus import add_entry
 from ui.preferences.preferences import TEXT_PERCENTS, PreferencesState
 from ui.preferences.preferences_dialog import MODES
 
@@ -20,24 +23,20 @@ class AppearanceMenu(QObject):
         self._actions: dict[ThemeMode, QAction] = {}
         group = QActionGroup(menu)
         for mode, words in MODES:
-            action = menu.addAction(words)
-            action.setCheckable(True)
-            action.triggered.connect(lambda _=False, chosen=mode: preferences.change(theme=chosen))
+            choose = partial(preferences.change, theme=mode)
+            action = add_entry(menu, words, choose, is_checked=False)
             group.addAction(action)
             self._actions[mode] = action
         menu.addSeparator()
-        self._larger = self._add_size(menu, "&Larger Text", 1, ["Ctrl++", "Ctrl+="])
-        self._smaller = self._add_size(menu, "&Smaller Text", -1, ["Ctrl+-"])
-        self._usual = self._add_size(menu, "&Default Text Size", 0, ["Ctrl+0"])
+        self._larger = self._add_size(menu, "&Larger Text", 1, "Ctrl++", "Ctrl+=")
+        self._smaller = self._add_size(menu, "&Smaller Text", -1, "Ctrl+-")
+        self._usual = self._add_size(menu, "&Default Text Size", 0, "Ctrl+0")
         preferences.changed.connect(self._mark)
         theme.changed.connect(self._mark)
         self._mark()
 
-    def _add_size(self, menu: QMenu, words: str, step: int, keys: list[str]) -> QAction:
-        action = menu.addAction(words)
-        action.setShortcuts([QKeySequence(key) for key in keys])
-        action.triggered.connect(lambda: self._preferences.resize_text(step))
-        return action
+    def _add_size(self, menu: QMenu, words: str, step: int, *keys: str) -> QAction:
+        return add_entry(menu, words, lambda: self._preferences.resize_text(step), *keys)
 
     def _mark(self) -> None:
         percent = self._preferences.now.text_percent

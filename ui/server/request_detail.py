@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QFont, QGuiApplication, QTextOption
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QFont, QTextOption
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -20,6 +20,7 @@ from engine import counted, figures, seconds, sentence
 from ui.kit.controls.buttons import IconButton
 from ui.kit.controls.copy_button import CopyButton
 from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.system.clipboard import copy_from
 from ui.kit.text.facts import FactTable
 from ui.kit.text.labels import ElidedLabel, label
 from ui.server.request_text import as_curl, error_message, readable
@@ -108,9 +109,7 @@ class RequestDetail(QFrame):
     def _copy_curl(self) -> None:
         command = self.curl_command()
         if command is not None:
-            QGuiApplication.clipboard().setText(command)
-            self.curl.setText("Copied")
-            QTimer.singleShot(_SAID_MS, self.curl, lambda: self.curl.setText("Copy as curl"))
+            copy_from(self.curl, command)
 
     def _show_facts(self, entry: RequestEntry) -> None:
         facts = self.facts

@@ -1,13 +1,11 @@
 """The requests of other programs, like the network panel of a browser. Main thread."""
 
-import asyncio
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, Qt, Signal
 from PySide6.QtGui import QColor, QHideEvent, QPalette, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QFileDialog,
     QHBoxLayout,
     QHeaderView,
     QLineEdit,
@@ -20,12 +18,13 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted
-from engine.files.causes import os_cause
+from ui.kit.background.files import FileRefused, write_text
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.buttons import ChipButton, IconButton
 from ui.kit.controls.choice import Choice
 from ui.kit.controls.clear_button import add_clear_button
 from ui.kit.look.theme import Theme
+from ui.kit.system.file_dialogs import choose_target
 from ui.kit.text.labels import label, rescale
 from ui.server.request_table import ENTRY_ROLE, Column, RequestTable
 from ui.server.request_text import as_jsonl
@@ -47,6 +46,7 @@ _WIDTHS = {
     Column.TOTAL: 70,
 }
 _ALL = "All routes"
+_JSON_LINES = "JSON Lines (*.jsonl)"
 
 
 class RequestLogPanel(QWidget):
@@ -185,26 +185,18 @@ class RequestLogPanel(QWidget):
             self.entry_changed.emit(self._log.get(self._chosen))
 
     def _choose_file(self) -> None:
-        dialog = QFileDialog(self, "Save the shown requests")
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix("jsonl")
-        dialog.selectFile("requests.jsonl")
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda path: self.export_to(Path(path)))
-        dialog.open()
+        title = "Save the shown requests"
+        choose_target(self, title, self.export_to, name="requests.jsonl", filters=[_JSON_LINES])
 
     def export_to(self, path: Path) -> None:
         """Write the shown requests to a file, in the background."""
         self._tasks.start(self._export(path, tuple(self.table.entries())), "export of requests")
 
     async def _export(self, path: Path, entries: tuple[RequestEntry, ...]) -> None:
-        def write() -> None:
-            path.write_text(as_jsonl(entries), encoding="utf-8")
-
         try:
-            await asyncio.to_thread(write)
-        except OSError as error:
-            self.export_failed.emit(f"The requests could not be saved: {os_cause(error)}.")
+            await write_text(path, lambda: as_jsonl(entries))
+        except FileRefused as refusal:
+            self.export_failed.emit(str(refusal))
 
     # -- look ------------------------------------------------------------------------------
 

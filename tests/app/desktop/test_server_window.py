@@ -179,7 +179,7 @@ def test_the_log_can_be_copied_saved_filtered_and_forgotten(
         server.detail.curl.click()
         assert QGuiApplication.clipboard().text().startswith(f"curl {server.address.text()}")
         server.log.export_to(tmp_path / "no" / "folder")
-        await eventually(lambda: "could not be saved" in server.notice.text())
+        await eventually(lambda: "could not be written" in server.notice.text())
         server.log.clear.click()
         assert server.log.table.rowCount() == 0
         await eventually(lambda: server.detail.isHidden())

@@ -88,7 +88,7 @@ def test_a_pasted_answer_is_shown_with_its_faults(
         window.copy.click()
         assert "text      'abc EN'" in QGuiApplication.clipboard().text()
         window.open_file(tmp_path / "missing")
-        await eventually(lambda: "cannot be read" in window.title.text())
+        await eventually(lambda: "could not be read" in window.title.text())
         await window.finish()
         window.close()
         window.deleteLater()

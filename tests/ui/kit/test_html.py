@@ -14,6 +14,7 @@ from ui.kit.text.html import (
     strong,
     table,
     visible_lines,
+    with_code_spans,
 )
 
 
@@ -47,3 +48,17 @@ def test_a_table_holds_rows_of_cells() -> None:
 def test_line_breaks_are_kept_as_they_are_or_made_visible() -> None:
     assert lines("a\n<b>") == "a<br>&lt;b&gt;"
     assert visible_lines("a b\nc\x00") == "a b⏎<br>c␀"
+
+
+def test_what_a_report_quotes_is_code() -> None:
+    said = with_code_spans(
+        f"The stop {'<a>'!r} is there; {chr(10) + 'it' + chr(39) + 's'!r} isn't."
+    )
+    assert said == (
+        "The stop <code>&lt;a&gt;</code> is there; <code>\\nit&#x27;s</code> isn&#x27;t."
+    )
+
+
+def test_a_quotation_with_quotes_of_its_kind_inside_ends_where_it_ends() -> None:
+    both = "'\""
+    assert with_code_spans(f"got {both!r}.") == "got <code>\\&#x27;&quot;</code>."

@@ -1,7 +1,5 @@
 """The tab that sets two runs side by side. Main thread."""
 
-from html import escape
-
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
@@ -12,6 +10,7 @@ from ui.inspector.run.pages import reading_page
 from ui.inspector.run.shown_run import ShownRun
 from ui.kit.controls.choice import Choice
 from ui.kit.look.theme import Theme
+from ui.kit.text.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.text.labels import label
 
 
@@ -77,28 +76,24 @@ class CompareTab(QWidget):
         self.sentence.setText(found.sentence)
         self.page.setHtml(self._html(found))
 
-    def _html(self, found: Comparison) -> str:
+    def _html(self, found: Comparison) -> Html:
         colors = self._theme.colors
 
-        def side(name: str, text: str, ink: str, ground: str) -> str:
-            return (
-                f'<td width="50%" style="padding:6px"><p style="color:{colors.muted}">{name}</p>'
-                f'<p><code><span style="color:{colors.faint}">{_text(found.common)}</span>'
-                f'<span style="background:{ground};color:{ink}">{_text(text)}</span>'
-                "</code></p></td>"
-            )
+        def side(name: str, text: str, color: str, ground: str) -> Html:
+            common = colored(visible_breaks(found.common), colors.faint)
+            other = colored(visible_breaks(text), color, ground)
+            head = paragraph(name, style=f"color:{colors.muted}")
+            return cell(head, paragraph(code(common, other)), style="padding:6px", width="50%")
 
         left = side("This run", found.left, colors.match, colors.match_soft)
         right = side("The other", found.right, colors.limit, colors.limit_soft)
-        rows = "".join(
-            f'<tr><td style="padding:2px 12px 2px 0;color:{colors.muted}">{escape(name)}</td>'
-            f'<td style="padding:2px 12px 2px 0"><code>{escape(one)}</code></td>'
-            f"<td><code>{escape(two)}</code></td></tr>"
+        padding = "padding:2px 12px 2px 0"
+        rows = [
+            (
+                cell(name, style=f"{padding};color:{colors.muted}"),
+                cell(code(one), style=padding),
+                cell(code(two)),
+            )
             for name, one, two in found.rows
-        )
-        table = f"<table>{rows}</table>" if rows else ""
-        return f'<table width="100%"><tr>{left}{right}</tr></table>{table}'
-
-
-def _text(text: str) -> str:
-    return escape(text).replace("\n", "⏎<br>")
+        ]
+        return joined(table([(left, right)], width="100%"), table(rows) if rows else "")

@@ -1,7 +1,6 @@
 """The tab that says how near each stop came. Main thread; works it out only while it is seen."""
 
 import asyncio
-from html import escape
 
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
@@ -14,6 +13,7 @@ from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.tape.tape import CHANNEL_NAMES, Tape
 from ui.kit.background.tasks import Tasks
 from ui.kit.look.theme import Theme
+from ui.kit.text.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
 from ui.kit.text.labels import label
 from ui.words.visible import quoted, visible
 
@@ -90,28 +90,38 @@ class MatcherTab(QWidget):
     def _fill(self, trace: RunTrace, reports: list[RuleReport]) -> None:
         whole = "" if trace.is_whole else " Only its newest tokens are kept."
         self.note.setText(f"The longest beginning of each stop that occurred.{whole}")
-        self.page.setHtml("".join(map(self._block, reports)))
+        self.page.setHtml(joined(*map(self._block, reports)))
 
-    def _block(self, report: RuleReport) -> str:
+    def _block(self, report: RuleReport) -> Html:
         colors = self._theme.colors
-        ink = colors.match if report.is_match else colors.text
+        color = colors.match if report.is_match else colors.text
         reached, rest = report.rule[: len(report.prefix)], report.rule[len(report.prefix) :]
-        misses = "".join(self._miss(miss) for miss in report.misses)
-        return (
-            f'<p style="margin:10px 0 2px 0"><b style="color:{ink}">#{report.number}</b>&nbsp; '
-            f'<code><span style="background:{colors.match_soft};color:{colors.match}">'
-            f"{escape(visible(reached))}</span>"
-            f'<span style="color:{colors.faint}">{escape(visible(rest))}</span></code>&nbsp; '
-            f'<span style="color:{colors.muted}">{escape(report.outcome)}</span></p>{misses}'
+        head = paragraph(
+            strong(f"#{report.number}", style=f"color:{color}"),
+            SPACE,
+            " ",
+            code(
+                colored(visible(reached), colors.match, colors.match_soft),
+                colored(visible(rest), colors.faint),
+            ),
+            SPACE,
+            " ",
+            colored(report.outcome, colors.muted),
+            style="margin:10px 0 2px 0",
         )
+        return joined(head, *map(self._miss, report.misses))
 
-    def _miss(self, miss: NearMiss) -> str:
+    def _miss(self, miss: NearMiss) -> Html:
         colors = self._theme.colors
         where = f"{CHANNEL_NAMES[miss.channel]}, character {miss.offset + 1:,}"
-        return (
-            f'<p style="margin:1px 0 1px 22px"><code style="color:{colors.muted}">'
-            f"{escape(visible(miss.before))}"
-            f'<span style="background:{colors.limit_soft};color:{colors.limit}">'
-            f"{escape(visible(miss.text))}</span>{escape(visible(miss.after))}</code><br>"
-            f'<span style="color:{colors.muted}">{where}: {escape(miss.why)}</span></p>'
+        return paragraph(
+            code(
+                visible(miss.before),
+                colored(visible(miss.text), colors.limit, colors.limit_soft),
+                visible(miss.after),
+                style=f"color:{colors.muted}",
+            ),
+            BREAK,
+            colored(f"{where}: {miss.why}", colors.muted),
+            style="margin:1px 0 1px 22px",
         )

@@ -1,11 +1,8 @@
 """The tab that tries another stop list on the recorded tokens. Main thread."""
 
-from pathlib import Path
-
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QShowEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
-    QFileDialog,
     QHBoxLayout,
     QPushButton,
     QSplitter,
@@ -18,6 +15,7 @@ from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.pages import align
 from ui.inspector.run.shown_run import ShownRun
 from ui.kit.look.theme import Theme
+from ui.kit.system.file_dialogs import choose_target
 from ui.kit.text.labels import label
 from ui.stops.stop_list_editor import StopListEditor
 
@@ -129,9 +127,5 @@ class WhatIfTab(QWidget):
         self._inspector.workspace.current.stops.replace_all(entries, "use the tried list")
 
     def _choose_file(self) -> None:
-        dialog = QFileDialog(self, "Save as case", "case.json", "Saved runs (*.json)")
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix("json")
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda path: self._inspector.save_case(Path(path)))
-        dialog.open()
+        save, kinds = self._inspector.save_case, ["Saved runs (*.json)"]
+        choose_target(self, "Save as case", save, name="case.json", filters=kinds)

@@ -3,7 +3,7 @@
 Asks for them only while somebody looks.
 """
 
-from PySide6.QtGui import QGuiApplication, QShowEvent
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPlainTextEdit,
@@ -20,6 +20,7 @@ from ui.inspector.run.tools import InspectorTools, WireView
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.choice import Choice
 from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.system.clipboard import copy_from
 from ui.kit.text.labels import label
 from ui.words.failures import failure_words
 
@@ -74,7 +75,7 @@ class ApiTab(QWidget):
         layout.addWidget(self.page, 1)
         self.api.currentIndexChanged.connect(lambda _: self._refresh())
         self.part.currentIndexChanged.connect(lambda _: self._refresh())
-        self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._text()))
+        self.copy.clicked.connect(lambda: copy_from(self.copy, self._text()))
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run's exchange."""

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from ui.inspector.run.shown_run import ShownRun
 
 Severity = Literal["error", "warning", "note"]
-Outcome = Literal["passed", "failed", "unjudged", "skipped"]
+CheckOutcome = Literal["passed", "failed", "unjudged", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,26 @@ class ProbeTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeFault:
+    """What a check found wrong.
+
+    Attributes:
+        sentence: What is wrong.
+        evidence: What was expected and what came, and the request as a command; line by line.
+    """
+
+    sentence: str
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeRow:
     """One check and what became of it."""
 
     title: str
-    outcome: Outcome
+    outcome: CheckOutcome
     sentence: str
-    detail: str = ""
+    faults: tuple[ProbeFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,11 @@ Main thread.
 """
 
 import asyncio
-from html import escape
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
-    QFileDialog,
     QHBoxLayout,
     QLineEdit,
     QPushButton,
@@ -20,21 +18,20 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted
-from engine.files.causes import os_cause
 from ui.inspector.run.pages import align, reading_page
-from ui.inspector.run.tools import CaptureFinding, CaptureView, InspectorTools
+from ui.inspector.run.tools import CaptureView, InspectorTools
+from ui.inspector.servers.capture_page import capture_page
 from ui.inspector.servers.capture_source import SHOWN_CHARS, CaptureSource
+from ui.kit.background.files import FileRefused, read_text
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.system.clipboard import copied_text, copy_from
+from ui.kit.system.file_dialogs import choose_file
 from ui.kit.text.labels import label
-from ui.words.visible import unescaped, visible
+from ui.words.visible import unescaped
 
 MAX_BYTES = 16 * 1024 * 1024
-# A page takes a moment for each row: of a long stream it shows both ends and what is wrong.
-FIRST_EVENTS, LAST_EVENTS, MOST_WRONG = 24, 16, 16
-MAX_FINDINGS = 50
-MAX_SHOWN_CHARS = 4_000
 _DELAY_MS = 250
 _HINT = (
     "Paste an answer here: the JSON or the event stream of Messages, Chat Completions, "
@@ -94,7 +91,7 @@ class CaptureWindow(QWidget):
 
     def paste_capture(self) -> None:
         """Take what is on the clipboard."""
-        self.source.set_capture(QGuiApplication.clipboard().text())
+        self.source.set_capture(copied_text())
 
     def open_file(self, path: Path) -> None:
         """Read a file."""
@@ -141,19 +138,11 @@ class CaptureWindow(QWidget):
         layout.addWidget(splitter, 1)
 
     async def _open(self, path: Path) -> None:
-        def read() -> str | None:
-            if path.stat().st_size > MAX_BYTES:
-                return None
-            # What is no UTF-8 is part of what was captured: it is shown, not refused.
-            return path.read_bytes().decode("utf-8", "replace")
-
         try:
-            text = await asyncio.to_thread(read)
-        except OSError as error:
-            self.title.setText(f"{path.name} cannot be read: {os_cause(error)}.")
-            return
-        if text is None:
-            self.title.setText(f"{path.name} is larger than {MAX_BYTES >> 20} MiB.")
+            # Bytes that are not UTF-8 are part of what was captured: they are shown, not refused.
+            text = await read_text(path, MAX_BYTES, is_exact=True)
+        except FileRefused as refusal:
+            self.title.setText(str(refusal))
         else:
             self.source.set_capture(text)
 
@@ -189,90 +178,11 @@ class CaptureWindow(QWidget):
             self.page.clear()
             return
         self.title.setText(view.title)
-        self.page.setHtml(self._html(view))
-
-    def _html(self, view: CaptureView) -> str:
-        colors = self._theme.colors
-        parts = [self._finding(finding) for finding in view.findings[:MAX_FINDINGS]]
-        if len(view.findings) > MAX_FINDINGS:
-            more = counted(len(view.findings) - MAX_FINDINGS, "more finding")
-            parts.append(f"<p>… {more}; the report has them all</p>")
-        if view.is_answer and not view.findings:
-            parts.append(f'<p style="color:{colors.done}"><b>Nothing is wrong with it.</b></p>')
-        rows = "".join(
-            f'<tr><td valign="middle" style="padding:1px 14px 1px 0;color:{colors.muted}">'
-            f'{escape(name)}</td><td valign="middle">'
-            f"<code>{escape(_shortened(value))}</code></td></tr>"
-            for name, value in view.facts
-        )
-        parts.append(f'<table cellspacing="0" cellpadding="0">{rows}</table>')
-        for name, text in (("Thinking", view.thinking), ("Text", view.text)):
-            if text:
-                parts.append(
-                    f'<p style="color:{colors.muted};margin-bottom:2px">{name}</p>'
-                    f"<p><code>{_text(_shortened(text))}</code></p>"
-                )
-        if view.events:
-            parts.append(self._events(view))
-        return "".join(parts)
-
-    def _finding(self, finding: CaptureFinding) -> str:
-        colors = self._theme.colors
-        ink, ground = {
-            "error": (colors.fault, colors.fault_soft),
-            "warning": (colors.limit, colors.limit_soft),
-            "note": (colors.quiet, colors.quiet_soft),
-        }[finding.severity]
-        word = {"error": "Fault", "warning": "Suspicious", "note": "Note"}[finding.severity]
-        place = "" if finding.event_index is None else f" (event {finding.event_index + 1})"
-        shown = visible(_shortened(finding.excerpt))
-        excerpt = f"<br><code>{escape(shown)}</code>" if finding.excerpt else ""
-        sentence = escape(_shortened(finding.sentence))
-        return (
-            f'<p style="margin:4px 0"><span style="background:{ground};color:{ink}">'
-            f"&nbsp;<b>{word}</b>&nbsp;</span>&nbsp; {sentence}{place}{excerpt}</p>"
-        )
-
-    def _events(self, view: CaptureView) -> str:
-        colors = self._theme.colors
-        wrong = {one.event_index for one in view.findings if one.severity == "error"}
-        count = len(view.events)
-        told = sorted(index for index in wrong if index is not None)[:MOST_WRONG]
-        ends = {*range(min(count, FIRST_EVENTS)), *range(max(0, count - LAST_EVENTS), count)}
-        rows, following = [], 0
-        for index in sorted({*ends, *(one for one in told if one < count)}):
-            if index > following:
-                left = counted(index - following, "event")
-                rows.append(f'<tr><td colspan="3" style="color:{colors.muted}">… {left}</td></tr>')
-            following = index + 1
-            name, raw = view.events[index]
-            ground = f"background:{colors.fault_soft};" if index in wrong else ""
-            rows.append(
-                f'<tr><td style="{ground}padding:1px 8px 1px 0;color:{colors.muted}">{index + 1:,}'
-                f'</td><td style="{ground}padding:1px 8px 1px 0"><code>{escape(name)}</code></td>'
-                f'<td style="{ground}"><code>{escape(raw[:300])}</code></td></tr>'
-            )
-        head = f'<p style="color:{colors.muted};margin-bottom:2px">Events</p>'
-        return f'{head}<table cellspacing="0">{"".join(rows)}</table>'
+        self.page.setHtml(capture_page(view, self._theme.colors))
 
     def _copy(self) -> None:
         if self.view is not None:
-            QGuiApplication.clipboard().setText(self.view.report)
+            copy_from(self.copy, self.view.report)
 
     def _choose_file(self) -> None:
-        dialog = QFileDialog(self, "Open a captured answer")
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda path: self.open_file(Path(path)))
-        dialog.open()
-
-
-def _shortened(text: str) -> str:
-    """Return as much of a text as a page can show at once."""
-    if len(text) <= MAX_SHOWN_CHARS:
-        return text
-    return f"{text[:MAX_SHOWN_CHARS]} … {counted(len(text) - MAX_SHOWN_CHARS, 'more character')}"
-
-
-def _text(text: str) -> str:
-    return escape(visible(text)).replace("⏎", "⏎<br>").replace("·", " ")
+        choose_file(self, "Open a captured answer", self.open_file)

@@ -1,12 +1,10 @@
 """A window that finds out what a server does with stops. Main thread."""
 
-from html import escape
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
-    QFileDialog,
     QFormLayout,
     QHBoxLayout,
     QLineEdit,
@@ -17,16 +15,17 @@ from PySide6.QtWidgets import (
 )
 
 from ui.inspector.run.pages import reading_page
-from ui.inspector.run.tools import InspectorTools, ProbeRow, ProbeTarget
+from ui.inspector.run.tools import InspectorTools, ProbeTarget
+from ui.inspector.servers.probe_page import probe_page
 from ui.inspector.servers.probing import Probing
 from ui.kit.background.files import FileRefused, write_text
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.choice import Choice
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
+from ui.kit.system.clipboard import copy_from
+from ui.kit.system.file_dialogs import choose_target
 from ui.kit.text.labels import label
-
-_WORDS = {"passed": "Passed", "failed": "Failed", "unjudged": "Unclear", "skipped": "Skipped"}
 
 
 class ProbeWindow(QWidget):
@@ -136,40 +135,15 @@ class ProbeWindow(QWidget):
         self.note.setText(probing.message)
         self.copy.setEnabled(probing.outcome is not None)
         self.save.setEnabled(probing.outcome is not None)
-        self.page.setHtml(self._html(probing.rows))
-
-    def _html(self, rows: list[ProbeRow]) -> str:
-        colors = self._theme.colors
-        inks = {
-            "passed": (colors.done, colors.done_soft),
-            "failed": (colors.fault, colors.fault_soft),
-            "unjudged": (colors.limit, colors.limit_soft),
-            "skipped": (colors.quiet, colors.quiet_soft),
-        }
-        found = []
-        for row in rows:
-            ink, ground = inks[row.outcome]
-            detail = escape(row.detail).replace("\n", "<br>")
-            code = f"<br><code>{detail}</code>" if detail else ""
-            found.append(
-                f'<tr><td style="padding:3px 10px 3px 0"><span style="background:{ground};'
-                f'color:{ink}">&nbsp;{_WORDS[row.outcome]}&nbsp;</span></td>'
-                f'<td style="padding:3px 12px 3px 0"><b>{escape(row.title)}</b></td>'
-                f'<td style="padding:3px 0;color:{colors.muted}">{escape(row.sentence)}{code}</td>'
-                "</tr>"
-            )
-        return f"<table>{''.join(found)}</table>"
+        self.page.setHtml(probe_page(probing.rows, self._theme.colors))
 
     def _copy(self) -> None:
         if self.probing.outcome is not None:
-            QGuiApplication.clipboard().setText(self.probing.outcome.markdown)
+            copy_from(self.copy, self.probing.outcome.markdown)
 
     def _choose_target(self) -> None:
-        dialog = QFileDialog(self, "Save the report", "probe.html", "Page (*.html);;JSON (*.json)")
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda path: self._save(Path(path)))
-        dialog.open()
+        kinds = ["Page (*.html)", "JSON (*.json)"]
+        choose_target(self, "Save the report", self._save, name="probe.html", filters=kinds)
 
     def _save(self, path: Path) -> None:
         self._tasks.start(self._write(path), "save a probe's report")

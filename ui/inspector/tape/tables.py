@@ -13,7 +13,6 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QAction,
     QFontMetrics,
-    QGuiApplication,
     QKeySequence,
     QPainter,
     QPalette,
@@ -28,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit.look.theme import fixed_font
+from ui.kit.system.clipboard import copy_text
 
 _PAD_PX = 7
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -127,9 +127,7 @@ class RowsView(QTableView):
         action = QAction(words, self)
         action.setShortcut(QKeySequence.StandardKey.Copy)
         action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-        action.triggered.connect(
-            lambda: QGuiApplication.clipboard().setText(text(self.chosen_rows()))
-        )
+        action.triggered.connect(lambda: copy_text(text(self.chosen_rows())))
         self.addAction(action)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         return action

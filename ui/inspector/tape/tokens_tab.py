@@ -1,13 +1,14 @@
 """The tab that lists every token. Main thread; catches up only while it is seen."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QGuiApplication, QShowEvent
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from engine import counted
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.tape.tables import RowsView
 from ui.inspector.tape.token_table import TokenTable
+from ui.kit.system.clipboard import copy_from
 from ui.kit.text.labels import label
 
 _WIDTHS = (7, 7, 22, 10, 9, 12, 8, 6, 15)
@@ -100,6 +101,6 @@ class TokensTab(QWidget):
         self.copy.setEnabled(bool(count))
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self.model.as_tsv())
+        copy_from(self.copy, self.model.as_tsv())
         self.copy.setText("Copied")
         self.copy.setEnabled(True)

@@ -15,13 +15,17 @@ class FileRefused(Exception):
     """A file cannot be used; the message says why, for a person."""
 
 
-async def read_text(path: Path, most_bytes: int, *, encoding: str = "utf-8") -> str:
+async def read_text(
+    path: Path, most_bytes: int, *, encoding: str = "utf-8", is_exact: bool = False
+) -> str:
     """Return the text of a file.
 
     Args:
         path: The file.
         most_bytes: The largest size that such a file has.
         encoding: How its text is encoded.
+        is_exact: Whether line ends stay as they are, and bytes that are not text are replaced
+            by a sign; otherwise line ends become line feeds, and such bytes are refused.
 
     Raises:
         FileRefused: It cannot be read, is too large, or is not text.
@@ -32,6 +36,8 @@ async def read_text(path: Path, most_bytes: int, *, encoding: str = "utf-8") -> 
             raise FileRefused(
                 f"{path.name} is too large: such a file has at most {most_bytes / 1e6:.0f} MB."
             )
+        if is_exact:
+            return path.read_bytes().decode(encoding, "replace")
         return path.read_text(encoding=encoding)
 
     try:

@@ -3,12 +3,10 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QGuiApplication
 
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import Theme
-
-_SAID_MS = 1_500
+from ui.kit.system.clipboard import SAID_MS, copy_text
 
 
 class CopyButton(IconButton):
@@ -26,6 +24,6 @@ class CopyButton(IconButton):
         text = self._text()
         if not text:
             return
-        QGuiApplication.clipboard().setText(text)
+        copy_text(text)
         self.show_icon("tick", "Copied")
-        QTimer.singleShot(_SAID_MS, self, lambda: self.show_icon("copy", self._says))
+        QTimer.singleShot(SAID_MS, self, lambda: self.show_icon("copy", self._says))

@@ -1,6 +1,11 @@
 """Text on the system's clipboard. Main thread."""
 
+from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QAbstractButton
+
+SAID_MS = 1_500  # how long a button says that it copied
+_COPIED = "Copied"
 
 
 def copy_text(text: str) -> None:
@@ -11,3 +16,12 @@ def copy_text(text: str) -> None:
 def copied_text() -> str:
     """Return the text on the clipboard; empty if it holds something else."""
     return QGuiApplication.clipboard().text()
+
+
+def copy_from(button: QAbstractButton, text: str) -> None:
+    """Put a text on the clipboard, and let the button that was pressed say so for a moment."""
+    copy_text(text)
+    words = button.text()
+    if words != _COPIED:  # else it was pressed twice, and goes back to its words in a moment
+        button.setText(_COPIED)
+        QTimer.singleShot(SAID_MS, button, lambda: button.setText(words))

@@ -4,6 +4,7 @@ A plain ``str`` is escaped wherever it is put into an element; ``Html`` is put i
 knows a subset of HTML and CSS: https://doc.qt.io/qt-6/richtext-html-subset.html. Pure; any thread.
 """
 
+import re
 from collections.abc import Iterable
 from html import escape
 
@@ -78,10 +79,30 @@ def lines(text: str) -> Html:
     return Html(escape(text).replace("\n", "<br>"))
 
 
+def visible_breaks(text: str) -> Html:
+    """Return a text whose line breaks are kept and have a sign."""
+    return Html(escape(text).replace("\n", "⏎<br>"))
+
+
 def visible_lines(text: str) -> Html:
     """Return a text whose line breaks and control characters can be seen; spaces stay spaces."""
     return Html(escape(visible(text)).replace("⏎", "⏎<br>").replace("·", " "))
 
 
+def with_code_spans(sentence: str) -> Html:
+    """Return a sentence in which what stands in straight quotes is code, without the quotes.
+
+    Reports quote as Python does, with escapes inside. An apostrophe opens no quotation.
+    """
+    parts: list[str] = []
+    end = 0
+    for found in _QUOTATION.finditer(sentence):
+        parts += [sentence[end : found.start()], code(found[0][1:-1])]
+        end = found.end()
+    return joined(*parts, sentence[end:])
+
+
 SPACE = Html("&nbsp;")
 BREAK = Html("<br>")
+# 'x' or "x", with escaped quotes inside, where neither side touches a word.
+_QUOTATION = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)+'|"(?:[^"\\]|\\.)+")(?!\w)""")

@@ -1,10 +1,9 @@
 """The button at a code card's corner that copies its code. Main thread."""
 
-from PySide6.QtCore import QRectF, Qt, QTimer
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtWidgets import QToolButton, QWidget
 
-_SAID_MS = 1500
+from ui.kit.system.clipboard import copy_from
 
 
 class CodeButton(QToolButton):
@@ -18,12 +17,11 @@ class CodeButton(QToolButton):
 
     def __init__(self, parent: QWidget, text: str, says: str) -> None:
         super().__init__(parent)
-        self._text = text
         self.setText("Copy")
         self.setProperty("kind", "code")
         self.setAccessibleName(f"Copy {says}")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.clicked.connect(self._copy)
+        self.clicked.connect(lambda: copy_from(self, text))
         self.show()
 
     def place(self, card: QRectF, head_px: float) -> None:
@@ -31,8 +29,3 @@ class CodeButton(QToolButton):
         self.adjustSize()
         x = round(card.right()) - self.width() - 6
         self.move(x, round(card.top()) + (round(head_px) - self.height()) // 2)
-
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._text)
-        self.setText("Copied")
-        QTimer.singleShot(_SAID_MS, self, lambda: self.setText("Copy"))
