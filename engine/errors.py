@@ -48,12 +48,15 @@ class ModelLoadFailed(EngineError):
 class QueueFull(EngineError):
     """Too many requests are waiting; try again later.
 
-    Attributes:
+    Args:
+        waiting: How many are waiting.
+        choices: The answers that were asked for together.
         retry_after_s: A guess, in seconds, of when a place may be free.
     """
 
-    def __init__(self, waiting: int, retry_after_s: float = 1.0) -> None:
-        super().__init__(f"{waiting} requests are already waiting; try again later")
+    def __init__(self, waiting: int, choices: int = 1, retry_after_s: float = 1.0) -> None:
+        more = "" if choices == 1 else f", and there is no room for {choices} more together"
+        super().__init__(f"{waiting} requests are already waiting{more}; try again later")
         self.retry_after_s = retry_after_s
 
 

@@ -17,19 +17,17 @@ from engine import Event, Finished, Generation, GenerationRequest, PromptProgres
 async def running(
     service: Service, requests: Sequence[GenerationRequest]
 ) -> AsyncIterator[list[Generation]]:
-    """Start generations; whichever is still going when the block is left is cancelled.
+    """Start generations together; whichever still runs when the block is left is cancelled.
 
     Raises:
-        EngineError: The engine refused one of them; none is left running.
+        EngineError: The engine refused them.
     """
-    generations: list[Generation] = []
+    generations = await service.engine.generate_together([traced(one) for one in requests])
+    model = loaded.id if (loaded := service.engine.model) else ""
+    for generation, request in zip(generations, requests, strict=True):
+        service.started(generation)
+        note_generation(generation, model, request)
     try:
-        for request in requests:
-            generation = await service.engine.generate(traced(request))
-            generations.append(generation)
-            service.started(generation)
-            model = loaded.id if (loaded := service.engine.model) else ""
-            note_generation(generation, model, request)
         yield generations
     finally:
         for generation in generations:

@@ -59,9 +59,9 @@ class RecordedEngine(Engine):
         """Ready."""
         return EngineStatus("ready", self._recorded)
 
-    async def generate(self, request: GenerationRequest) -> Generation:
-        """Return the recorded answer, whatever is asked."""
-        return _RecordedGeneration(request, self._events, self._vocabulary)
+    async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Return the recorded answer, whatever is asked and however often."""
+        return [_RecordedGeneration(one, self._events, self._vocabulary) for one in requests]
 
 
 class _RecordedGeneration(Generation):

@@ -104,24 +104,12 @@ class Constraints:
             self._problem = error
         self._last_draft: Draft | None = None
 
-    def check(
-        self,
-        request: GenerationRequest,
-        prompt: Sequence[int],
-        form: Form | None,
-        *,
-        thinks: bool,
-    ) -> Family:
-        """Make sure that an answer can be held to what is asked; return the answer's family.
-
-        It has no tags that cannot occur in the answer: what only looks like one, in a string of
-        the JSON for instance, is text.
+    def check(self, request: GenerationRequest, form: Form | None) -> None:
+        """Make sure, before a prompt is rendered, that its answer can be held to what is asked.
 
         Args:
             request: The request, constrained or not.
-            prompt: Its token ids.
             form: What was prepared for it, if it is constrained.
-            thinks: Whether the prompt leaves reasoning open.
 
         Raises:
             InvalidRequest: It cannot; the message names the field and says what would do.
@@ -130,11 +118,29 @@ class Constraints:
         choice = request.tool_choice
         if choice.name is not None and choice.mode != "required":
             raise InvalidRequest("tool_choice", "a tool can be named only where one is required")
+        if is_constrained(request):
+            self._check_beginning(request)
+            if form is None or form.maker is not self:
+                raise FormMissing(self)
+
+    def family_of(
+        self, request: GenerationRequest, prompt: Sequence[int], *, thinks: bool
+    ) -> Family:
+        """Return the family of the answer to a checked request.
+
+        It has no tags that cannot occur in the answer: what only looks like one, in a string of
+        the JSON for instance, is text.
+
+        Args:
+            request: The request, constrained or not.
+            prompt: Its token ids.
+            thinks: Whether the prompt leaves reasoning open.
+
+        Raises:
+            InvalidRequest: An answer that begins so cannot be held to its form.
+        """
         if not is_constrained(request):
             return self._family
-        self._check_beginning(request)
-        if form is None or form.maker is not self:
-            raise FormMissing(self)
         phase = self._first_phase(request, prompt, thinks)
         return self._family.narrowed(thinks=phase is Phase.OPEN, calls=may_call(request))
 

@@ -94,13 +94,18 @@ class Backend(Protocol):
         """
         ...
 
-    def answer_format(
-        self, request: GenerationRequest, prompt: Prompt, form: Form | None
-    ) -> Family:
+    def check_form(self, request: GenerationRequest, form: Form | None) -> None:
+        """Make sure that a request has the form that its answer needs.
+
+        Raises ``InvalidRequest`` where the answer cannot be held to what is asked, ``FormMissing``
+        where it needs a form of this model and has none.
+        """
+        ...
+
+    def answer_format(self, request: GenerationRequest, prompt: Prompt) -> Family:
         """Return the model's family with the tags that the answer can hold.
 
-        Raises ``InvalidRequest`` where the answer cannot be held to the request's constraint
-        or choice of tools, ``FormMissing`` where it needs a form of this model and has none.
+        Raises ``InvalidRequest`` where an answer that begins so cannot be held to its form.
         """
         ...
 

@@ -98,11 +98,13 @@ class MlxBackend:
             return Prompt(tokens)
         return Prompt(tokens, self.family.beginning(request, tokens, self.vocabulary))
 
-    def answer_format(
-        self, request: GenerationRequest, prompt: Prompt, form: Form | None
-    ) -> Family:
+    def check_form(self, request: GenerationRequest, form: Form | None) -> None:
+        """Make sure that a request has the form that its answer needs."""
+        self._constraints.check(request, form)
+
+    def answer_format(self, request: GenerationRequest, prompt: Prompt) -> Family:
         """Return the family with the tags that the answer can hold."""
-        family = self._constraints.check(request, prompt.tokens, form, thinks=prompt.thinks)
+        family = self._constraints.family_of(request, prompt.tokens, thinks=prompt.thinks)
         # The answer to a raw prompt is the text that was generated, its tags included.
         return family if request.prompt is None else PLAIN
 

@@ -7,7 +7,7 @@ from engine.output.beginnings import continues_text
 from engine.output.setting import RunSetting
 from engine.scheduling.generation import Generation
 from engine.scheduling.row import Row
-from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.request import TraceLevel
 from engine.values.sources import Sources
 
 MAX_TOP_LOGPROBS = 20
@@ -32,7 +32,7 @@ def admit(backend: Backend, generation: Generation, prompt: Prompt, submitted_at
     if len(prompt.tokens) >= context:
         field = "messages" if request.prompt is None else "prompt"
         raise PromptTooLong(field, len(prompt.tokens), context)
-    family = backend.answer_format(request, prompt, generation.form)
+    family = backend.answer_format(request, prompt)
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
@@ -62,12 +62,15 @@ def admit(backend: Backend, generation: Generation, prompt: Prompt, submitted_at
     return Row(generation, prompt, builder, submitted_at)
 
 
-def check(backend: Backend, request: GenerationRequest) -> None:
+def check(backend: Backend, generation: Generation) -> None:
     """Make sure of what can be said before the prompt is rendered.
 
     Raises:
         InvalidRequest: The model can never answer this request; the message names the field.
+        FormMissing: Its answer is constrained, and no form of this model was prepared for it.
     """
+    request = generation.request
+    backend.check_form(request, generation.form)
     size = backend.vocabulary.size
     if request.max_tokens is not None and request.max_tokens < 1:
         raise InvalidRequest("max_tokens", f"must be at least 1, not {request.max_tokens}")

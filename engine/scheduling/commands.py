@@ -42,24 +42,24 @@ class Reply:
             self.future.set_result(value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Submit:
-    """Generate an answer.
+    """Generate the choices of one request: all of them are taken, or none.
 
     Attributes:
-        generation: The request and its reader.
+        generations: The choices and their readers, at least one.
         at: ``time.perf_counter()`` of the submission.
-        size: About how many characters its prompt has.
+        size: About how many characters their prompts have.
     """
 
-    generation: Generation
+    generations: tuple[Generation, ...]
     at: float
     size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What became of a prompt that was rendered: a ``Prompt``, or the error."""
+    """What came of rendering: a tuple with the ``Prompt`` of each choice, or the error."""
 
     request: Submit
     outcome: object

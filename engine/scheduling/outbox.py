@@ -6,6 +6,7 @@ of an answer never wait.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable
 
@@ -63,10 +64,9 @@ def _wake(generations: list[Generation]) -> None:
         generation.wake()
 
 
-def settle(generation: Generation, refusal: Exception | None) -> None:
-    """Report acceptance or refusal of a request to its reader."""
-    try:
-        generation.loop.call_soon_threadsafe(generation.settle, refusal)
-    except RuntimeError:
-        # Nobody is left to read; the first flush will notice and cancel.
-        return
+def settle(generations: Iterable[Generation], refusal: Exception | None) -> None:
+    """Report acceptance or refusal of a request to the readers of its choices."""
+    for generation in generations:
+        # Where the loop is closed nobody is left to read; the first flush notices and cancels.
+        with contextlib.suppress(RuntimeError):
+            generation.loop.call_soon_threadsafe(generation.settle, refusal)

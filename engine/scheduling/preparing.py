@@ -9,8 +9,9 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from engine.errors import EngineClosed, EngineError, InvalidRequest
 from engine.inference.backend import Backend, Prompt
@@ -159,24 +160,23 @@ class Preparation:
         self._short = _Lane("fullstop-prompts", most_s)
         self._long = _Lane("fullstop-long-prompts", most_s)
         self._asides = _Lane("fullstop-counting", most_s)
-        self._last: tuple[Backend, GenerationRequest, Prompt] | None = None
 
     def render(
         self,
         backend: Backend,
-        request: GenerationRequest,
+        requests: Sequence[GenerationRequest],
         size: int,
         done: Callable[[object], None],
     ) -> Job:
-        """Render a request; ``done`` is told its ``Prompt`` or the error.
+        """Render requests; ``done`` is told a tuple of their prompts, or the error.
 
         Args:
             backend: The loaded model.
-            request: What is rendered.
-            size: What ``prompt_size`` says of it.
+            requests: What is rendered; neighbours with the same prompt share its rendering.
+            size: What ``prompts_size`` says of them.
             done: Called on another thread.
         """
-        job = Job(lambda: self._rendered(backend, request), done)
+        job = Job(lambda: _rendered(backend, requests), done)
         (self._short if size <= _SHORT else self._long).put(job)
         return job
 
@@ -196,31 +196,39 @@ class Preparation:
 
     def close(self, why: EngineError) -> None:
         """Refuse what is in line and end the threads."""
-        self._last = None
         for lane in (self._short, self._long, self._asides):
             lane.close(why)
 
-    def _rendered(self, backend: Backend, request: GenerationRequest) -> Prompt:
-        last = self._last
-        if last is not None and last[0] is backend and _reads_as(last[1], request):
-            return last[2]  # the choices of one request
-        prompt = backend.render(request)
-        self._last = (backend, request, prompt)
-        return prompt
 
-    def forget(self) -> None:
-        """Keep nothing of the last prompt."""
-        self._last = None
+def _rendered(backend: Backend, requests: Sequence[GenerationRequest]) -> tuple[Prompt, ...]:
+    prompts = [backend.render(requests[0])]
+    for before, request in pairwise(requests):
+        prompts.append(prompts[-1] if _reads_as(before, request) else backend.render(request))
+    return tuple(prompts)
 
 
-def prompt_size(request: GenerationRequest) -> int:
-    """Return about how many characters, or ids, a request's prompt has."""
+def prompts_size(requests: Sequence[GenerationRequest]) -> int:
+    """Return about how many characters, or ids, have to be rendered for some requests."""
+    again = (_reads_as(before, request) for before, request in pairwise(requests))
+    return _size(requests[0]) + sum(
+        0 if is_same else _size(request)
+        for request, is_same in zip(requests[1:], again, strict=True)
+    )
+
+
+def _size(request: GenerationRequest) -> int:
     if request.prompt is not None:
         return len(request.prompt)
     return sum(len(one.content) + len(one.thinking or "") + 8 for one in request.messages)
 
 
+def choices_field(requests: Sequence[GenerationRequest]) -> str:
+    """Return the field that asks for several answers: ``n``, or a list of prompts."""
+    return "n" if any(_reads_as(before, one) for before, one in pairwise(requests)) else "prompt"
+
+
 def _reads_as(one: GenerationRequest, other: GenerationRequest) -> bool:
+    """Return whether two requests have the very same prompt, as the choices of one request do."""
     return (
         one.messages is other.messages
         and one.prompt is other.prompt

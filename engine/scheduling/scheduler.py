@@ -8,14 +8,15 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.errors import EngineError, QueueFull
+from engine.errors import EngineError, InvalidRequest, QueueFull
 from engine.inference.backend import Backend, Prompt, Step
 from engine.scheduling.admission import admit, check
 from engine.scheduling.generation import Generation
 from engine.scheduling.outbox import Outbox, settle
+from engine.scheduling.preparing import choices_field
 from engine.scheduling.row import Row, wanted_stats
 from engine.stopping.record import StopKind
 from engine.values.events import Finished, TokenStats
@@ -70,42 +71,57 @@ class Scheduler:
         """Whether nothing runs and nothing waits."""
         return not (self.rows or self.waiting)
 
-    def check(self, backend: Backend, generation: Generation, preparing: int) -> None:
+    def check(self, backend: Backend, choices: Sequence[Generation], preparing: int) -> None:
         """Make sure that a request can be taken, as far as that is seen before it is rendered.
 
         Args:
             backend: The loaded model.
-            generation: The request.
+            choices: The answers that it wants.
             preparing: How many are being rendered.
 
         Raises:
             EngineError: Why it cannot.
         """
         limits = self._limits
+        most = limits.max_rows + limits.max_waiting
+        if len(choices) > most:
+            field = choices_field([one.request for one in choices])
+            raise InvalidRequest(field, f"at most {most} answers can be asked for at once")
         ahead = len(self.rows) + len(self.waiting) + preparing
-        if ahead >= limits.max_rows + limits.max_waiting:
-            raise QueueFull(ahead - limits.max_rows)
-        check(backend, generation.request)
+        if ahead + len(choices) > most:
+            raise QueueFull(max(0, ahead - limits.max_rows), len(choices))
+        for generation in choices:
+            check(backend, generation)
 
-    def submit(self, backend: Backend, generation: Generation, prompt: Prompt, at: float) -> None:
-        """Take a request that was rendered, or refuse it, and tell its reader which.
+    def submit(
+        self,
+        backend: Backend,
+        choices: Sequence[Generation],
+        prompts: Sequence[Prompt],
+        at: float,
+    ) -> None:
+        """Take the choices of a request, or refuse them all, and tell their readers which.
 
         Args:
             backend: The loaded model.
-            generation: The request.
-            prompt: Its prompt.
+            choices: The answers that it wants.
+            prompts: The rendered prompt of each.
             at: When it was asked for; those that wait are served by that.
         """
         try:
-            row = admit(backend, generation, prompt, at)
+            rows = [
+                admit(backend, generation, prompt, at)
+                for generation, prompt in zip(choices, prompts, strict=True)
+            ]
         except BaseException as error:
-            settle(generation, refusal(error))
+            settle(choices, refusal(error))
             return
-        settle(generation, None)
+        settle(choices, None)
         place = len(self.waiting)
         while place and self.waiting[place - 1].submitted_at > at:
             place -= 1
-        self.waiting.insert(place, row)
+        for row in reversed(rows):
+            self.waiting.insert(place, row)
         self.fill(backend)
 
     def fill(self, backend: Backend) -> None:
@@ -148,7 +164,7 @@ class Scheduler:
         """
         for row in [*self.rows.copy().values(), *self.waiting.copy()]:
             generation = row.generation
-            settle(generation, why)
+            settle([generation], why)
             generation.push([last])
             with contextlib.suppress(RuntimeError):  # its loop is closed
                 generation.loop.call_soon_threadsafe(generation.wake)

@@ -7,7 +7,7 @@ and starts a fresh one, with the same model, if it died. It never imports MLX it
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.constraining.constraints import Form, FormMissing
@@ -33,7 +33,7 @@ from engine.scheduling.commands import (
     Unload,
 )
 from engine.scheduling.generation import Generation
-from engine.scheduling.preparing import prompt_size
+from engine.scheduling.preparing import prompts_size
 from engine.scheduling.scheduler import Limits
 from engine.scheduling.worker import EngineThread
 from engine.stopping.matcher import prepared
@@ -157,30 +157,53 @@ class Engine:
             QueueFull: Too many requests are waiting.
             EngineClosed: The engine has been shut down.
         """
-        if not is_constrained(request):
-            return await self._submitted(request, None)
+        [generation] = await self.generate_together([request])
+        return generation
+
+    async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Start several answers, the choices of one request; all of them are taken, or none.
+
+        Neighbours whose prompts are the same objects share the rendering of the prompt.
+
+        Args:
+            requests: At least one.
+
+        Raises:
+            EngineError: As ``generate``.
+        """
         for _ in range(_MOST_MODELS):
-            maker, form = self.forms.maker, None
-            if maker is not None:
-                form = await self.forms.prepared(maker, maker.draft(request))
+            forms = [await self._form_of(request) for request in requests]
             try:
-                return await self._submitted(request, form)
+                return await self._submitted(requests, forms)
             except FormMissing as missing:  # of this model, which may just have been loaded
                 self.forms.learn(missing.maker)
         raise EngineError("the model keeps changing; try again")
 
-    async def _submitted(self, request: GenerationRequest, form: Form | None) -> Generation:
-        generation = Generation(request, asyncio.get_running_loop(), self._cancel)
-        generation.form = form
+    async def _form_of(self, request: GenerationRequest) -> Form | None:
+        """Return what an answer is to be held to, as far as it can be prepared by now."""
+        maker = self.forms.maker
+        if maker is None or not is_constrained(request):
+            return None
+        return await self.forms.prepared(maker, maker.draft(request))
+
+    async def _submitted(
+        self, requests: Sequence[GenerationRequest], forms: Sequence[Form | None]
+    ) -> list[Generation]:
+        loop = asyncio.get_running_loop()
+        generations = [Generation(request, loop, self._cancel) for request in requests]
         # Here, so that no list of stops costs the engine thread, and so every stream, anything.
-        generation.automata = prepared(request.stops)
-        self._send(Submit(generation, time.perf_counter(), prompt_size(request)))
+        automata = {id(request.stops): prepared(request.stops) for request in requests}
+        for generation, form in zip(generations, forms, strict=True):
+            generation.form = form
+            generation.automata = automata[id(generation.request.stops)]
+        self._send(Submit(tuple(generations), time.perf_counter(), prompts_size(requests)))
         try:
-            await generation.accepted()
+            await asyncio.gather(*(one.accepted() for one in generations))
         except asyncio.CancelledError:
-            generation.cancel()
+            for generation in generations:
+                generation.cancel()
             raise
-        return generation
+        return generations
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Return the number of prompt tokens of a request; raises as ``generate`` does."""

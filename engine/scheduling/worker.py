@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Literal, assert_never
 
 from engine.errors import EngineClosed, EngineError, ModelLoadFailed, NoModel, QueueFull
-from engine.inference.backend import Backend, Loader, Prompt
+from engine.inference.backend import Backend, Loader
 from engine.inference.tuning import share_one_arena, work_in_long_turns
 from engine.library.loading import LoadCancelled, LoadProgress
 from engine.library.models import ModelInfo
@@ -97,7 +97,7 @@ class EngineThread:
         self._resting: ModelInfo | None = None
         self._idle_since_s = time.monotonic()
         self._preparation = Preparation(limits.preparing_s)
-        self._preparing: dict[Generation, tuple[Submit, Job]] = {}
+        self._preparing: dict[Submit, Job] = {}
         # Since when this thread has been at a step or a command, loading aside; None while it
         # waits.
         self._busy_since_s: float | None = None
@@ -295,63 +295,66 @@ class EngineThread:
                 assert_never(command)
 
     def _prepare(self, command: Submit) -> None:
-        """Let a request be rendered, beside this thread, or refuse it."""
-        generation, backend = command.generation, self._backend
+        """Have a request rendered beside this thread, or refuse it."""
+        generations, backend = command.generations, self._backend
         if backend is None:
-            settle(generation, self._no_model())
+            settle(generations, self._no_model())
             return
         try:
-            self._scheduler.check(backend, generation, len(self._preparing))
-            held = sum(one.size for one, _ in self._preparing.values())
+            self._scheduler.check(backend, generations, self._being_prepared)
+            held = sum(one.size for one in self._preparing)
             if held and held + command.size > _MOST_PREPARED:
-                raise QueueFull(len(self._preparing))
+                raise QueueFull(self._being_prepared)
         except Exception as error:
-            settle(generation, refusal(error))
+            settle(generations, refusal(error))
             return
-        job = self._preparation.render(
+        self._preparing[command] = self._preparation.render(
             backend,
-            generation.request,
+            [one.request for one in generations],
             command.size,
             lambda outcome: self._send_rendered(Rendered(command, outcome)),
         )
-        self._preparing[generation] = (command, job)
+
+    @property
+    def _being_prepared(self) -> int:
+        return sum(len(one.generations) for one in self._preparing)
 
     def _send_rendered(self, rendered: Rendered) -> None:
-        """Hand a rendered prompt to this thread; another thread's."""
+        """Hand rendered prompts to this thread; another thread's."""
         if not self.send(rendered):
-            settle(rendered.request.generation, EngineClosed("the engine has been shut down"))
+            settle(rendered.request.generations, EngineClosed("the engine has been shut down"))
 
     def _take_rendered(self, rendered: Rendered) -> None:
         command, outcome = rendered.request, rendered.outcome
-        found = self._preparing.pop(command.generation, None)
-        if not self._preparing:
-            self._preparation.forget()
-        if found is None or self._backend is None:
+        if self._preparing.pop(command, None) is None or self._backend is None:
             return  # cancelled meanwhile
-        if isinstance(outcome, Prompt):
-            self._scheduler.submit(self._backend, command.generation, outcome, command.at)
-        elif isinstance(outcome, BaseException):
-            settle(command.generation, refusal(outcome))
+        if isinstance(outcome, BaseException):
+            settle(command.generations, refusal(outcome))
+        elif isinstance(outcome, tuple):
+            self._scheduler.submit(self._backend, command.generations, outcome, command.at)
 
-    def _drop(self, generation: Generation, why: EngineError) -> None:
-        found = self._preparing.pop(generation, None)
-        if found is not None:
-            found[1].is_dropped = True
-            settle(generation, why)
+    def _drop(self, command: Submit, why: EngineError) -> None:
+        self._preparing.pop(command).is_dropped = True
+        settle(command.generations, why)
 
     def _drop_all(self, why: EngineError) -> None:
-        for generation in list(self._preparing):
-            self._drop(generation, why)
+        for command in list(self._preparing):
+            self._drop(command, why)
 
     def _cancel(self, generation: Generation) -> None:
-        self._drop(generation, EngineError("cancelled before it was taken"))
+        """End one answer; a request that has not been taken yet goes with all its choices."""
+        why = EngineError("cancelled before it was taken")
+        for command in self._preparing:
+            if generation in command.generations:
+                self._drop(command, why)
+                return
         if self._backend is not None:
             self._scheduler.cancel(self._backend, generation)
         for line in (self._asked, self._later):
-            for command in line:
-                if isinstance(command, Submit) and command.generation is generation:
-                    line.remove(command)
-                    settle(generation, EngineError("cancelled before it was taken"))
+            for one in line:
+                if isinstance(one, Submit) and generation in one.generations:
+                    line.remove(one)
+                    settle(one.generations, why)
                     return
 
     def _answer(self, reply: Reply, ask: Callable[[Backend], object]) -> None:
@@ -490,7 +493,7 @@ class EngineThread:
         """Tell of changed counts, only when they changed."""
         status = self._status
         running = len(self._scheduler.rows)
-        waiting = len(self._scheduler.waiting) + len(self._preparing)
+        waiting = len(self._scheduler.waiting) + self._being_prepared
         use = status.cache_use if self._backend is None else self._backend.cache_use
         if (running, waiting) != (status.running, status.waiting) or use is not status.cache_use:
             self._set_status(replace(status, running=running, waiting=waiting, cache_use=use))
@@ -535,9 +538,9 @@ class EngineThread:
                 left.append(self._inbox.get_nowait())
         for command in left:
             if isinstance(command, Submit):
-                settle(command.generation, why)
+                settle(command.generations, why)
             elif isinstance(command, Rendered):
-                settle(command.request.generation, why)
+                settle(command.request.generations, why)
             elif (
                 isinstance(command, (Load, Unload, CountTokens, RenderPrompt, Tokenize))
                 and command.reply

@@ -36,6 +36,7 @@ GENERATE = Dialect(
         "stops.strings": "sampling_params.stop",
         "stops.token_ids": "sampling_params.stop_token_ids",
         "max_tokens": "sampling_params.max_new_tokens",
+        "n": "sampling_params.n",
         "sampling.logit_bias": "sampling_params.logit_bias",
         "top_logprobs": "top_logprobs_num",
         "constraint.json_schema": "sampling_params.json_schema",

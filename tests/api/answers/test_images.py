@@ -265,11 +265,11 @@ def test_there_is_no_third_way(site: Any) -> None:
 def watched(site: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return the list to which each request to the engine is added."""
     asked: list[Any] = []
-    generate: Callable[..., Any] = site.engine.generate
+    generate: Callable[..., Any] = site.engine.generate_together
 
-    async def note(request: Any) -> Any:
-        asked.append(request)
-        return await generate(request)
+    async def note(requests: Any) -> Any:
+        asked.extend(requests)
+        return await generate(requests)
 
-    monkeypatch.setattr(site.engine, "generate", note)
+    monkeypatch.setattr(site.engine, "generate_together", note)
     return asked

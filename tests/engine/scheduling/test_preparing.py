@@ -4,7 +4,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 
 from engine.errors import EngineError, EngineStuck, InvalidRequest, PromptTooLong, QueueFull
 from engine.inference.backend import Prompt
-from engine.scheduling.generation import Generation
 from engine.scheduling.scheduler import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
@@ -174,25 +172,6 @@ def test_a_change_of_model_waits_for_the_prompts_that_came_before_it(tmp_path: P
         await engine.aclose()
 
     run(play())
-
-
-def test_the_prompt_of_several_choices_is_rendered_once(tmp_path: Path) -> None:
-    rendered: list[str] = []
-    load = rendering(stage_of(tmp_path), lambda asked: rendered.append(text_of(asked)))
-
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
-        asked = request("short")
-        generations: list[Generation] = await asyncio.gather(
-            *(engine.generate(replace(asked, max_tokens=5 + n)) for n in range(8))
-        )
-        for generation in generations:
-            assert (await generation.collect()).text == "yes"
-        await engine.aclose()
-
-    run(play())
-    assert rendered == ["short"]
 
 
 @pytest.mark.parametrize(

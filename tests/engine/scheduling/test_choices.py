@@ -1,0 +1,234 @@
+"""The choices of one request start together: all of them are taken, or none."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import InvalidRequest, QueueFull
+from engine.inference.backend import Prompt
+from engine.scheduling.commands import Submit
+from engine.scheduling.scheduler import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.rules import StopRules, StopScope
+from engine.values.request import GenerationRequest, OutputConstraint
+from tests.support.asking import ask, request, run
+from tests.support.scripted import Stage
+
+LONG = [f"w{n} " for n in range(400)]
+
+
+def stage_of(folder: Path, **options: Any) -> Stage:
+    return Stage(folder, {"long": LONG, "short": ["yes"], "{}": ["{", "}"]}, **options)
+
+
+def rendering(stage: Stage, before: Callable[[GenerationRequest], None]) -> Callable[..., Any]:
+    """Return a loader whose backend calls ``before`` when it renders."""
+
+    def load(folder: Path, **options: Any) -> Any:
+        backend = stage.load(folder, **options)
+        real = backend.render
+
+        def render(asked: GenerationRequest) -> Prompt:
+            before(asked)
+            return real(asked)
+
+        backend.render = render  # type: ignore[method-assign,assignment]
+        return backend
+
+    return load
+
+
+def text_of(asked: GenerationRequest) -> str:
+    return asked.messages[-1].content
+
+
+def test_the_prompt_of_several_choices_is_rendered_once(tmp_path: Path) -> None:
+    rendered: list[str] = []
+    load = rendering(stage_of(tmp_path), lambda asked: rendered.append(text_of(asked)))
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(tmp_path)
+        asked = request("short")
+        choices = [replace(asked, max_tokens=5 + n) for n in range(8)]
+        for generation in await engine.generate_together(choices):
+            assert (await generation.collect()).text == "yes"
+        await engine.aclose()
+
+    run(play())
+    assert rendered == ["short"]
+
+
+def test_the_choices_of_two_prompts_render_each_prompt_once(tmp_path: Path) -> None:
+    rendered: list[str] = []
+    load = rendering(stage_of(tmp_path), lambda asked: rendered.append(text_of(asked)))
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(tmp_path)
+        one, other = request("short"), request("long", max_tokens=2)
+        generations = await engine.generate_together([one, one, one, other, other])
+        texts = [(await generation.collect()).text for generation in generations]
+        assert texts == ["yes", "yes", "yes", "w0 w1 ", "w0 w1 "]
+        await engine.aclose()
+
+    run(play())
+    assert rendered == ["short", "long"]
+
+
+def test_choices_are_admitted_by_one_command_and_decoded_in_the_same_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = stage_of(tmp_path)
+    sent: list[Submit] = []
+    real = Engine._send
+
+    def spy(engine: Engine, command: Any) -> None:
+        if isinstance(command, Submit):
+            sent.append(command)
+        real(engine, command)
+
+    monkeypatch.setattr(Engine, "_send", spy)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        generations = await engine.generate_together([request("long", max_tokens=50)] * 4)
+        await asyncio.gather(*(one.collect() for one in generations))
+        await engine.aclose()
+
+    run(play())
+    assert [len(command.generations) for command in sent] == [4]
+    # All four are read and decoded together: no step has fewer rows.
+    assert {rows for rows, _ in stage.model.calls} == {4}
+
+
+def test_choices_of_which_one_is_invalid_are_all_refused(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        asked = request("short")
+        with pytest.raises(InvalidRequest, match="max_tokens"):
+            await engine.generate_together([asked, asked, replace(asked, max_tokens=0)])
+        assert engine.status.running == engine.status.waiting == 0
+        assert stage.model.calls == []
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_choices_for_which_there_is_no_room_are_all_refused(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+
+    async def play() -> None:
+        engine = Engine(Limits(max_rows=2, max_waiting=2), loader=stage.load)
+        await engine.load(tmp_path)
+        asked = request("long")
+        running = await engine.generate_together([asked, asked])
+        with pytest.raises(QueueFull, match="no room for 3 more together"):
+            await engine.generate_together([asked] * 3)
+        waiting = await engine.generate_together([asked] * 2)
+        for generation in (*running, *waiting):
+            generation.cancel()
+            await generation.collect()
+        await engine.aclose()
+
+    run(play())
+
+
+def test_more_choices_than_could_ever_be_taken_are_refused_by_name(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+
+    async def play() -> None:
+        engine = Engine(Limits(max_rows=2, max_waiting=2), loader=stage.load)
+        await engine.load(tmp_path)
+        with pytest.raises(InvalidRequest, match="n: at most 4 answers") as caught:
+            await engine.generate_together([request("short")] * 5)
+        assert caught.value.field == "n"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_cancelling_while_the_prompt_is_rendered_takes_back_every_choice(tmp_path: Path) -> None:
+    goes_on, begun = threading.Event(), threading.Event()
+
+    def before(asked: GenerationRequest) -> None:
+        if text_of(asked) == "long":
+            begun.set()
+            goes_on.wait(60)
+
+    stage = stage_of(tmp_path)
+
+    async def play() -> None:
+        engine = Engine(loader=rendering(stage, before))
+        await engine.load(tmp_path)
+        task = asyncio.ensure_future(engine.generate_together([request("long")] * 3))
+        await asyncio.to_thread(begun.wait, 60)
+        assert engine.status.waiting == 3
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while engine.status.waiting:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        goes_on.set()
+        assert (await ask(engine, "short")).text == "yes"
+        assert {rows for rows, _ in stage.model.calls} == {1}
+        await engine.aclose()
+
+    run(play())
+
+
+def test_choices_and_channels_share_one_automaton_for_each_list_of_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.stopping import automaton
+
+    made: list[tuple[str, ...]] = []
+    real = automaton.Automaton.__init__
+
+    def spy(self: Any, strings: tuple[str, ...]) -> None:
+        made.append(strings)
+        real(self, strings)
+
+    monkeypatch.setattr(automaton.Automaton, "__init__", spy)
+    stage = stage_of(tmp_path, plain=["<think>", "</think>", "<tool_call>", "</tool_call>"])
+    stops = ("never-in-this-test-1", "never-in-this-test-2")
+    rules = StopRules(stops, scope=StopScope.ALL)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        generations = await engine.generate_together([request("short", rules=rules)] * 8)
+        await asyncio.gather(*(one.collect() for one in generations))
+        await engine.aclose()
+
+    run(play())
+    assert made.count(stops) == 1
+    assert [one for one in made if one and one != stops] == []
+
+
+def test_the_prompt_of_the_first_constrained_request_is_rendered_once(tmp_path: Path) -> None:
+    rendered: list[str] = []
+    load = rendering(stage_of(tmp_path), lambda asked: rendered.append(text_of(asked)))
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(tmp_path)
+        free = OutputConstraint({"type": "object", "properties": {}})
+        assert (await ask(engine, "{}", constraint=free)).text == "{}"
+        assert rendered == ["{}"]
+        await engine.load(tmp_path)
+        assert (await ask(engine, "{}", constraint=free)).text == "{}"
+        assert rendered == ["{}", "{}"]
+        await engine.aclose()
+
+    run(play())
