@@ -15,12 +15,12 @@ from PySide6.QtWidgets import (
 )
 
 from engine import Channel, Finished, StopKind, counted, figure, seconds, tokens_per_s
-from ui.chat.messages.answer_view import progress_words
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.facts import FactTable, FigureTile
 from ui.kit.text.labels import breakable, clear_layout_of, label
 from ui.models.model_state import ModelState
+from ui.records.progress import progress_words
 from ui.records.report import markdown_report
 from ui.records.runs import Run, RunState
 from ui.words.tones import Tone

@@ -11,9 +11,10 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import ToolCall
 from engine.values.events import PromptProgress
 from tests.support.said import FINISHED, finished_run
-from ui.chat.messages.answer_view import AnswerView, progress_words
+from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.tool_cards import pretty
 from ui.kit.look.theme import Theme
+from ui.records.progress import progress_words
 from ui.records.runs import Run
 
 

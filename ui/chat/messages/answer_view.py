@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted, figure, figures, seconds
+from engine import figures, seconds
 from ui.chat.messages.message_actions import MessageActions
 from ui.chat.messages.raw_text import RawText
 from ui.chat.messages.reason_line import ReasonLine
@@ -26,6 +26,7 @@ from ui.kit.markdown.view.markdown_view import MarkdownView
 from ui.kit.markdown.view.themed_style import markdown_style
 from ui.kit.text.flow_text import FlowText
 from ui.kit.text.labels import label
+from ui.records.progress import progress_words
 from ui.records.runs import Run, RunState
 from ui.words.tones import Tone
 from ui.words.verdicts import verdict
@@ -294,20 +295,6 @@ def continue_words(run: Run) -> str:
             return f"Continue past {quoted(sequence, 16)}, this once"
         case token_id:
             return f"Continue past token {token_id}, this once"
-
-
-def progress_words(run: Run) -> str:
-    """Return what a run is doing right now."""
-    if run.is_cancelling:
-        return "Stopping…"
-    if run.state is RunState.QUEUED:
-        return "Waiting for the model…"
-    if run.state is RunState.PREFILL:
-        words = f"Reading the prompt: {run.prompt_processed:,} of "
-        words += counted(run.prompt_total, "token")
-        rate = run.prompt_tokens_per_s
-        return words if rate is None else f"{words}, {figure(rate)} tok/s"
-    return "Answering…"
 
 
 def _failed(run: Run) -> bool:

@@ -9,7 +9,6 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from engine import StopKind, figures
-from ui.chat.messages.answer_view import progress_words
 from ui.inspector.ending.why import why
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.shown_run import ShownRun, Source
@@ -17,6 +16,7 @@ from ui.inspector.tape.tape import Tape
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
+from ui.records.progress import progress_words
 from ui.records.runs import RunState
 from ui.words.tones import Tone
 from ui.words.verdicts import (
