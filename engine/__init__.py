@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         TextDelta,
         ThinkingDelta,
         Timing,
+        TokenSpan,
         TokenStats,
         TokenTrace,
         ToolCallDelta,
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
         ToolChoice,
         TraceLevel,
     )
-    from engine.values.sources import Source
     from engine.values.verdict import (
         counted,
         escaped,
@@ -114,6 +114,7 @@ _NAMES_BY_MODULE = {
         "TextDelta",
         "ThinkingDelta",
         "Timing",
+        "TokenSpan",
         "TokenStats",
         "TokenTrace",
         "ToolCallDelta",
@@ -127,7 +128,6 @@ _NAMES_BY_MODULE = {
         "ToolChoice",
         "TraceLevel",
     ),
-    "engine.values.sources": ("Source",),
     "engine.values.verdict": (
         "counted",
         "escaped",

@@ -15,13 +15,13 @@ from engine.output.calls import CallParser, OpenCalls
 from engine.output.channel_text import ChannelText
 from engine.output.channels import Beginning, Splitter
 from engine.output.detokenizer import Detokenizer
+from engine.output.spans import SpanTracker
 from engine.output.token_reader import TokenReader
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.matcher import Match
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import Event
-from engine.values.sources import Sources
 
 _START = Beginning()
 
@@ -55,12 +55,12 @@ class AnswerBuilder:
         limits: How long the answer may get.
         parse_calls: The parser of the model's tool calls.
         beginning: Where the prompt leaves the answer.
-        sources: Told of which tokens the answer's text is made of, if somebody asks.
+        spans: Told which tokens the answer's text comes from, if somebody asks.
 
     Attributes:
         vocabulary: As given.
         reader: Reads the tokens.
-        sources: As given.
+        spans: As given.
     """
 
     def __init__(
@@ -73,16 +73,16 @@ class AnswerBuilder:
         limits: AnswerLimits,
         parse_calls: CallParser,
         beginning: Beginning = _START,
-        sources: Sources | None = None,
+        spans: SpanTracker | None = None,
     ) -> None:
         self.vocabulary = vocabulary
-        self.sources = sources
+        self.spans = spans
         self._rules = rules
         self._limits = limits
         self._most = limits.most
         self._calls = OpenCalls(parse_calls)
         self._calls.continue_call(beginning.call, beginning.tool_name)
-        self._text = ChannelText(rules, self._calls, sources)
+        self._text = ChannelText(rules, self._calls, spans)
         self.reader = TokenReader(
             vocabulary=vocabulary,
             detokenizer=detokenizer,
@@ -233,9 +233,9 @@ class AnswerBuilder:
         offset = self._text.length
         dropped = self.reader.take_rest()
         if self._rules.include_stop and not self.reader.splitter.in_header:
-            if self.sources is not None:
-                self.sources.add(self.count - 1, text)
-                self.sources.deliver(len(text), self._text.channel)
+            if self.spans is not None:
+                self.spans.add(text)
+                self.spans.deliver(len(text), self._text.channel)
             self.reader.piece += text
             self._text.keep(text)
         else:

@@ -5,11 +5,11 @@ thread that feeds the answer.
 """
 
 from engine.output.calls import OpenCalls
+from engine.output.spans import SpanTracker
 from engine.stopping.matcher import Match, StopMatcher
 from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, TextDelta, ThinkingDelta
-from engine.values.sources import Sources
 
 # A member of an enumeration is looked up more slowly than a name, and this is asked at every token.
 _TEXT = Channel.TEXT
@@ -21,24 +21,24 @@ class ChannelText:
     Args:
         rules: The stops of the request.
         calls: Collects the text of tool calls.
-        sources: Told of which tokens the answer's text is made of, if somebody asks.
+        spans: Told which tokens the answer's text comes from, if somebody asks.
 
     Attributes:
         events: What is to be sent on.
         channel: The channel that is open.
         match: The stop in the text that ended the answer, once there is one.
         calls: As given.
-        sources: As given.
+        spans: As given.
     """
 
     __slots__ = ("_base", "_counting", "_lengths", "_matcher", "_matchers", "_rules",
-                 "_strips_space", "calls", "channel", "events", "match", "sources")  # fmt: skip
+                 "_strips_space", "calls", "channel", "events", "match", "spans")  # fmt: skip
 
-    def __init__(self, rules: StopRules, calls: OpenCalls, sources: Sources | None) -> None:
+    def __init__(self, rules: StopRules, calls: OpenCalls, spans: SpanTracker | None) -> None:
         self.events: list[Event] = []
         self.match: Match | None = None
         self.calls = calls
-        self.sources = sources
+        self.spans = spans
         self._rules = rules
         self._lengths = dict.fromkeys(Channel, 0)
         self._matchers: dict[tuple[int, ...], StopMatcher] = {}
@@ -77,8 +77,8 @@ class ChannelText:
             text = self._stripped(text)
             if not text:
                 return
-        if self.sources is not None:
-            self.sources.deliver(len(text), self.channel)
+        if self.spans is not None:
+            self.spans.deliver(len(text), self.channel)
         matcher = self._matcher
         if matcher is None:
             self.emit(text)
@@ -92,8 +92,8 @@ class ChannelText:
     def _stripped(self, text: str) -> str:
         left = text.lstrip()
         self._strips_space = not left
-        if self.sources is not None:
-            self.sources.skip(len(text) - len(left))
+        if self.spans is not None:
+            self.spans.skip(len(text) - len(left))
         return left
 
     def emit(self, text: str) -> None:
@@ -104,12 +104,13 @@ class ChannelText:
         self._lengths[channel] += len(text)
         if channel is _TEXT:
             self.events.append(TextDelta(text))
-            if self.sources is not None:
-                self.sources.release(len(text))
         elif channel is Channel.THINKING:
             self.events.append(ThinkingDelta(text))
         else:
             self.calls.add(text)
+            return
+        if self.spans is not None:
+            self.spans.release(len(text), channel)
 
     def enter(self, channel: Channel, *, strips_space: bool = False) -> None:
         """Go over to a channel; no match joins what comes with what was.
@@ -145,8 +146,8 @@ class ChannelText:
         stray = self.parse_call()
         self._lengths[Channel.TOOL] = 0
         if stray:
-            if self.sources is not None:
-                self.sources.take_back_call()
+            if self.spans is not None:
+                self.spans.take_back_call()
             self.enter(Channel.TEXT)
             self.deliver(stray, is_armed)
         return bool(stray)
@@ -155,8 +156,8 @@ class ChannelText:
         """Take the open call as complete; return its text if it is none."""
         events, stray = self.calls.close()
         self.events += events
-        if events and self.sources is not None:
-            self.sources.drop_call()
+        if events and self.spans is not None:
+            self.spans.drop_call()
         return stray
 
     def keep(self, stop: str) -> None:

@@ -34,8 +34,6 @@ class TokenReader:
         thinking_tokens: Those of them that belong to reasoning.
         piece: The text that the last token completed.
         residue: The text that appeared only when the detokenizer was finalised.
-        is_structure: Whether the last token that means more than its text was none: its bytes
-            are no part of a character. Whoever asks resets it.
         ending: The end by a token or a tag, once there is one; ``text.match`` is that by a stop
             in the text.
         is_closed_by_tag: Whether that end is a tag which closes what was open.
@@ -56,14 +54,13 @@ class TokenReader:
         self.thinking_tokens = 0
         self.piece = ""
         self.residue = ""
-        self.is_structure = False
         self.ending: Ending | None = None
         self.is_closed_by_tag = False
         self.text = text
         self.splitter = splitter
         self._vocabulary = vocabulary
         self._detokenizer = detokenizer
-        self._sources = text.sources
+        self._spans = text.spans
         self._least = rules.min_tokens
         self._endings = Endings(rules, vocabulary, splitter.tags)
         # Ids that mean more than their text, or have none.
@@ -80,7 +77,7 @@ class TokenReader:
         thinks = text.channel is _THINKING
         if token_id in self._marked:
             self._take_marked(token_id, is_armed)
-        elif self._sources is not None or self.splitter.scans_text:
+        elif self._spans is not None or self.splitter.scans_text:
             self._take_text(self._detokenizer.add(token_id), is_armed)
         else:  # as nearly always
             self.piece = piece = self._detokenizer.add(token_id)
@@ -108,7 +105,6 @@ class TokenReader:
     def _take_marked(self, token_id: int, is_armed: bool) -> None:
         """Take an id that can be an end, a tag, or a token whose text is skipped."""
         splitter = self.splitter
-        self.is_structure = True
         ending = self._endings.ending(
             token_id, self.text.channel, is_armed=is_armed, in_header=splitter.in_header
         )
@@ -122,15 +118,18 @@ class TokenReader:
             self.piece = ""
             truncated = self._detokenizer.cut(token_id)
             if truncated:
-                self._take_text(truncated, is_armed)
+                self._take_text("", is_armed, truncated=truncated)
             self._split(splitter.take_tag(token_id), is_armed)
         elif part is not None:
             self.piece = ""
             self._split(splitter.feed(part), is_armed)
         elif is_tag or (special and self._is_part_of_call(token_id)):
-            self._take_text(self._detokenizer.cut(token_id) + self._name(token_id), is_armed)
+            truncated = self._detokenizer.cut(token_id)
+            self._take_text(self._name(token_id), is_armed, truncated=truncated)
+        elif special is not None:
+            self.piece = self._detokenizer.add(token_id)
+            self._deliver(self.piece, is_armed)
         else:
-            self.is_structure = special is not None
             self._take_text(self._detokenizer.add(token_id), is_armed)
         if winner is StopKind.STOP_STRING and self.text.match is None:
             # It completes in text that is held for a tag, which can come no more.
@@ -186,10 +185,23 @@ class TokenReader:
 
     # -- text ------------------------------------------------------------------------------
 
-    def _take_text(self, piece: str, is_armed: bool) -> None:
-        self.piece = piece
-        if self._sources is not None and not self.splitter.in_header:
-            self._sources.add(self.count - 1, piece)
+    def _take_text(self, text: str, is_armed: bool, *, truncated: str = "") -> None:
+        """Take what the last token completed.
+
+        Args:
+            text: The text that its bytes complete.
+            is_armed: Whether stops count by now.
+            truncated: What comes before it of a character that the token truncated.
+        """
+        self.piece = piece = truncated + text
+        if self._spans is not None and not self.splitter.in_header:
+            if truncated:
+                self._spans.add_truncated(truncated)
+            if text or not truncated:
+                self._spans.add(text)
+        self._deliver(piece, is_armed)
+
+    def _deliver(self, piece: str, is_armed: bool) -> None:
         if self.splitter.scans_text:
             self._split(self.splitter.feed(piece), is_armed)
         elif piece:
@@ -214,8 +226,8 @@ class TokenReader:
             self.thinking_tokens += part.tokens + 1
 
     def _switch(self, switch: Switch, is_armed: bool) -> None:
-        if self._sources is not None:
-            self._sources.skip(switch.visible)
+        if self._spans is not None:
+            self._spans.skip(switch.visible)
         held = self.text.flush()
         ending = self._endings.by_tag(switch.tag) if switch.tag and is_armed else None
         if ending is not None:
@@ -245,8 +257,8 @@ class TokenReader:
         held = self.held
         self.residue = self._detokenizer.finish()
         if self.residue:
-            if self._sources is not None and not self.splitter.in_header:
-                self._sources.add(self.count - 1, self.residue)
+            if self._spans is not None and not self.splitter.in_header:
+                self._spans.add_truncated(self.residue)
             self._split(self.splitter.feed(self.residue), is_armed)
         rest = self.splitter.finish()
         if self._is_over():

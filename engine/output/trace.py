@@ -24,9 +24,11 @@ def traced(
     """
     before = builder.channel
     count = len(builder.events)
-    builder.reader.is_structure = False
+    spans = builder.spans
+    raw = builder.vocabulary.bytes_of(token_id)
+    if spans is not None:
+        spans.begin(builder.count, token_id, raw, stats)
     stop = builder.add(token_id)
-    sources = builder.sources
     released = 0
     for event in builder.events[count:]:
         if isinstance(event, (TextDelta, ThinkingDelta)):
@@ -36,7 +38,7 @@ def traced(
             index=builder.count - 1,
             token_id=token_id,
             piece=builder.reader.piece,
-            raw=builder.vocabulary.bytes_of(token_id),
+            raw=raw,
             channel=builder.channel if before is Channel.TEXT else before,
             time_s=time_s,
             released=released,
@@ -44,9 +46,7 @@ def traced(
             progress=builder.progress,
             special=builder.vocabulary.special.get(token_id),
             stats=stats,
-            is_structure=builder.reader.is_structure,
-            sources=() if sources is None else sources.take_released(),
-            waiting=None if sources is None else sources.waiting,
+            settled=() if spans is None else spans.settle(is_over=stop is not None),
         )
     )
     return stop

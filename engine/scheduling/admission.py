@@ -5,10 +5,10 @@ from engine.inference.backend import Backend, Prompt
 from engine.output.answer import AnswerBuilder, AnswerLimits
 from engine.output.beginnings import continues_text
 from engine.output.setting import RunSetting
+from engine.output.spans import SpanTracker
 from engine.scheduling.generation import Generation
 from engine.scheduling.row import Row
 from engine.values.request import TraceLevel
-from engine.values.sources import Sources
 
 MAX_TOP_LOGPROBS = 20
 # Tokens of a prompt that can change how the first one of an answer reads.
@@ -57,7 +57,7 @@ def admit(backend: Backend, generation: Generation, prompt: Prompt, submitted_at
         limits=limits,
         parse_calls=backend.call_parser(request),
         beginning=prompt.beginning,
-        sources=Sources() if request.trace is TraceLevel.FULL else None,
+        spans=SpanTracker() if request.trace is TraceLevel.FULL else None,
     )
     return Row(generation, prompt, builder, submitted_at)
 

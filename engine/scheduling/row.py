@@ -84,6 +84,7 @@ class Row:
         """Return the last event."""
         joined = self._joined_at if self._joined_at is not None else now
         first = self._first_at
+        spans = self.builder.spans
         return Finished(
             stop=stop,
             usage=Usage(
@@ -102,6 +103,7 @@ class Row:
             error=error,
             unfinished_tool_call=self.builder.unfinished_call,
             residue=self.builder.reader.residue,
+            settled=() if spans is None else spans.settle(is_over=True),
         )
 
     def end(self, kind: StopKind, now: float, error: str | None = None) -> list[Event]:

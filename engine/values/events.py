@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from engine.stopping.record import Channel, StopInfo
 from engine.values.chat import ToolCall
-from engine.values.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,39 @@ class TokenStats:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenSpan:
+    """The text of an answer that one token stands for.
+
+    What belongs to a stop that was cut, to a tag or to a tool call is in no span. A character
+    whose bytes came with several tokens is the text of the last of them; each has its bytes.
+
+    Attributes:
+        index: Of the token, from 0 over the generated tokens.
+        token_id: Its id.
+        channel: The text, or the thinking; a token that is in both has a span in each.
+        start: Code points of that channel's text before it.
+        text: Its text there; empty while a character is incomplete.
+        raw: Its bytes there.
+        token_raw: All bytes of the token.
+        stats: How likely the token was.
+    """
+
+    index: int
+    token_id: int
+    channel: Channel
+    start: int
+    text: str
+    raw: bytes
+    token_raw: bytes
+    stats: TokenStats | None
+
+    @property
+    def end(self) -> int:
+        """Code points of the channel's text up to the end of it."""
+        return self.start + len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
 class TokenTrace:
     """One sampled token and what became of it.
 
@@ -78,10 +110,8 @@ class TokenTrace:
         progress: For each stop string, how many of its first characters the text ends with.
         special: Its text, if it is a special token (whose text is no part of an answer).
         stats: How likely it was; at trace level ``full`` only.
-        is_structure: Whether none of its bytes is text: an EOS, a stop by id, a tag.
-        sources: The tokens whose text went out with the answer's on this one; at trace level
-            ``full`` only.
-        waiting: The earliest token whose text may still go out; None if there is none.
+        settled: The tokens of which it is now known what they are in the answer's text, in
+            their order; at trace level ``full`` only.
     """
 
     index: int
@@ -95,9 +125,7 @@ class TokenTrace:
     progress: tuple[int, ...]
     special: str | None = None
     stats: TokenStats | None = None
-    is_structure: bool = False
-    sources: tuple[Source, ...] = ()
-    waiting: int | None = None
+    settled: tuple[TokenSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +182,7 @@ class Finished:
         error: For kind ``error``, the cause in words; else None.
         unfinished_tool_call: Raw text of a tool call that was cut short, else empty.
         residue: Text that appeared only when the last characters were finalised.
+        settled: The tokens that were not settled by the last trace; see ``TokenTrace``.
     """
 
     stop: StopInfo
@@ -162,6 +191,7 @@ class Finished:
     error: str | None = None
     unfinished_tool_call: str = ""
     residue: str = ""
+    settled: tuple[TokenSpan, ...] = ()
 
 
 Event = PromptProgress | TextDelta | ThinkingDelta | ToolCallDelta | TokenTrace | Finished

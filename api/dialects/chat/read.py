@@ -19,7 +19,7 @@ from api.dialects.openai.calls import call_to_wire
 from api.dialects.openai.chunks import AnswerHead
 from api.dialects.openai.decoding import choices_of, sampling_of, stops_of, thinking_of
 from api.dialects.openai.endings import stop_to_wire, usage_to_wire
-from api.dialects.openai.logprobs import TokenTexts, aligned, entries_to_wire
+from api.dialects.openai.logprobs import TokenTexts, answer_tokens, entries_to_wire
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import refuse_unhonoured
@@ -212,7 +212,7 @@ def response_to_wire(
             "index": index,
             "message": _message(events, params),
             "logprobs": (
-                logprobs_to_wire(entries_to_wire(aligned(events), texts))
+                logprobs_to_wire(entries_to_wire(answer_tokens(events), texts))
                 if params.logprobs
                 else None
             ),

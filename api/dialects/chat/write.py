@@ -9,11 +9,11 @@ from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.openai.calls import call_to_wire
 from api.dialects.openai.choices import ChoicesEncoder
 from api.dialects.openai.chunks import AnswerHead, Chunks
-from api.dialects.openai.logprobs import AnswerToken, TokenTexts, entries_to_wire
+from api.dialects.openai.logprobs import TokenTexts, entries_to_wire
 from api.dialects.openai.parameters import includes_usage
 from api.dialects.shared.extension import is_report_wanted
 from api.transport.json_text import json_text
-from engine import ToolCallDelta
+from engine import TokenSpan, ToolCallDelta
 
 
 class ChatEncoder(ChoicesEncoder):
@@ -61,7 +61,7 @@ class ChatEncoder(ChoicesEncoder):
         calls = json_text([{"index": event.index, **call_to_wire(event.call)}])
         return _delta(f'"tool_calls":{calls}')
 
-    def _tokens(self, choice: int, text: str, tokens: list[AnswerToken]) -> str:
+    def _tokens(self, choice: int, text: str, tokens: list[TokenSpan]) -> str:
         logprobs = json_text(logprobs_to_wire(entries_to_wire(tokens, self._texts)))
         return _delta(f'"content":{json_text(text)}', logprobs)
 

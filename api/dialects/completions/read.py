@@ -10,9 +10,8 @@ from api.dialects.openai.chunks import AnswerHead
 from api.dialects.openai.decoding import choices_of, sampling_of, stops_of
 from api.dialects.openai.endings import stop_to_wire, usage_to_wire
 from api.dialects.openai.logprobs import (
-    AnswerToken,
     TokenTexts,
-    aligned,
+    answer_tokens,
     finite,
     logprob_of,
     token_text,
@@ -27,6 +26,7 @@ from engine import (
     GenerationRequest,
     TextDelta,
     ThinkingDelta,
+    TokenSpan,
     ToolCallDelta,
     TraceLevel,
 )
@@ -125,7 +125,7 @@ def response_to_wire(
             "index": index,
             "text": echo_of(params, index) + text,
             "logprobs": (
-                logprobs_to_wire(aligned(events), 0, params.logprobs, texts)
+                logprobs_to_wire(answer_tokens(events), params.logprobs, texts)
                 if params.logprobs is not None
                 else None
             ),
@@ -147,33 +147,28 @@ def response_to_wire(
 
 
 def logprobs_to_wire(
-    tokens: Sequence[AnswerToken], offset: int, count: int, texts: TokenTexts | None
+    tokens: Sequence[TokenSpan], count: int, texts: TokenTexts | None
 ) -> dict[str, object]:
     """Return a choice's ``logprobs``: one list for each fact, in step with each other.
 
     Args:
         tokens: The tokens of the answer's text.
-        offset: Where the first begins in the text, in characters.
         count: How many of the likeliest tokens are named for each.
         texts: What token ids stand for.
     """
-    offsets = []
-    for token in tokens:
-        offsets.append(offset)
-        offset += len(token.text)
     return {
         "tokens": [token_text(token.raw) for token in tokens],
         "token_logprobs": [logprob_of(token) for token in tokens],
         "top_logprobs": [_top(token, texts) for token in tokens] if count and texts else None,
-        "text_offset": offsets,
+        "text_offset": [token.start for token in tokens],
     }
 
 
-def _top(token: AnswerToken, texts: TokenTexts | None) -> dict[str, float]:
-    stats = token.trace.stats
+def _top(token: TokenSpan, texts: TokenTexts | None) -> dict[str, float]:
+    stats = token.stats
     if stats is None or texts is None:
         return {}
     top = {token_text(texts.bytes_of(token_id)): finite(value) for token_id, value in stats.top}
     # The token itself is always among them, likely or not.
-    top.setdefault(token_text(token.trace.raw), finite(stats.logprob))
+    top.setdefault(token_text(token.token_raw), finite(stats.logprob))
     return top

@@ -9,11 +9,11 @@ from api.dialects.completions.wire import CompletionParams
 from api.dialects.openai.calls import call_to_wire
 from api.dialects.openai.choices import ChoicesEncoder
 from api.dialects.openai.chunks import AnswerHead, Chunks
-from api.dialects.openai.logprobs import AnswerToken, TokenTexts
+from api.dialects.openai.logprobs import TokenTexts
 from api.dialects.openai.parameters import includes_usage
 from api.dialects.shared.extension import is_report_wanted
 from api.transport.json_text import json_text
-from engine import ToolCallDelta
+from engine import TokenSpan, ToolCallDelta
 
 
 class CompletionEncoder(ChoicesEncoder):
@@ -43,7 +43,6 @@ class CompletionEncoder(ChoicesEncoder):
         )
         self._params = params
         self._texts = texts
-        self._offsets = [0] * choices
 
     def _beginning(self, choice: int) -> str | None:
         echo = echo_of(self._params, choice)
@@ -59,10 +58,9 @@ class CompletionEncoder(ChoicesEncoder):
         calls = json_text([{"index": event.index, **call_to_wire(event.call)}])
         return f'"text":"","tool_calls":{calls},"logprobs":null'
 
-    def _tokens(self, choice: int, text: str, tokens: list[AnswerToken]) -> str:
+    def _tokens(self, choice: int, text: str, tokens: list[TokenSpan]) -> str:
         count = self._params.logprobs or 0
-        logprobs = logprobs_to_wire(tokens, self._offsets[choice], count, self._texts)
-        self._offsets[choice] += sum(len(token.text) for token in tokens)
+        logprobs = logprobs_to_wire(tokens, count, self._texts)
         return f'"text":{json_text(text)},"logprobs":{json_text(logprobs)}'
 
     def _end(self) -> dict[str, object]:

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from api.dialects.openai.chunks import Chunks
 from api.dialects.openai.endings import stop_to_wire
-from api.dialects.openai.logprobs import AnswerToken, TokenAligner
+from api.dialects.openai.logprobs import answer_tokens
 from api.dialects.shared.extension import report_to_wire
 from api.transport.errors import ApiError, failure_of
 from api.transport.events import SseEvent
@@ -20,6 +20,7 @@ from engine import (
     PromptProgress,
     TextDelta,
     ThinkingDelta,
+    TokenSpan,
     TokenTrace,
     ToolCallDelta,
 )
@@ -41,7 +42,9 @@ class ChoicesEncoder(ABC):
     def __init__(self, chunks: Chunks, *, choices: int, has_logprobs: bool, reports: bool) -> None:
         self._chunks = chunks
         self._reports = reports
-        self._aligners = [TokenAligner() for _ in range(choices)] if has_logprobs else []
+        self._has_logprobs = has_logprobs
+        # Text that waits for the trace of the token that brought it.
+        self._texts_due = [""] * choices
         self._started: set[int] = set()
 
     def encode(self, events: Sequence[Event], choice: int = 0) -> list[SseEvent]:
@@ -50,8 +53,8 @@ class ChoicesEncoder(ABC):
         for event in events:
             match event:
                 case TextDelta():
-                    if self._aligners:
-                        self._aligners[choice].add_text(event.text)
+                    if self._has_logprobs:
+                        self._texts_due[choice] += event.text
                     elif event.text:
                         self._add(out, choice, self._text(event.text))
                 case ThinkingDelta():
@@ -60,8 +63,8 @@ class ChoicesEncoder(ABC):
                 case ToolCallDelta():
                     self._add(out, choice, self._call(event))
                 case TokenTrace():
-                    if self._aligners:
-                        self._add_tokens(out, choice, *self._aligners[choice].take(event))
+                    if self._has_logprobs:
+                        self._add_tokens(out, choice, event)
                 case PromptProgress():
                     self._start(out, choice)
                 case Finished():
@@ -87,7 +90,7 @@ class ChoicesEncoder(ABC):
     def _call(self, event: ToolCallDelta) -> str | None: ...
 
     @abstractmethod
-    def _tokens(self, choice: int, text: str, tokens: list[AnswerToken]) -> str: ...
+    def _tokens(self, choice: int, text: str, tokens: list[TokenSpan]) -> str: ...
 
     @abstractmethod
     def _end(self) -> dict[str, object]: ...
@@ -101,9 +104,9 @@ class ChoicesEncoder(ABC):
         if fields is not None:
             out.append(self._chunks.delta(choice, fields))
 
-    def _add_tokens(
-        self, out: list[SseEvent], choice: int, text: str, tokens: list[AnswerToken]
-    ) -> None:
+    def _add_tokens(self, out: list[SseEvent], choice: int, event: TokenTrace | Finished) -> None:
+        text, self._texts_due[choice] = self._texts_due[choice], ""
+        tokens = answer_tokens([event])
         if text or tokens:
             self._add(out, choice, self._tokens(choice, text, tokens))
 
@@ -113,8 +116,8 @@ class ChoicesEncoder(ABC):
             out.extend(self.fail(failure))
             return
         self._start(out, choice)
-        if self._aligners:
-            self._add_tokens(out, choice, *self._aligners[choice].finish())
+        if self._has_logprobs:
+            self._add_tokens(out, choice, finished)
         last = {**self._end(), "logprobs": None, **stop_to_wire(finished.stop)}
         if self._reports:
             last["fullstop"] = report_to_wire(finished)

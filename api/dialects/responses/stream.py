@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from api.dialects.openai.logprobs import AnswerToken, TokenAligner, TokenTexts, entries_to_wire
+from api.dialects.openai.logprobs import TokenTexts, answer_tokens, entries_to_wire
 from api.dialects.responses.read import wants_logprobs
 from api.dialects.responses.write import (
     Entries,
@@ -33,6 +33,7 @@ from engine import (
     PromptProgress,
     TextDelta,
     ThinkingDelta,
+    TokenSpan,
     TokenTrace,
     ToolCallDelta,
 )
@@ -63,7 +64,7 @@ class ResponseEncoder:
     def __init__(self, head: ResponseHead, texts: TokenTexts | None = None) -> None:
         self._head = head
         self._texts = texts
-        self._aligner = TokenAligner() if wants_logprobs(head.params) else None
+        self._has_logprobs = wants_logprobs(head.params)
         self._number = 0
         self._has_started = False
         self._open: _OpenItem | None = None
@@ -74,10 +75,10 @@ class ResponseEncoder:
         out: list[SseEvent] = []
         of_token: list[Event] = []
         for event in events:
-            if self._aligner is None:
+            if not self._has_logprobs:
                 self._add(out, event)
             elif isinstance(event, TokenTrace):
-                self._add_token(out, self._aligner, of_token, event)
+                self._add_token(out, of_token, event)
                 of_token = []
             else:
                 of_token.append(event)
@@ -92,17 +93,10 @@ class ResponseEncoder:
         self._event(out, "response.failed", response=failed_object(self._head, error, self._output))
         return out
 
-    def _add_token(
-        self,
-        out: list[SseEvent],
-        aligner: TokenAligner,
-        events: Sequence[Event],
-        trace: TokenTrace,
-    ) -> None:
+    def _add_token(self, out: list[SseEvent], events: Sequence[Event], trace: TokenTrace) -> None:
         """Add what one token brought: its likelihood goes with the last of its text."""
         texts = [event for event in events if isinstance(event, TextDelta)]
-        aligner.add_text("".join(event.text for event in texts))
-        _, tokens = aligner.take(trace)
+        tokens = answer_tokens([trace])
         item = self._open
         if tokens and not texts and item is not None and item.kind == "output_text":
             # Settled by what came after their text.
@@ -110,7 +104,7 @@ class ResponseEncoder:
         for event in events:
             self._add(out, event, tokens if texts and event is texts[-1] else ())
 
-    def _add(self, out: list[SseEvent], event: Event, tokens: Sequence[AnswerToken] = ()) -> None:
+    def _add(self, out: list[SseEvent], event: Event, tokens: Sequence[TokenSpan] = ()) -> None:
         match event:
             case TextDelta():
                 self._add_text(out, "output_text", event.text, tokens)
@@ -139,7 +133,7 @@ class ResponseEncoder:
     # -- text ------------------------------------------------------------------------------
 
     def _add_text(
-        self, out: list[SseEvent], kind: _Kind, text: str, tokens: Sequence[AnswerToken]
+        self, out: list[SseEvent], kind: _Kind, text: str, tokens: Sequence[TokenSpan]
     ) -> None:
         item = self._open
         if item is None or item.kind != kind:
@@ -220,8 +214,8 @@ class ResponseEncoder:
         self._start(out)
         status = status_of(finished.stop)
         item = self._open
-        if item is not None and self._aligner is not None and item.kind == "output_text":
-            item.entries += entries_to_wire(self._aligner.finish()[1], self._texts)
+        if item is not None and self._has_logprobs and item.kind == "output_text":
+            item.entries += entries_to_wire(answer_tokens([finished]), self._texts)
         kinds = {one["type"] for one in self._output}
         is_message_open = item is not None and item.kind == "output_text"
         has_answer = is_message_open or bool(kinds - {"reasoning"})

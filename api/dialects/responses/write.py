@@ -3,13 +3,14 @@
 Pure functions, no web framework. Any thread.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, assert_never
 
 from api.dialects.openai.calls import call_id
-from api.dialects.openai.logprobs import TokenAligner, TokenTexts, entries_to_wire
+from api.dialects.openai.logprobs import TokenTexts, answer_tokens, entries_to_wire
 from api.dialects.responses.read import (
     allows_parallel_calls,
     functions_of,
@@ -27,7 +28,6 @@ from engine import (
     StopKind,
     TextDelta,
     ThinkingDelta,
-    TokenTrace,
     Tool,
     ToolCall,
     ToolCallDelta,
@@ -265,9 +265,9 @@ def _items(
 ) -> list[dict[str, object]]:
     kinds = (ThinkingDelta, TextDelta, ToolCallDelta)
     deltas = [event for event in events if isinstance(event, kinds)]
-    entries = _entries_by_message(events, texts) if wants_logprobs(head.params) else []
+    tokens = deque(answer_tokens(events) if wants_logprobs(head.params) else [])
+    length = 0
     items: list[dict[str, object]] = []
-    messages = 0
     for kind, group in groupby(deltas, type):
         index = len(items)
         if kind is ToolCallDelta:
@@ -282,29 +282,10 @@ def _items(
             item_id = head.item_id("rs", index)
             items.append(reasoning_item(item_id, "completed", [reasoning_part(text)]))
         else:
-            part = text_part(text, entries[messages] if entries else [])
+            length += len(text)
+            entries: Entries = []
+            while tokens and tokens[0].start < length:
+                entries += entries_to_wire([tokens.popleft()], texts)
+            part = text_part(text, entries)
             items.append(message_item(head.item_id("msg", index), "completed", [part]))
-            messages += 1
     return items
-
-
-def _entries_by_message(events: Sequence[Event], texts: TokenTexts | None) -> list[Entries]:
-    """Return the tokens of each message's text."""
-    aligner = TokenAligner()
-    messages: list[Entries] = []
-    is_open = False
-    for event in events:
-        if isinstance(event, TextDelta):
-            aligner.add_text(event.text)
-            if not is_open:
-                messages.append([])
-            is_open = True
-        elif isinstance(event, ThinkingDelta | ToolCallDelta):
-            is_open = False
-        elif isinstance(event, TokenTrace):
-            _, tokens = aligner.take(event)
-            if tokens:
-                messages[-1] += entries_to_wire(tokens, texts)
-    if messages:
-        messages[-1] += entries_to_wire(aligner.finish()[1], texts)
-    return messages

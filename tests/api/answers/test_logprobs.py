@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.dialects.openai.logprobs import AnswerToken, TokenAligner, aligned, finite, token_text
+from api.dialects.openai.logprobs import answer_tokens, finite, token_text
 from engine.output.answer import AnswerBuilder, AnswerLimits
 from engine.output.channels import Beginning
 from engine.output.detokenizer import ByteDetokenizer
 from engine.output.families.tags import TagFamily
+from engine.output.spans import SpanTracker
 from engine.output.trace import traced
 from engine.output.vocabulary import Vocabulary
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
-from engine.values.events import Event, TextDelta, TokenTrace
+from engine.values.events import Event, TextDelta, TokenSpan
 from engine.values.request import TraceLevel
-from engine.values.sources import Sources
 from tests.api.conftest import Site, serving
 from tests.engine.output.test_families import ANALYSIS, FINAL, HARMONY, tool_template
 from tests.support.asking import events_of, run
@@ -53,7 +53,7 @@ def played(pieces: list[bytes], rules: StopRules, tags: TagFamily) -> list[list[
         rules=rules,
         limits=AnswerLimits(None, 10_000),
         parse_calls=lambda raw, name: [],
-        sources=Sources(),
+        spans=SpanTracker(),
     )
     steps: list[list[Event]] = []
     for token_id in range(len(pieces) + 1):
@@ -99,7 +99,7 @@ def runs(draw: st.DrawFn) -> tuple[list[bytes], StopRules]:
 @given(runs())
 def test_the_tokens_of_an_answer_are_its_text(run: tuple[list[bytes], StopRules]) -> None:
     steps = played(*run, TAGS)
-    tokens = aligned(event for step in steps for event in step)
+    tokens = answer_tokens(event for step in steps for event in step)
 
     assert "".join(token.text for token in tokens) == text_of(steps)
     spelled = b"".join(token.raw for token in tokens)
@@ -111,25 +111,22 @@ def test_the_tokens_of_an_answer_are_its_text(run: tuple[list[bytes], StopRules]
 def test_tokens_come_in_order_and_never_before_their_text(
     run: tuple[list[bytes], StopRules],
 ) -> None:
-    aligner = TokenAligner()
     text = told = ""
     indexes: list[int] = []
     for step in played(*run, TAGS):
         for event in step:
             if isinstance(event, TextDelta):
-                aligner.add_text(event.text)
-            elif isinstance(event, TokenTrace):
-                more, tokens = aligner.take(event)
-                text += more
-                told += "".join(token.text for token in tokens)
-                indexes += [token.trace.index for token in tokens]
+                text += event.text
+        tokens = answer_tokens(step)
+        told += "".join(token.text for token in tokens)
+        indexes += [token.index for token in tokens]
         assert text.startswith(told)
     assert indexes == sorted(set(indexes))
 
 
-def entries(*pieces: bytes, stops: tuple[str, ...] = ()) -> list[AnswerToken]:
+def entries(*pieces: bytes, stops: tuple[str, ...] = ()) -> list[TokenSpan]:
     steps = played(list(pieces), StopRules(strings=stops), TAGS)
-    return aligned(event for step in steps for event in step)
+    return answer_tokens(event for step in steps for event in step)
 
 
 def test_a_token_that_a_stop_cuts_in_two_is_told_up_to_the_stop() -> None:
@@ -156,7 +153,7 @@ def test_tags_and_thoughts_are_not_told() -> None:
     assert [token.text for token in entries(*pieces)] == ["yes"]
 
 
-def spoken(stage: Stage, rules: StopRules) -> tuple[str, list[AnswerToken]]:
+def spoken(stage: Stage, rules: StopRules) -> tuple[str, list[TokenSpan]]:
     """Return the text of a scripted answer, and its tokens."""
 
     async def play() -> list[Event]:
@@ -168,7 +165,7 @@ def spoken(stage: Stage, rules: StopRules) -> tuple[str, list[AnswerToken]]:
             await engine.aclose()
 
     events = run(play())
-    return text_of([events]), aligned(events)
+    return text_of([events]), answer_tokens(events)
 
 
 @pytest.mark.parametrize("by_id", [True, False])

@@ -1,0 +1,216 @@
+"""Keeps track of which tokens the text of an answer comes from, character by character.
+
+Characters enter in the order of their tokens and leave in the same order: as text that goes out,
+or as something that never does (a tag, a call, white space of the template, a stop). A character
+whose bytes came with several tokens belongs to all of them. A token is settled once none of its
+characters can go out any more. Pure; belongs to the thread that feeds the answer. Used only by
+runs that ask how likely their tokens were.
+"""
+
+from collections import deque
+from itertools import groupby
+
+from engine.stopping.record import Channel
+from engine.values.events import TokenSpan, TokenStats
+
+
+class _Token:
+    """A sampled token, and what of it has gone out."""
+
+    __slots__ = ("index", "raw", "spans", "stats", "token_id")
+
+    def __init__(self, index: int, token_id: int, raw: bytes, stats: TokenStats | None) -> None:
+        self.index = index
+        self.token_id = token_id
+        self.raw = raw
+        self.stats = stats
+        self.spans: list[TokenSpan] = []
+
+    def add(self, channel: Channel, start: int, text: str, raw: bytes) -> None:
+        """Note characters, and bytes of characters, that have gone out."""
+        if self.spans and self.spans[-1].channel is channel:
+            before = self.spans.pop()
+            start, text, raw = before.start, before.text + text, before.raw + raw
+        self.spans.append(
+            TokenSpan(self.index, self.token_id, channel, start, text, raw, self.raw, self.stats)
+        )
+
+
+_Shares = list[tuple[_Token, bytes]]
+"""The tokens that one character comes from, each with its bytes of it."""
+
+
+class _Run:
+    """Consecutive characters of one token, or one character of several tokens.
+
+    Attributes:
+        text: The characters.
+        token: The token that completed them.
+        shares: The tokens of a single character; None where it is ``token`` alone.
+    """
+
+    __slots__ = ("shares", "text", "token")
+
+    def __init__(self, text: str, token: _Token, shares: _Shares | None = None) -> None:
+        self.text = text
+        self.token = token
+        self.shares = shares
+
+    @property
+    def first(self) -> int:
+        """The earliest token that it comes from."""
+        return self.token.index if self.shares is None else self.shares[0][0].index
+
+
+class SpanTracker:
+    """The tokens of one answer's text."""
+
+    __slots__ = ("_coming", "_lengths", "_open", "_token", "_tokens", "_written")
+
+    def __init__(self) -> None:
+        self._tokens: deque[_Token] = deque()
+        self._token = _Token(-1, -1, b"", None)
+        # Bytes at the end that make no character yet.
+        self._open: _Shares = []
+        self._coming: deque[_Run] = deque()
+        self._written: dict[Channel, deque[_Run]] = {channel: deque() for channel in Channel}
+        self._lengths = dict.fromkeys(Channel, 0)
+
+    def begin(self, index: int, token_id: int, raw: bytes, stats: TokenStats | None) -> None:
+        """Take the next token; the text that is added from now on came with it.
+
+        Args:
+            index: Its index, from 0 over the generated tokens.
+            token_id: Its id.
+            raw: Its bytes.
+            stats: How likely it was.
+        """
+        self._token = _Token(index, token_id, raw, stats)
+        self._tokens.append(self._token)
+
+    def add(self, text: str) -> None:
+        """Take the text that the token completed; its bytes are text."""
+        token, before = self._token, self._open
+        if not before and token.raw == text.encode():
+            if text:
+                self._coming.append(_Run(text, token))
+            return
+        joined = [*before, (token, token.raw)]
+        self._open = []
+        if not text:
+            self._open = joined
+        elif not (self._divide(text, joined) or self._divide(text, before)):
+            # The tokenizer writes its pieces otherwise than their bytes say.
+            self._coming.append(_Run(text, token))
+
+    def add_truncated(self, text: str) -> None:
+        """Take what earlier tokens left unfinished; the bytes of this one are no part of it."""
+        before, self._open = self._open, []
+        if not text:
+            self._open = before
+        elif not self._divide(text, before):
+            self._coming.append(_Run(text, self._token))
+
+    def _divide(self, text: str, held: _Shares) -> bool:
+        """Take text whose bytes came with several tokens; return whether the bytes spell it."""
+        characters, rest = _characters(held)
+        if rest and len(characters) < len(text):
+            characters, rest = [*characters, rest], []
+        if len(characters) != len(text) or any(
+            char != b"".join(raw for _, raw in shares).decode("utf-8", "replace")
+            for char, shares in zip(text, characters, strict=True)
+        ):
+            return False
+        self._open = rest
+        for char, shares in zip(text, characters, strict=True):
+            self._coming.append(_Run(char, shares[-1][0], shares))
+        return True
+
+    def skip(self, count: int) -> None:
+        """Note that the next characters are structure, or white space of the template."""
+        _take(self._coming, count)
+
+    def deliver(self, count: int, channel: Channel) -> None:
+        """Note that the next characters belong to a channel."""
+        self._written[channel] += _take(self._coming, count)
+
+    def take_back_call(self) -> None:
+        """Note that the open call turned out to be text, which comes next."""
+        self._coming.extendleft(reversed(self._written[Channel.TOOL]))
+        self.drop_call()
+
+    def drop_call(self) -> None:
+        """Note that the open call is complete: it is no text."""
+        self._written[Channel.TOOL].clear()
+
+    def release(self, count: int, channel: Channel) -> None:
+        """Note that the next characters of a channel have gone out."""
+        start = self._lengths[channel]
+        for run in _take(self._written[channel], count):
+            if run.shares is None:
+                run.token.add(channel, start, run.text, run.text.encode())
+            else:
+                for token, raw in run.shares:
+                    text = run.text if token is run.shares[-1][0] else ""
+                    token.add(channel, start, text, raw)
+            start += len(run.text)
+        self._lengths[channel] = start
+
+    def settle(self, *, is_over: bool) -> tuple[TokenSpan, ...]:
+        """Return the spans of the tokens that have been settled since the last call.
+
+        Args:
+            is_over: Whether the answer has ended, so that nothing goes out any more.
+        """
+        end = self._token.index + 1
+        if not is_over:
+            queues = (self._coming, *self._written.values())
+            end = min([end, *(queue[0].first for queue in queues if queue)])
+            if self._open:
+                end = min(end, self._open[0][0].index)
+        spans: list[TokenSpan] = []
+        while self._tokens and self._tokens[0].index < end:
+            spans += self._tokens.popleft().spans
+        return tuple(spans)
+
+
+def _take(queue: deque[_Run], count: int) -> list[_Run]:
+    """Take the next characters out of a queue."""
+    taken: list[_Run] = []
+    while count > 0 and queue:
+        run = queue.popleft()
+        if len(run.text) > count:
+            queue.appendleft(_Run(run.text[count:], run.token))
+            run = _Run(run.text[:count], run.token)
+        count -= len(run.text)
+        taken.append(run)
+    return taken
+
+
+def _characters(held: _Shares) -> tuple[list[_Shares], _Shares]:
+    """Divide bytes into characters, each invalid sequence one of them, and an incomplete rest."""
+    owners = [token for token, raw in held for _ in raw]
+    data = b"".join(raw for _, raw in held)
+    ends: list[int] = []
+    place = 0
+    while place < len(data):
+        lead = data[place]
+        size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+        try:
+            data[place : place + size].decode()
+        except UnicodeDecodeError as error:
+            if error.reason == "unexpected end of data" and place + size > len(data):
+                break
+            size = max(error.end - error.start, 1)
+        place += size
+        ends.append(place)
+    characters: list[_Shares] = []
+    begin = 0
+    for end in [*ends, len(data)]:
+        shares: _Shares = []
+        for token, group in groupby(range(begin, end), key=owners.__getitem__):
+            places = list(group)
+            shares.append((token, data[places[0] : places[-1] + 1]))
+        characters.append(shares)
+        begin = end
+    return characters[:-1], characters[-1]

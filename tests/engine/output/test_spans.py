@@ -1,0 +1,103 @@
+"""Each token's entry says which part of which channel's text the token stands for."""
+
+from pathlib import Path
+
+from hypothesis import given, settings
+
+from engine.scheduling.service import Engine
+from engine.stopping.record import Channel, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.events import (
+    Event,
+    Finished,
+    TextDelta,
+    ThinkingDelta,
+    TokenSpan,
+    TokenTrace,
+)
+from engine.values.request import TraceLevel
+from tests.api.answers.test_logprobs import TAGS, played, runs
+from tests.support.asking import request, run
+from tests.support.scripted import Stage
+
+
+def spans_of(events: list[Event]) -> list[TokenSpan]:
+    return [
+        span
+        for event in events
+        if isinstance(event, (TokenTrace, Finished))
+        for span in event.settled
+    ]
+
+
+def text_of(events: list[Event], kind: type[TextDelta] | type[ThinkingDelta]) -> str:
+    return "".join(event.text for event in events if isinstance(event, kind))
+
+
+def assert_spans_cover(events: list[Event]) -> None:
+    """Every character of each channel's text is in exactly one span, in its place."""
+    texts = {Channel.TEXT: TextDelta, Channel.THINKING: ThinkingDelta}
+    for channel, kind in texts.items():
+        text = text_of(events, kind)
+        spans = [span for span in spans_of(events) if span.channel is channel]
+        assert "".join(span.text for span in spans) == text
+        assert all(text[span.start : span.end] == span.text for span in spans)
+        assert [span.start for span in spans] == sorted(span.start for span in spans)
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs())
+def test_every_span_is_the_part_of_its_channel_that_it_names(
+    one: tuple[list[bytes], StopRules],
+) -> None:
+    assert_spans_cover([event for step in played(*one, TAGS) for event in step])
+
+
+def test_thoughts_and_the_answer_have_spans_of_their_own() -> None:
+    pieces = [b"<think>", b"hm ", b"so", b"</think>", b"\n\nyes", b" no"]
+    events = [event for step in played(pieces, StopRules(), TAGS) for event in step]
+
+    assert [(span.channel, span.start, span.end, span.text) for span in spans_of(events)] == [
+        (Channel.THINKING, 0, 3, "hm "),
+        (Channel.THINKING, 3, 5, "so"),
+        (Channel.TEXT, 0, 3, "yes"),
+        (Channel.TEXT, 3, 6, " no"),
+    ]
+
+
+def test_a_token_in_two_channels_has_a_span_in_each() -> None:
+    pieces = [b"<think>", b"hm</think>yes", b" no"]
+    events = [event for step in played(pieces, StopRules(), TAGS) for event in step]
+
+    assert [(span.index, span.channel, span.text) for span in spans_of(events)] == [
+        (1, Channel.THINKING, "hm"),
+        (1, Channel.TEXT, "yes"),
+        (2, Channel.TEXT, " no"),
+    ]
+
+
+def test_text_that_a_cancel_releases_has_its_spans(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["one ", "EN", *["x"] * 2000]}, pieces=["one ", "EN"])
+
+    async def play() -> list[Event]:
+        engine = Engine(loader=stage.load)
+        try:
+            await engine.load(tmp_path)
+            # "ENx…" is a stop that never completes, so that all of it is held until the cancel.
+            asked = request("go", "EN" + "x" * 3000, trace=TraceLevel.FULL)
+            generation = await engine.generate(asked)
+            events: list[Event] = []
+            async for event in generation.events():
+                events.append(event)
+                if isinstance(event, TokenTrace) and event.index == 1:
+                    generation.cancel()
+            return events
+        finally:
+            await engine.aclose()
+
+    events = run(play())
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    assert finished.stop.kind is StopKind.CANCELLED
+    assert finished.settled, "the held text went out without a trace"
+    assert_spans_cover(events)
