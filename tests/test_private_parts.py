@@ -17,19 +17,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import make_mocked_request
 
-from api.transport import aiohttp_internals
 from engine.inference import mlx_lm_internals
 from engine.library import hub_internals
-from tests.support.asking import run
 
 ROOT = Path(__file__).parents[1]
 ADAPTERS = {
     "mlx-lm": mlx_lm_internals,
     "huggingface-hub": hub_internals,
-    "aiohttp": aiohttp_internals,
 }
 
 
@@ -224,20 +219,6 @@ def test_a_transfer_of_the_hub_takes_what_it_is_given(monkeypatch: pytest.Monkey
         return bool(given["resume_size"] == 5 and given["expected_size"] == 9)
 
     expect("huggingface-hub", "file_download.http_get", takes)
-
-
-# -- aiohttp ----------------------------------------------------------------------------------
-
-
-def test_a_request_of_aiohttp_returns_the_body_that_was_kept() -> None:
-    async def kept() -> bytes:
-        request = make_mocked_request("POST", "/")
-        assert isinstance(request, web.Request)
-        aiohttp_internals.keep_body(request, b"the body")
-        assert await request.text() == "the body"
-        return await request.read()
-
-    expect("aiohttp", "BaseRequest._read_bytes", lambda: run(kept()) == b"the body")
 
 
 # -- all of them ------------------------------------------------------------------------------

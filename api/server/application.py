@@ -8,10 +8,12 @@ import functools
 import logging
 import re
 import time
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from api.dialects.shared.reading import PROCESS
 from api.server import openapi
 from api.server.access.auth import check_key
 from api.server.access.guard import (
@@ -38,6 +40,7 @@ from api.transport.context import (
 )
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.json_text import json_text
+from api.transport.large_bodies import LargeBodies
 from api.transport.observing import RequestObserver
 from api.transport.request_body import BODIES, BodyReader
 from engine import Engine, EngineError
@@ -57,9 +60,11 @@ def build(
         middlewares = [_logged, outer(observer, config), _enveloped, _checked, with_body]
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
     app[SERVICE] = Service(engine, config)
-    app[BODIES] = BodyReader(config)
+    large_bodies = LargeBodies(PROCESS)
+    app[BODIES] = BodyReader(config, large_bodies, lambda: _context_length(engine))
     app[OPENAPI] = Document(functools.cache(lambda: json_text(openapi.document(ROUTES))))
     app.on_response_prepare.append(_add_headers)
+    app.on_cleanup.append(_closing(large_bodies))
     add_to(app)
     return app
 
@@ -167,8 +172,20 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     if route is None or route.needs_key:
         check_key(headers, config.api_key)
     if route is not None and request.body_exists:
-        await request.app[BODIES].read(request)
+        async with request.app[BODIES].received(request):
+            return await handler(request)
     return await handler(request)
+
+
+def _context_length(engine: Engine) -> int | None:
+    return None if engine.model is None else engine.model.context_length
+
+
+def _closing(large_bodies: LargeBodies) -> Callable[[web.Application], Awaitable[None]]:
+    async def close(_: web.Application) -> None:
+        large_bodies.close()
+
+    return close
 
 
 def _check_place(request: web.Request) -> None:

@@ -15,12 +15,14 @@ from api.server.routes import route_of
 from api.transport.config import ServerConfig
 from api.transport.context import request_id_of
 from api.transport.observing import (
+    KEPT_BYTES,
     Observation,
     RequestBegan,
     RequestEnded,
     RequestObserver,
     observe,
 )
+from api.transport.request_body import body_of
 
 _CLIENT_GONE = 499
 _OBSERVATION = web.RequestKey("observation", Observation)
@@ -57,10 +59,16 @@ def outer(observer: RequestObserver, config: ServerConfig) -> Middleware:
 
 @web.middleware
 async def with_body(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Keep the body of a request that was let in; the handler then finds it read."""
-    if request.body_exists:
-        request[_OBSERVATION].asked.add(await request.read())
-    return await handler(request)
+    """Keep the beginning of the body of a request that was let in."""
+    if not request.body_exists:
+        return await handler(request)
+    body, asked = body_of(request), request[_OBSERVATION].asked
+    asked.add(body.beginning(KEPT_BYTES))
+    try:
+        return await handler(request)
+    finally:
+        # Of a packed body the whole size is known once it has been read.
+        asked.size_bytes = max(asked.size_bytes, body.size_bytes)
 
 
 class _Ending:

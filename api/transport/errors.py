@@ -88,6 +88,7 @@ class ContextOverflow(ApiError):
 
     Attributes:
         prompt_tokens: Tokens of the whole prompt.
+        context_length: Tokens that the context holds, the answer's included.
         most_tokens: Tokens of the longest prompt that would do, in the words of the vendors: the
             context's length, or one less where the prompt is exactly as long as the context.
     """
@@ -101,6 +102,7 @@ class ContextOverflow(ApiError):
             code="context_length_exceeded",
         )
         self.prompt_tokens = prompt_tokens
+        self.context_length = context_length
         # An answer has at least one token, so that a prompt may not fill the context.
         self.most_tokens = min(context_length, prompt_tokens - 1)
 

@@ -1,46 +1,41 @@
-"""Brings the body of a request into memory and unpacks it, within bounds of time and size.
+"""Receives the bodies of requests, within bounds of time and size.
 
-aiohttp would unpack bodies itself, on the server's loop, with every stream waiting; a megabyte that
-unpacks to a gigabyte held all of them for seconds. Here a body is unpacked on another thread and
-only as far as the limit. Runs on the server's loop.
-
-The encodings are those of RFC 9110: https://www.rfc-editor.org/rfc/rfc9110#name-content-codings
+A body stays as it was sent, in parts and perhaps packed, until its handler reads it: aiohttp would
+join, unpack and keep it on the server's loop, with every stream waiting. Runs on the server's loop.
 """
 
 import asyncio
-import zlib
 from collections import Counter
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from api.transport.aiohttp_internals import keep_body
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
+from api.transport.large_bodies import LargeBodies
+from api.transport.unpacking import beginning, encoding_of, too_large, unpacked
 
-# ``zlib``'s sizes of windows, which also tell the formats apart.
-_GZIP, _ZLIB, _BARE = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
-_UNPACKED = frozenset({"", "identity"})
-_READ_HERE = frozenset({"gzip", "x-gzip", "deflate"})
-# Below this, a thread would take longer than the work.
-_LARGE_BYTES = 4096
+# What is read in this process, on the loop. Larger bodies take long enough to be noticed by others.
+SMALL_BYTES = 128 * 1024
 _FREE_BYTES = 64 * 1024
-# How many of the largest bodies may be read at the same time.
-_AT_ONCE = 4
-_PIECE_BYTES = 1 << 16
-# Each of them may take the limit of a body in memory.
-_UNPACKED_AT_ONCE = 2
+_PART_BYTES = 256 * 1024
+# How many of the largest bodies may be held at the same time.
+_AT_ONCE = 3
 
 
 class BodyRoom:
-    """The bytes of all bodies that are being read, bounded in total and for each client.
+    """The bytes of all bodies that are held, bounded in total and for each client.
 
     Args:
-        most: Most bytes in total; one client may have half of them.
+        most: Most bytes in total; one client may have half of them, or one largest body.
+        most_of_one: Bytes of the largest body.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, most_of_one: int = 0) -> None:
         self._most = most
+        self._most_of_client = max(most // 2, most_of_one)
         self._total = 0
         self._of: Counter[str] = Counter()
 
@@ -50,7 +45,7 @@ class BodyRoom:
         Raises:
             ApiError: There is no room for it now.
         """
-        if self._total + size > self._most or self._of[client] + size > self._most // 2:
+        if self._total + size > self._most or self._of[client] + size > self._most_of_client:
             raise ApiError(
                 ErrorKind.RATE_LIMITED,
                 "too many large requests are being sent at once; try again",
@@ -67,33 +62,125 @@ class BodyRoom:
             del self._of[client]
 
 
-class BodyReader:
-    """Reads the bodies of one server's requests."""
+@dataclass(slots=True, eq=False)
+class SentBody:
+    """The body of a request, as it was sent.
 
-    def __init__(self, config: ServerConfig) -> None:
-        self._config = config
-        self._room = BodyRoom(_AT_ONCE * config.max_body_bytes)
-        self._may_unpack = asyncio.Semaphore(_UNPACKED_AT_ONCE)
+    Attributes:
+        encoding: How it is packed; None if it is not.
+        most_bytes: The most that it may unpack to.
+        helper: Reads it if it is large.
+        context_length: Tokens that the loaded model's context holds; None where none is loaded.
+        small: The whole of it, unpacked, if that is small; None if it is large.
+        size_bytes: Its size; of a packed one the unpacked size, once that is known.
+        on_drop: Called when it is let go of.
+    """
 
-    async def read(self, request: web.Request) -> None:
-        """Wait for the whole body, which handlers then find at hand; a slow one is given up.
+    encoding: str | None
+    most_bytes: int
+    helper: LargeBodies
+    context_length: int | None = None
+    small: bytes | None = None
+    size_bytes: int = 0
+    on_drop: Callable[[], None] = lambda: None
+    _parts: list[bytearray] = field(default_factory=list)
+
+    def add(self, data: bytes) -> None:
+        """Take more of it; however small the pieces, few are kept."""
+        if not self._parts or len(self._parts[-1]) + len(data) > _PART_BYTES:
+            self._parts.append(bytearray())
+        self._parts[-1] += data
+        self.size_bytes += len(data)
+
+    def settle(self) -> None:
+        """Note that all of it has come: from now on a small one is at hand, unpacked.
 
         Raises:
-            ApiError: It is too large, too slow, or cannot be unpacked.
+            ApiError: It is small and cannot be unpacked.
         """
-        encoding = _encoding_of(request)
-        if (request.content_length or 0) > self._config.max_body_bytes:
-            request.protocol.close()  # what it announces need not be waited for
-            raise _too_large(self._config.max_body_bytes)
-        packed = await self._received(request)
-        if encoding is not None and packed:
-            keep_body(request, await self._unpacked(packed, encoding))
+        if self.size_bytes > SMALL_BYTES:
+            return
+        sent = b"".join(self._parts)
+        if self.encoding is not None and sent:
+            try:
+                sent = unpacked(sent, self.encoding, min(SMALL_BYTES, self.most_bytes))
+            except ApiError as error:
+                if error.kind is ErrorKind.TOO_LARGE:
+                    return
+                raise
+            self.size_bytes = len(sent)
+        self.small = sent
 
-    async def _received(self, request: web.Request) -> bytes:
+    def taken(self) -> tuple[int, Iterator[bytearray]]:
+        """Hand over what was sent: its size, and its parts, each let go of once it is used."""
+        parts, self._parts = self._parts, []
+        return sum(map(len, parts)), _used_up(parts)
+
+    def beginning(self, most_bytes: int) -> bytes:
+        """Return what it begins with, unpacked."""
+        if self.small is not None:
+            return self.small[:most_bytes]
+        first = b""
+        for part in self._parts:
+            first += part[: most_bytes - len(first)]
+            if len(first) == most_bytes:
+                break
+        return first if self.encoding is None else beginning(first, self.encoding, most_bytes)
+
+    def drop(self) -> None:
+        """Let go of what was sent: it has been read, or nobody will read it."""
+        self._parts.clear()
+        self.small = None
+        self.on_drop()
+
+
+class BodyReader:
+    """Receives the bodies of one server's requests.
+
+    Args:
+        config: The limits.
+        helper: Reads the large ones.
+        context_length: Returns the tokens that the loaded model's context holds; None where no
+            model is loaded.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        helper: LargeBodies,
+        context_length: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self._config = config
+        self._context_length = context_length
+        self.helper = helper
+        self._room = BodyRoom(_AT_ONCE * config.max_body_bytes, config.max_body_bytes)
+
+    @asynccontextmanager
+    async def received(self, request: web.Request) -> AsyncIterator[None]:
+        """Wait for the whole body, which handlers then find by ``body_of``; give up a slow one.
+
+        Raises:
+            ApiError: It is too large, too slow, or it is small and cannot be unpacked.
+        """
+        encoding = encoding_of(",".join(request.headers.getall("Content-Encoding", ())))
+        most_bytes = self._config.max_body_bytes
+        if (request.content_length or 0) > most_bytes:
+            request.protocol.close()  # what it announces need not be waited for
+            raise too_large(most_bytes)
+        body = request[_BODY] = SentBody(encoding, most_bytes, self.helper)
+        try:
+            await self._receive(request, body)
+            body.settle()
+            body.context_length = self._context_length()
+            yield
+        finally:
+            body.drop()
+
+    async def _receive(self, request: web.Request, body: SentBody) -> None:
         timeout_s = self._config.body_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._sent(request)
+                await self._receive_parts(request, body)
         except TimeoutError:
             request.protocol.close()
             raise ApiError(
@@ -102,96 +189,44 @@ class BodyReader:
         except web.RequestPayloadError:
             request.protocol.close()
             raise ApiError(ErrorKind.INVALID_REQUEST, "the body is not valid HTTP") from None
-
-    async def _sent(self, request: web.Request) -> bytes:
-        """Return the body as it is sent, for as long as there is room for it.
-
-        Its beginning takes no room, so that ordinary requests always have some.
-        """
-        most_bytes, client = self._config.max_body_bytes, request.remote or ""
-        body, held = bytearray(), 0
-        try:
-            while part := await request.content.readany():
-                body += part
-                if len(body) > most_bytes:
-                    raise _too_large(most_bytes)
-                counted = len(body) - _FREE_BYTES - held
-                if counted > 0:
-                    self._room.take(client, counted)
-                    held += counted
         except ApiError:
             request.protocol.close()
             raise
-        finally:
-            self._room.leave(client, held)
-        sent = bytes(body)
-        keep_body(request, sent)
-        return sent
 
-    async def _unpacked(self, packed: bytes, encoding: str) -> bytes:
-        most_bytes = self._config.max_body_bytes
-        if len(packed) < _LARGE_BYTES:
-            return _unpacked(packed, encoding, most_bytes)
-        # Another thread, since the loop must go on; zlib lets it while it unpacks.
-        async with self._may_unpack:
-            return await asyncio.to_thread(_unpacked, packed, encoding, most_bytes)
+    async def _receive_parts(self, request: web.Request, body: SentBody) -> None:
+        """Receive a body for as long as there is room for it.
+
+        Its beginning takes no room, so that ordinary requests always have some.
+        """
+        client, held = request.remote or "", 0
+
+        def leave() -> None:
+            nonlocal held
+            self._room.leave(client, held)
+            held = 0
+
+        body.on_drop = leave
+        while part := await request.content.readany():
+            body.add(part)
+            if body.size_bytes > body.most_bytes:
+                raise too_large(body.most_bytes)
+            counted = body.size_bytes - _FREE_BYTES - held
+            if counted > 0:
+                self._room.take(client, counted)
+                held += counted
+
+
+def _used_up(parts: list[bytearray]) -> Iterator[bytearray]:
+    parts.reverse()
+    while parts:
+        yield parts.pop()
 
 
 BODIES = web.AppKey("bodies", BodyReader)
+_BODY = web.RequestKey("body", SentBody)
 
 
-def _encoding_of(request: web.Request) -> str | None:
-    """Return how the body is packed; None if it is not.
-
-    Raises:
-        ApiError: In a way that we do not read.
-    """
-    named = ",".join(request.headers.getall("Content-Encoding", ()))
-    packings = [one for part in named.split(",") if (one := part.strip().lower()) not in _UNPACKED]
-    if not packings:
-        return None
-    if len(packings) == 1 and packings[0] in _READ_HERE:
-        return packings[0]
-    what = "more than one content-encoding" if len(packings) > 1 else "this content-encoding"
-    raise ApiError(
-        ErrorKind.UNSUPPORTED_ENCODING,
-        f"{what} is not supported; send the body as it is, or as gzip or deflate",
-    )
-
-
-def _unpacked(packed: bytes, encoding: str, most_bytes: int) -> bytes:
-    """Return what a body unpacks to, which is never more than the limit. Any thread."""
-    window = _GZIP if encoding != "deflate" else _ZLIB if packed[0] & 0xF == 8 else _BARE
-    try:
-        # Twice: what is refused takes no memory, and what is not exactly its own size.
-        size = _size_unpacked(packed, zlib.decompressobj(window), encoding, most_bytes)
-        return zlib.decompress(packed, window, max(size, 1))
-    except zlib.error:
-        raise _damaged(encoding, "the content-encoding names it, but the bytes are not") from None
-
-
-def _size_unpacked(packed: bytes, unpacking: Any, encoding: str, most_bytes: int) -> int:
-    size = 0
-    for start in range(0, len(packed), _PIECE_BYTES):
-        piece = packed[start : start + _PIECE_BYTES]
-        while not unpacking.eof:
-            count = len(unpacking.decompress(piece, _PIECE_BYTES))
-            size += count
-            if size > most_bytes:
-                raise _too_large(most_bytes)
-            piece = unpacking.unconsumed_tail
-            if not piece and count < _PIECE_BYTES:
-                break
-        if unpacking.eof:
-            if unpacking.unused_data or start + _PIECE_BYTES < len(packed):
-                raise _damaged(encoding, "there is more behind its end")
-            return size
-    raise _damaged(encoding, "it ends too early")
-
-
-def _damaged(encoding: str, why: str) -> ApiError:
-    return ApiError(ErrorKind.INVALID_REQUEST, f"the body cannot be unpacked as {encoding}: {why}")
-
-
-def _too_large(most_bytes: int) -> ApiError:
-    return ApiError(ErrorKind.TOO_LARGE, f"the body exceeds the limit of {most_bytes} bytes")
+def body_of(request: web.Request) -> SentBody:
+    """Return the body of a request; an empty one where it has none."""
+    body: SentBody | None = request.get(_BODY)
+    return body or SentBody(None, 0, request.app[BODIES].helper, small=b"")

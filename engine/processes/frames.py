@@ -25,7 +25,7 @@ def write_frame(stream: IO[bytes], content: bytes) -> None:
     write_parts(stream, len(content), (content,))
 
 
-def write_parts(stream: IO[bytes], size: int, parts: Iterable[bytes]) -> None:
+def write_parts(stream: IO[bytes], size: int, parts: Iterable[bytes | bytearray]) -> None:
     """Write a frame whose content comes in parts, and send it.
 
     Args:

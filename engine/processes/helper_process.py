@@ -94,7 +94,7 @@ class HelperProcess:
             self._start()
         return self.starts
 
-    def ask(self, size: int, parts: Iterable[bytes], patience_s: float) -> bytes:
+    def ask(self, size: int, parts: Iterable[bytes | bytearray], patience_s: float) -> bytes:
         """Ask the process that ``start`` has seen to; return its answer.
 
         Args:
@@ -142,6 +142,12 @@ class HelperProcess:
                 process.kill()
         if process is not None:
             process.wait()
+
+    def rest(self) -> None:
+        """End the process; the next question gets a fresh one. Only while nobody asks."""
+        if self._process is not None:
+            self._process.kill()
+        self._forget()
 
     def forget(self) -> None:
         """Let go of the process after ``close``, once nobody asks."""

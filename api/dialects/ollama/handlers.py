@@ -14,11 +14,12 @@ from api.dialects.ollama.read import (
 )
 from api.dialects.ollama.wire import AnswerParams, ChatParams, GenerateParams, ShowParams
 from api.dialects.ollama.write import AnswerEncoder
-from api.dialects.shared.body import parsed
 from api.dialects.shared.extension import is_report_wanted
+from api.dialects.shared.reading import read
 from api.transport.context import Service, check_model, loaded_model, service_of
 from api.transport.errors import invalid
 from api.transport.json_text import json_text
+from api.transport.request_body import body_of
 from api.transport.running import batches_of, collected, running
 from api.transport.sse import stream
 from engine import GenerationRequest, ModelInfo
@@ -28,14 +29,14 @@ _LINES = "application/x-ndjson"
 
 async def chat(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/chat``."""
-    params = parsed(await request.read(), ChatParams)
+    params = await read(body_of(request), ChatParams)
     wanted = chat_from_wire(params) if params.messages else None
     return await _answered(request, params, wanted, is_chat=True)
 
 
 async def generate(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/generate``."""
-    params = parsed(await request.read(), GenerateParams)
+    params = await read(body_of(request), GenerateParams)
     wanted = generate_from_wire(params)
     return await _answered(request, params, wanted if params.prompt else None, is_chat=False)
 
@@ -109,7 +110,7 @@ async def list_running(request: web.Request) -> web.StreamResponse:
 
 async def show(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/show``."""
-    params = parsed(await request.read(), ShowParams)
+    params = await read(body_of(request), ShowParams)
     asked = params.model or params.name
     if not asked:
         raise invalid(("model",), "Field required")

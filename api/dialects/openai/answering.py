@@ -12,10 +12,11 @@ from api.dialects.openai.chunks import AnswerHead
 from api.dialects.openai.logprobs import TokenTexts
 from api.dialects.openai.output_format import naming_form
 from api.dialects.openai.parameters import GenerationParams
-from api.dialects.shared.body import parsed
+from api.dialects.shared.reading import read
 from api.transport.context import check_model, model_name, new_id, service_of
 from api.transport.events import StreamEncoder
 from api.transport.json_text import json_text
+from api.transport.request_body import body_of
 from api.transport.running import batches_of, collected, running
 from api.transport.sse import stream
 from engine import Event, Finished, GenerationRequest
@@ -64,7 +65,7 @@ class Completing(Generic[_Params]):
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer a request."""
-        params = parsed(await request.read(), self.params)
+        params = await read(body_of(request), self.params)
         with naming_form(params):
             return await self._answered(request, params)
 

@@ -9,16 +9,17 @@ from api.dialects.responses.read import request_from_wire
 from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import ResponseHead, response_to_wire
-from api.dialects.shared.body import parsed
+from api.dialects.shared.reading import read
 from api.transport.context import check_model, model_name, new_id, service_of
 from api.transport.json_text import json_text
+from api.transport.request_body import body_of
 from api.transport.running import batches_of, collected, running
 from api.transport.sse import stream
 
 
 async def create_response(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /v1/responses``."""
-    params = parsed(await request.read(), ResponseParams)
+    params = await read(body_of(request), ResponseParams)
     with naming_form(params):
         return await _answered(request, params)
 

@@ -9,11 +9,12 @@ from api.dialects.sglang.read import is_batch, prompt_field, requests_from_wire
 from api.dialects.sglang.stream import GenerateEncoder
 from api.dialects.sglang.wire import GenerateParams
 from api.dialects.sglang.write import Output
-from api.dialects.shared.body import parsed
 from api.dialects.shared.extension import is_report_wanted
+from api.dialects.shared.reading import read
 from api.transport.context import Service, loaded_model, new_id, service_of
 from api.transport.errors import failure_of, from_engine
 from api.transport.json_text import json_text
+from api.transport.request_body import body_of
 from api.transport.running import batches_of, running
 from api.transport.sse import stream
 from engine import Generation, GenerationRequest, InvalidRequest, StopRules
@@ -22,7 +23,7 @@ from engine import Generation, GenerationRequest, InvalidRequest, StopRules
 async def generate(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /generate``."""
     service = service_of(request)
-    params = parsed(await request.read(), GenerateParams)
+    params = await read(body_of(request), GenerateParams)
     try:
         return await _generated(request, service, params)
     except InvalidRequest as refusal:

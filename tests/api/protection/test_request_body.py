@@ -4,15 +4,12 @@ import gzip
 import json
 import logging
 import socket
-import threading
 import tracemalloc
 import zlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from api.transport import request_body
 
 ASK = {"model": "m", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
 PLAIN = json.dumps(ASK).encode()
@@ -105,33 +102,6 @@ def test_a_bomb_takes_no_more_memory_than_the_limit(serve: Callable[..., Any], p
     assert reply.status == 413
     # The body as it came, and pieces; never as much as it would be.
     assert peak < len(bomb) + 1_500_000
-
-
-def test_others_are_answered_while_a_body_is_unpacked(
-    site: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    has_begun, may_go_on = threading.Event(), threading.Event()
-    unpack = zlib.decompressobj
-
-    def slowly(window: int) -> Any:
-        has_begun.set()
-        assert may_go_on.wait(60)
-        return unpack(window)
-
-    monkeypatch.setattr(request_body.zlib, "decompressobj", slowly)
-    body = gzip.compress(json.dumps(ASK | {"padding": "x" * 50_000}).encode(), 0)
-    replies: list[Any] = []
-    asking = threading.Thread(
-        target=lambda: replies.append(packed("gzip", body, "/v1/messages", site))
-    )
-    asking.start()
-    try:
-        assert has_begun.wait(60)
-        assert site.send("POST", "/v1/messages", ASK).status == 200
-    finally:
-        may_go_on.set()
-        asking.join()
-    assert [reply.status for reply in replies] == [200]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,139 @@
+"""Examines a large body: refuses what no model could read, and parses the rest.
+
+Objects of Python are many times as large as their JSON, so that values are counted before they are
+made. Runs in a helper process, whose time and memory are limited. Pure; knows no vendor.
+"""
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from typing import Any, TypeVar
+
+from api.dialects.shared.body import WireModel, parsed
+from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
+
+# Of the whole body: the reading of more would take too much memory.
+_MOST_VALUES = 1_000_000
+_MOST_READ = 600_000
+# Of what the request consists of, unknown fields left out: more would take long to hand over.
+_MOST_KEPT = 150_000
+_MOST_MESSAGES = 100_000
+_MESSAGES = ("messages", "input")
+_TOKEN_IDS = ("prompt", "input_ids")
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# Stands for a long list of numbers; the number of its items follows.
+_FOLDED = -9_007_199_254_740_993_007
+
+_Model = TypeVar("_Model", bound=WireModel)
+
+
+def examined(raw: bytes, model: type[_Model], context: int | None) -> _Model:
+    """Return a large body as a wire model.
+
+    Args:
+        raw: The body, unpacked.
+        model: What it is to be.
+        context: Tokens that the loaded model's context holds; None where none is loaded.
+
+    Raises:
+        ApiError: It is wrong, or holds more than can be read, or than fits into the context.
+    """
+    _check_token_ids(raw, model, context)
+    _check_counts(raw)
+    params = parsed(raw, model)
+    _check_messages(params, context)
+    _check_kept(params)
+    return params
+
+
+def _check_token_ids(raw: bytes, model: type[WireModel], context: int | None) -> None:
+    """Refuse prompts of token ids that are longer than the context, without making the ids.
+
+    Raises:
+        ContextOverflow: With the number of ids.
+    """
+    fields = [name for name in _TOKEN_IDS if name in model.model_fields]
+    if context is None or not fields or raw.count(b",") < context - 1:
+        return
+    long_list = re.compile(rb"\[\s*+-?\d++(?:\s*+,\s*+-?\d++){%d,}+\s*+\]" % max(context - 1, 1))
+    folded, count = long_list.subn(_fold, raw)
+    if not count or _is_beyond(folded):
+        return
+    try:
+        value = json.loads(folded)
+    except (ValueError, RecursionError):
+        return  # what is wrong is said when the body itself is parsed
+    if not isinstance(value, dict):
+        return
+    for name in fields:
+        prompts = value.get(name)
+        if not isinstance(prompts, list):
+            continue
+        sizes = [_folded_size(one) for one in (prompts, *prompts)]
+        if longest := max(sizes):
+            raise ContextOverflow((name,), longest, context)
+
+
+def _fold(found: re.Match[bytes]) -> bytes:
+    return b"[%d,%d]" % (_FOLDED, found[0].count(b",") + 1)
+
+
+def _folded_size(value: object) -> int:
+    if isinstance(value, list) and len(value) == 2 and value[0] == _FOLDED:
+        return int(value[1])
+    return 0
+
+
+def _check_counts(raw: bytes) -> None:
+    if not _is_beyond(raw):
+        return
+    # What stands in strings is text: it is left out only where it matters, since that takes time.
+    bare = _STRING.sub(b'""', raw)
+    if bare.count(b",") >= _MOST_VALUES:
+        raise ApiError(
+            ErrorKind.TOO_LARGE,
+            f"the body holds more than {_MOST_VALUES:,} values; send fewer, and prompts as text",
+        )
+    if _is_beyond(bare):
+        raise ApiError(
+            ErrorKind.TOO_LARGE,
+            f"the body holds more than {_MOST_READ:,} objects and lists; send fewer",
+        )
+
+
+def _is_beyond(raw: bytes) -> bool:
+    return raw.count(b",") >= _MOST_VALUES or raw.count(b"{") + raw.count(b"[") > _MOST_READ
+
+
+def _check_messages(params: WireModel, context: int | None) -> None:
+    for name in _MESSAGES:
+        turns = getattr(params, name, None)
+        if not isinstance(turns, Sequence) or isinstance(turns, str):
+            continue
+        if context is not None and len(turns) >= context:  # each is a token at least
+            raise ContextOverflow((name,), len(turns), context)
+        if len(turns) > _MOST_MESSAGES:
+            raise invalid((name,), f"at most {_MOST_MESSAGES:,} are possible, got {len(turns):,}")
+
+
+def _check_kept(params: WireModel) -> None:
+    left = _MOST_KEPT
+    places: list[Any] = [params]
+    inner: Collection[Any]
+    while places:
+        place = places.pop()
+        if isinstance(place, WireModel):
+            inner = place.__dict__.values()
+        elif isinstance(place, dict):
+            inner = place.values()
+        elif isinstance(place, (list, tuple)):
+            inner = place if place and isinstance(place[0], (WireModel, dict, list)) else ()
+        else:
+            continue
+        left -= 1
+        if left < 0:
+            raise ApiError(
+                ErrorKind.TOO_LARGE,
+                f"the request consists of more than {_MOST_KEPT:,} objects and lists; send fewer",
+            )
+        places.extend(inner)
