@@ -56,7 +56,7 @@ def stops(text: str, stop: str) -> str:
 GIB = 1 << 30
 
 
-def shelf(folder: Path) -> Path:
+def hub_folder(folder: Path) -> Path:
     """Make a cache of models that are names and sizes."""
     wanted = (
         ("mlx-community/Qwen3-4B-4bit", "qwen3", 4, 2.1, ()),
@@ -204,16 +204,16 @@ class Tour:
         """The window of models with a download that runs and one that was refused."""
         self._site.piece_s = 0.05
         self.window.show_models()
-        models, shelf = self.window.models_window, self.window.shelf
+        models, library = self.window.models_window, self.window.model_library
         assert models is not None
-        assert shelf is not None
+        assert library is not None
         await until(lambda: bool(models.cards))
         await self.show("models", models)
-        shelf.downloads.start("makers/gated")
-        shelf.downloads.start("makers/demo-model")
-        await until(lambda: shelf.downloads.items[0].progress.done_bytes > 400_000)
+        library.downloads.start("makers/gated")
+        library.downloads.start("makers/demo-model")
+        await until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
         await self.show("models-downloading", models)
-        shelf.downloads.cancel_all()
+        library.downloads.cancel_all()
         large = next(card for card in models.cards if "70B" in card.model.found.name)
         assert large.button is not None
         large.button.click()
@@ -280,7 +280,7 @@ def _post(url: str, body: dict[str, object]) -> None:
 async def _take(application: QApplication, folder: Path, text_percent: int) -> None:
     with tempfile.TemporaryDirectory() as name, hub() as site:
         os.environ["HF_ENDPOINT"] = site.url
-        os.environ["HF_HUB_CACHE"] = str(shelf(Path(name) / "hub"))
+        os.environ["HF_HUB_CACHE"] = str(hub_folder(Path(name) / "hub"))
         os.environ["FULLSTOP_CONFIG_DIR"] = name
         site.add_folder("makers/demo-model", DEMO)
         site.gated.add("makers/gated")

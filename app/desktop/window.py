@@ -187,7 +187,7 @@ def server_window(
         preferences=preferences,
         desk=lambda switch: ServerDesk(switch, preferences, ApiKeyState(key), log, server),
         tools=tools,
-        shelves=paths.shelves,
+        model_folders=paths.library_folders,
     )
     return window
 

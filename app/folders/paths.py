@@ -8,7 +8,7 @@ from pathlib import Path
 
 import platformdirs
 
-from engine.library.discovery import Shelves, discover, hub_cache, lm_studio_folders
+from engine.library.discovery import ModelFolders, discover, hub_cache, lm_studio_folders
 
 _NAME = "fullstop"
 DATA_VARIABLE = "FULLSTOP_DATA_DIR"
@@ -24,16 +24,16 @@ def demo_model() -> Path:
     return PACKAGED_DEMO_MODEL if PACKAGED_DEMO_MODEL.is_dir() else CLONED_DEMO_MODEL
 
 
-def shelves(folders: tuple[Path, ...]) -> Shelves:
+def library_folders(folders: tuple[Path, ...]) -> ModelFolders:
     """Return where models are looked for, with the folders that a person added."""
-    return Shelves(demo_model(), folders, hub_cache(), lm_studio_folders())
+    return ModelFolders(demo_model(), folders, hub_cache(), lm_studio_folders())
 
 
 def model_folder(text: str) -> Path:
     """Return the folder that a person means: a path, or the name of a model that is here."""
     path = Path(text).expanduser()
     if not path.exists():
-        for model in discover(shelves(())):
+        for model in discover(library_folders(())):
             if text in (model.name, model.name.rpartition("/")[2]):
                 return model.folder
     return path

@@ -13,18 +13,18 @@ _DEPTH = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Shelves:
+class ModelFolders:
     """Where models are looked for.
 
     Attributes:
         bundled: The model that comes with the program.
-        folders: What a person added: a model's folder, or one that holds such folders.
+        added: What a person added: a model's folder, or one that holds such folders.
         hub_cache: The cache of Hugging Face's tools.
         lm_studio: Where LM Studio keeps models.
     """
 
     bundled: Path | None = None
-    folders: tuple[Path, ...] = ()
+    added: tuple[Path, ...] = ()
     hub_cache: Path | None = None
     lm_studio: tuple[Path, ...] = ()
 
@@ -45,20 +45,20 @@ def lm_studio_folders(home: Path | None = None) -> tuple[Path, ...]:
     return (home / ".lmstudio" / "models", home / ".cache" / "lm-studio" / "models")
 
 
-def discover(shelves: Shelves) -> list[FoundModel]:
+def discover(places: ModelFolders) -> list[FoundModel]:
     """Return the models that are there: the bundled one, then by name, each folder once.
 
     Folders that do not exist or cannot be read hold nothing.
     """
     found: dict[Path, FoundModel] = {}
-    if shelves.bundled is not None:
-        _add(found, [look_into(shelves.bundled, Origin.BUNDLED)])
+    if places.bundled is not None:
+        _add(found, [look_into(places.bundled, Origin.BUNDLED)])
     rest: dict[Path, FoundModel] = {}
-    for folder in shelves.folders:
+    for folder in places.added:
         _add(rest, _inside(folder, Origin.FOLDER, is_named=True))
-    if shelves.hub_cache is not None:
-        _add(rest, _cached(shelves.hub_cache))
-    for folder in shelves.lm_studio:
+    if places.hub_cache is not None:
+        _add(rest, _cached(places.hub_cache))
+    for folder in places.lm_studio:
         _add(rest, _inside(folder, Origin.LM_STUDIO))
     for model in sorted(rest.values(), key=lambda model: model.name.casefold()):
         _add(found, [model])

@@ -9,7 +9,7 @@ from ui.kit.controls.choice import Choice
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
-from ui.models.model_library import ModelShelf
+from ui.models.model_library import ModelLibrary
 from ui.models.model_words import loading_words, percent, sentence, size
 from ui.words.tones import Tone
 
@@ -30,10 +30,10 @@ class LoadedModel(QFrame):
 
     unload_wanted = Signal()
 
-    def __init__(self, theme: Theme, shelf: ModelShelf) -> None:
+    def __init__(self, theme: Theme, library: ModelLibrary) -> None:
         super().__init__()
         self.setObjectName("chat_header")
-        self._shelf = shelf
+        self._library = library
         self.pill = StatusPill(theme, "Model")
         self.name = ElidedLabel()
         font = QFont(self.name.font())
@@ -50,21 +50,21 @@ class LoadedModel(QFrame):
         self.unload = QPushButton("Unload")
         self.unload.setAccessibleName("Unload the model")
         rests: tuple[tuple[str, str], ...] = _RESTS
-        minutes = str(shelf.rests_after_min)
+        minutes = str(library.rests_after_min)
         if minutes not in dict(rests):
             rests = (*rests, (minutes, f"Unload after {minutes} min"))
         self.rest = Choice(theme, "When the model is idle", rests)
         self.rest.choose(minutes)
         self.rest.setToolTip("The next request loads it again by itself")
         self._lay_out()
-        self.cancel.clicked.connect(shelf.model.cancel_load)
-        self.again.clicked.connect(shelf.model.load_again)
+        self.cancel.clicked.connect(library.model.cancel_load)
+        self.again.clicked.connect(library.model.load_again)
         self.unload.clicked.connect(self.unload_wanted)
         self.rest.currentIndexChanged.connect(
-            lambda row: shelf.change_rest(int(self.rest.itemData(row)))
+            lambda row: library.change_rest(int(self.rest.itemData(row)))
         )
-        shelf.model.changed.connect(self._refresh)
-        shelf.model.progressed.connect(self._refresh)
+        library.model.changed.connect(self._refresh)
+        library.model.progressed.connect(self._refresh)
         self._refresh()
 
     def _lay_out(self) -> None:
@@ -82,7 +82,7 @@ class LoadedModel(QFrame):
         column.addWidget(self.bar)
 
     def _refresh(self) -> None:
-        model = self._shelf.model
+        model = self._library.model
         stage = model.stage
         states = {
             "none": ("No model", "mark", Tone.QUIET),
@@ -107,7 +107,7 @@ class LoadedModel(QFrame):
         self.unload.setVisible(stage == "ready")
 
     def _words(self) -> str:
-        model = self._shelf.model
+        model = self._library.model
         if model.stage == "loading":
             return loading_words(model.progress, model.loading_s, model.answers_under_way)
         info = model.info

@@ -13,7 +13,7 @@ from ui.kit.system.clipboard import copy_text
 from ui.kit.system.menus import add_entry
 from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
-from ui.models.model_library import ShelvedModel
+from ui.models.model_library import LibraryModel
 from ui.models.model_words import facts, fit_words
 from ui.words.tones import Tone
 
@@ -22,7 +22,7 @@ class ModelCard(QFrame):
     """A model with its button.
 
     Signals:
-        load_wanted: It is to be loaded; carries the ``ShelvedModel``.
+        load_wanted: It is to be loaded; carries the ``LibraryModel``.
         resume_wanted: What is missing is to be fetched; carries the repository.
     """
 
@@ -32,7 +32,7 @@ class ModelCard(QFrame):
     def __init__(
         self,
         theme: Theme,
-        model: ShelvedModel,
+        model: LibraryModel,
         memory: Memory,
         *,
         is_loaded: bool,

@@ -12,7 +12,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine import ModelLoadFailed
-from engine.library.discovery import Shelves, discover
+from engine.library.discovery import ModelFolders, discover
 from engine.library.found import FoundModel
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
 from ui.kit.background.tasks import Tasks
@@ -22,7 +22,7 @@ from ui.preferences.preferences import PreferencesState
 
 
 @dataclass(frozen=True, slots=True)
-class ShelvedModel:
+class LibraryModel:
     """A model and how it goes together with this computer.
 
     Attributes:
@@ -38,7 +38,7 @@ class ShelvedModel:
     used_at: float
 
 
-class ModelShelf(QObject):
+class ModelLibrary(QObject):
     """Lists models; loads, adds and fetches them.
 
     Signals:
@@ -56,19 +56,19 @@ class ModelShelf(QObject):
         self,
         model: ModelState,
         preferences: PreferencesState,
-        shelves: Callable[[tuple[Path, ...]], Shelves],
+        model_folders: Callable[[tuple[Path, ...]], ModelFolders],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.model = model
         self._preferences = preferences
-        self._shelves = shelves
+        self._model_folders = model_folders
         self._tasks = Tasks()
-        self.models: list[ShelvedModel] = []
+        self.models: list[LibraryModel] = []
         self.memory = Memory(0, 0)
         self.is_looking = False
         self._is_stale = False
-        self.downloads = Downloads(shelves(()).hub_cache or Path.home(), self)
+        self.downloads = Downloads(model_folders(()).hub_cache or Path.home(), self)
         self.downloads.arrived.connect(lambda _folder: self.refresh())
         model.loaded.connect(self._note_use)
         model.changed.connect(self.changed)
@@ -131,7 +131,7 @@ class ModelShelf(QObject):
         try:
             while True:
                 self._is_stale = False
-                now, found = await asyncio.to_thread(_found, self._shelves(self.folders))
+                now, found = await asyncio.to_thread(_found, self._model_folders(self.folders))
                 if not self._is_stale:
                     break
         finally:
@@ -141,7 +141,7 @@ class ModelShelf(QObject):
         freed = 0 if info is None or self.model.is_resting else info.size_bytes
         self.memory = Memory(now.usable, now.available + freed)
         self.models = [
-            ShelvedModel(
+            LibraryModel(
                 one,
                 wanted,
                 Fit.FITS if wanted is None else wanted.fit(self.memory),
@@ -157,7 +157,7 @@ class ModelShelf(QObject):
         newest = sorted(used.items(), key=lambda pair: pair[1])[-_REMEMBERED:]
         self._preferences.change_models(last_used=tuple(newest))
         self.models = [
-            ShelvedModel(one.found, one.need, one.fit, used.get(str(one.found.folder), one.used_at))
+            LibraryModel(one.found, one.need, one.fit, used.get(str(one.found.folder), one.used_at))
             for one in self.models
         ]
 
@@ -169,9 +169,11 @@ class ModelShelf(QObject):
 _REMEMBERED = 50
 
 
-def _found(shelves: Shelves) -> tuple[Memory, list[tuple[FoundModel, MemoryNeed | None]]]:
+def _found(
+    places: ModelFolders,
+) -> tuple[Memory, list[tuple[FoundModel, MemoryNeed | None]]]:
     found: list[tuple[FoundModel, MemoryNeed | None]] = []
-    for one in discover(shelves):
+    for one in discover(places):
         try:
             found.append((one, need(one.folder)))
         except (ModelLoadFailed, OSError):

@@ -27,22 +27,22 @@ from ui.kit.text.labels import label
 from ui.models.download_row import DownloadRow
 from ui.models.loaded_model import LoadedModel
 from ui.models.model_card import ModelCard
-from ui.models.model_library import ModelShelf, ShelvedModel
+from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import fit_words, sentence, size
 
 
 class ModelsWindow(QWidget):
     """Everything about models."""
 
-    def __init__(self, theme: Theme, shelf: ModelShelf, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, library: ModelLibrary, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Window)
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setWindowTitle("Models")
         theme.open_size(self, 760, 800)
         self._theme = theme
-        self._shelf = shelf
-        self.loaded = LoadedModel(theme, shelf)
+        self._library = library
+        self.loaded = LoadedModel(theme, library)
         self.repository = QLineEdit()
         self.repository.setAccessibleName("Repository on Hugging Face")
         self.repository.setPlaceholderText("owner/name, such as mlx-community/Qwen3-4B-4bit")
@@ -70,9 +70,9 @@ class ModelsWindow(QWidget):
         self.repository.returnPressed.connect(self._fetch)
         self.repository.textEdited.connect(self.problem.hide)
         self.add.clicked.connect(self._choose_folder)
-        shelf.changed.connect(self._fill)
-        shelf.downloads.changed.connect(self._fill_downloads)
-        shelf.downloads.progressed.connect(self._refresh_downloads)
+        library.changed.connect(self._fill)
+        library.downloads.changed.connect(self._fill_downloads)
+        library.downloads.progressed.connect(self._refresh_downloads)
         self.loaded.unload_wanted.connect(self._unload)
         QShortcut(QKeySequence.StandardKey.Close, self, self.close)
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self.close)
@@ -88,7 +88,7 @@ class ModelsWindow(QWidget):
         """Look at the disks again: another program may have brought a model."""
         super().showEvent(event)
         if not event.spontaneous():
-            self._shelf.refresh()
+            self._library.refresh()
 
     # -- building --------------------------------------------------------------------------
 
@@ -134,37 +134,37 @@ class ModelsWindow(QWidget):
         layout.addWidget(area, 1)
 
     def _fill(self) -> None:
-        shelf = self._shelf
+        library = self._library
         focused = next((card.model.found for card in self.cards if _has_focus(card)), None)
         _clear(self._cards)
         self.cards = []
-        for model in shelf.models:
-            added = shelf.added_folder_of(model.found)
+        for model in library.models:
+            added = library.added_folder_of(model.found)
             card = ModelCard(
                 self._theme,
                 model,
-                shelf.memory,
-                is_loaded=shelf.is_loaded(model.found),
-                is_resting=shelf.model.is_resting,
-                remove=None if added is None else _removal(shelf, added),
+                library.memory,
+                is_loaded=library.is_loaded(model.found),
+                is_resting=library.model.is_resting,
+                remove=None if added is None else _removal(library, added),
             )
             card.load_wanted.connect(self._load)
-            card.resume_wanted.connect(shelf.downloads.start)
+            card.resume_wanted.connect(library.downloads.start)
             self._cards.addWidget(card)
             self.cards.append(card)
             if model.found == focused and card.button is not None:
                 card.button.setFocus()
-        if shelf.is_looking and not shelf.models:
+        if library.is_looking and not library.models:
             self._note.setText("Searching…")
         else:
-            total = sum(model.found.size_bytes for model in shelf.models)
-            self._note.setText(f"{len(shelf.models)}, {size(total)}" if total else "")
+            total = sum(model.found.size_bytes for model in library.models)
+            self._note.setText(f"{len(library.models)}, {size(total)}" if total else "")
 
     def _fill_downloads(self) -> None:
         _clear(self._downloads)
         self.rows = []
-        for one in self._shelf.downloads.items:
-            row = DownloadRow(self._theme, self._shelf.downloads, one)
+        for one in self._library.downloads.items:
+            row = DownloadRow(self._theme, self._library.downloads, one)
             self._downloads.addWidget(row)
             self.rows.append(row)
 
@@ -177,37 +177,37 @@ class ModelsWindow(QWidget):
 
     def _fetch(self) -> None:
         text = self.repository.text()
-        problem = self._shelf.downloads.start(text)
+        problem = self._library.downloads.start(text)
         self.problem.setText(sentence(problem))
         self.problem.setVisible(bool(problem))
         if not problem:
             self.repository.clear()
 
     def _choose_folder(self) -> None:
-        choose_folder(self, "Add a folder of models", self._shelf.add_folder)
+        choose_folder(self, "Add a folder of models", self._library.add_folder)
 
-    def _load(self, model: ShelvedModel) -> None:
+    def _load(self, model: LibraryModel) -> None:
         if model.fit is Fit.TOO_LARGE:
             self.question.ask(
                 f"{model.found.name} may not fit. "
-                + fit_words(model.need, model.fit, self._shelf.memory),
+                + fit_words(model.need, model.fit, self._library.memory),
                 [("Load Anyway", lambda: self._change(model))],
             )
         else:
             self._change(model)
 
-    def _change(self, model: ShelvedModel) -> None:
-        folder, state = model.found.folder, self._shelf.model
+    def _change(self, model: LibraryModel) -> None:
+        folder, state = model.found.folder, self._library.model
         self._wait_or_end(
             lambda: state.load(folder), lambda: state.load(folder, cancels_running=True), "Load"
         )
 
     def _unload(self) -> None:
-        state = self._shelf.model
+        state = self._library.model
         self._wait_or_end(state.unload, lambda: state.unload(cancels_running=True), "Unload")
 
     def _wait_or_end(self, wait: Callable[[], None], end: Callable[[], None], what: str) -> None:
-        count = self._shelf.model.answers_under_way
+        count = self._library.model.answers_under_way
         if not count:
             wait()
             return
@@ -253,8 +253,8 @@ def _nothing() -> None:
     pass
 
 
-def _removal(shelf: ModelShelf, folder: Path) -> Callable[[], None]:
-    return lambda: shelf.remove_folder(folder)
+def _removal(library: ModelLibrary, folder: Path) -> Callable[[], None]:
+    return lambda: library.remove_folder(folder)
 
 
 def _has_focus(card: QWidget) -> bool:

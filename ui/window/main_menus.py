@@ -49,7 +49,7 @@ class MainMenus:
         window = self._window
         _add(menu, "&New Conversation", window.new_conversation, _KEYS.New)
         _add(menu, "&Open Model Folder…", window.choose_model, _KEYS.Open)
-        if window.shelf is not None:
+        if window.model_library is not None:
             _add_everywhere(menu, "&Models…", window.show_models, "Ctrl+Shift+M")
         menu.addSeparator()
         self._conversation_menu.fill_file(menu)

@@ -12,7 +12,8 @@ Main thread, inside the one loop that Qt and asyncio share. To compose it::
 
 ``server`` is a ``ui.server.server_switch.ServerControl``; without one the switch is not shown.
 ``tools`` makes what the inspector needs of the API; without it there are no API tab and no probe.
-``shelves`` says where models are looked for, given a person's folders; without it there is no list.
+``model_folders`` says where models are, given the folders that a person added; without it the
+window has no list of models.
 ``desk`` makes the rest of the server's side from its switch; without one there is no more of it.
 ``store`` is a ``ui.records.storing.ConversationStore``; without one, memory.
 The engine itself is closed by the application, after ``finish``.
@@ -27,7 +28,7 @@ from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent, QUndoGroup
 from PySide6.QtWidgets import QFileDialog, QMainWindow, QSplitter, QWidget
 
 from engine import Engine
-from engine.library.discovery import Shelves
+from engine.library.discovery import ModelFolders
 from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.sidebar import Sidebar
 from ui.chat.columns.stop_panel import WIDTH_PX, StopPanel
@@ -40,7 +41,7 @@ from ui.inspector.run.tools import InspectorTools
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
-from ui.models.model_library import ModelShelf
+from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences import Preferences, PreferencesState
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.storing import ConversationStore
@@ -84,7 +85,7 @@ class MainWindow(QMainWindow):
         preferences: PreferencesState | None = None,
         desk: Callable[[ServerSwitch], ServerDesk] | None = None,
         tools: Callable[[], InspectorTools] | None = None,
-        shelves: Callable[[tuple[Path, ...]], Shelves] | None = None,
+        model_folders: Callable[[tuple[Path, ...]], ModelFolders] | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
@@ -96,9 +97,10 @@ class MainWindow(QMainWindow):
         self._may_lose = False
         self.preferences = preferences or PreferencesState(Preferences(theme=theme.mode))
         self.workspace = Workspace(engine, server, store, self)
-        self.shelf: ModelShelf | None = None
-        if shelves is not None:
-            self.shelf = ModelShelf(self.workspace.model, self.preferences, shelves, self)
+        self.model_library: ModelLibrary | None = None
+        if model_folders is not None:
+            state = self.workspace.model
+            self.model_library = ModelLibrary(state, self.preferences, model_folders, self)
         self.models_window: ModelsWindow | None = None
         self.sidebar = Sidebar(theme, self.workspace)
         self.chat = ChatPanel(theme, self.workspace)
@@ -207,21 +209,21 @@ class MainWindow(QMainWindow):
 
     def show_models(self) -> None:
         """Show the models on this computer; where they are not known, ask for a folder."""
-        if self.shelf is None:
+        if self.model_library is None:
             self.choose_model()
             return
         if self.models_window is None:
             from ui.models.models_window import ModelsWindow
 
-            self.models_window = ModelsWindow(self.theme, self.shelf, self)
+            self.models_window = ModelsWindow(self.theme, self.model_library, self)
         _bring_forward(self.models_window)
 
     async def finish(self) -> None:
         """End answers and server, and wait until nothing is under way."""
         if self.desk is not None:
             self.desk.end()
-        if self.shelf is not None:
-            await self.shelf.finish()
+        if self.model_library is not None:
+            await self.model_library.finish()
         await self.workspace.finish()
         for other in (self.inspector_window, self.capture_window, self.probe_window):
             if other is not None:

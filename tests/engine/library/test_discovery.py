@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.library.discovery import Shelves, discover, hub_cache, lm_studio_folders
+from engine.library.discovery import ModelFolders, discover, hub_cache, lm_studio_folders
 from engine.library.found import FoundModel, Origin
 
 COMMIT = "a" * 40
@@ -26,8 +26,8 @@ def cached(cache: Path, repository: str, commit: str = COMMIT) -> Path:
     return made(cache / f"models--{repository.replace('/', '--')}" / "snapshots" / commit)
 
 
-def only(shelves: Shelves) -> FoundModel:
-    [model] = discover(shelves)
+def only(places: ModelFolders) -> FoundModel:
+    [model] = discover(places)
     return model
 
 
@@ -35,7 +35,7 @@ def test_the_bundled_model_comes_first_with_what_its_folder_says(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
     made(tmp_path / "a-model")
-    first, second = discover(Shelves(bundled=demo_model_path, folders=(tmp_path,)))
+    first, second = discover(ModelFolders(bundled=demo_model_path, added=(tmp_path,)))
 
     assert (first.origin, first.name, first.architecture) == (
         Origin.BUNDLED,
@@ -51,16 +51,16 @@ def test_a_folder_that_was_added_is_a_model_or_holds_models_by_themselves_or_by_
     tmp_path: Path,
 ) -> None:
     for name in ("b", "makers/c", "too/deep/d"):
-        made(tmp_path / "shelf" / name)
+        made(tmp_path / "mine" / name)
     alone = made(tmp_path / "a")
 
-    found = discover(Shelves(folders=(tmp_path / "shelf", alone)))
+    found = discover(ModelFolders(added=(tmp_path / "mine", alone)))
     assert [model.name for model in found] == ["a", "b", "c"]
     assert {model.origin for model in found} == {Origin.FOLDER}
 
 
 def test_a_folder_that_has_gone_holds_nothing(tmp_path: Path) -> None:
-    assert discover(Shelves(folders=(tmp_path / "gone",), hub_cache=tmp_path / "none")) == []
+    assert discover(ModelFolders(added=(tmp_path / "gone",), hub_cache=tmp_path / "none")) == []
 
 
 @pytest.mark.parametrize("impossible", ["x" * 20_000, "a\x00b"])
@@ -69,8 +69,8 @@ def test_a_name_that_can_be_no_path_hides_no_other_model(tmp_path: Path, impossi
     reference = tmp_path / "hub" / "models--maker--model" / "refs" / "main"
     reference.parent.mkdir()
     reference.write_text(impossible)
-    shelves = Shelves(folders=(tmp_path / impossible,), hub_cache=tmp_path / "hub")
-    assert only(shelves).name == "maker/model"
+    places = ModelFolders(added=(tmp_path / impossible,), hub_cache=tmp_path / "hub")
+    assert only(places).name == "maker/model"
 
 
 def test_a_cached_repository_is_found_under_its_name_at_what_main_is(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_cached_repository_is_found_under_its_name_at_what_main_is(tmp_path: P
     (folder.parent.parent / "refs").mkdir()
     (folder.parent.parent / "refs" / "main").write_text(COMMIT)
 
-    model = only(Shelves(hub_cache=tmp_path))
+    model = only(ModelFolders(hub_cache=tmp_path))
     assert (model.name, model.folder) == ("makers/some-model", folder)
     assert model.origin is Origin.HUGGING_FACE
 
@@ -87,7 +87,7 @@ def test_a_cached_repository_is_found_under_its_name_at_what_main_is(tmp_path: P
 def test_without_a_reference_the_newest_snapshot_is_taken(tmp_path: Path) -> None:
     folder = cached(tmp_path, "makers/some-model")
 
-    assert only(Shelves(hub_cache=tmp_path)).folder == folder
+    assert only(ModelFolders(hub_cache=tmp_path)).folder == folder
 
 
 def test_a_download_that_has_not_ended_is_found_as_partial(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_download_that_has_not_ended_is_found_as_partial(tmp_path: Path) -> No
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     (folder / "model.safetensors").rename(folder / "model-1.safetensors")
 
-    model = only(Shelves(hub_cache=tmp_path))
+    model = only(ModelFolders(hub_cache=tmp_path))
     assert model.is_partial
     assert model.problem == "model-2.safetensors missing"
 
@@ -107,7 +107,7 @@ def test_what_else_is_in_the_cache_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "datasets--makers--texts" / "snapshots" / COMMIT).mkdir(parents=True)
     (tmp_path / "models--broken").mkdir()
 
-    assert discover(Shelves(hub_cache=tmp_path)) == []
+    assert discover(ModelFolders(hub_cache=tmp_path)) == []
 
 
 def test_lm_studios_models_are_found_and_those_for_other_programs_are_not(tmp_path: Path) -> None:
@@ -116,14 +116,14 @@ def test_lm_studios_models_are_found_and_those_for_other_programs_are_not(tmp_pa
     (folder / "makers" / "for-others").mkdir()
     (folder / "makers" / "for-others" / "model.gguf").write_bytes(b"x")
 
-    model = only(Shelves(lm_studio=lm_studio_folders(tmp_path)))
+    model = only(ModelFolders(lm_studio=lm_studio_folders(tmp_path)))
     assert (model.name, model.origin) == ("for-mlx", Origin.LM_STUDIO)
 
 
-def test_a_model_that_lies_on_two_shelves_is_found_once(tmp_path: Path) -> None:
+def test_a_model_that_lies_in_two_places_is_found_once(tmp_path: Path) -> None:
     folder = made(tmp_path / "a")
 
-    assert len(discover(Shelves(bundled=folder, folders=(folder, tmp_path)))) == 1
+    assert len(discover(ModelFolders(bundled=folder, added=(folder, tmp_path)))) == 1
 
 
 def test_damaged_configurations_are_told_and_lose_no_other_model(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_damaged_configurations_are_told_and_lose_no_other_model(tmp_path: Path)
     (broken / "config.json").write_text("{")
     made(tmp_path / "good")
 
-    found = {model.name: model for model in discover(Shelves(folders=(broken, tmp_path)))}
+    found = {model.name: model for model in discover(ModelFolders(added=(broken, tmp_path)))}
     assert "config.json is damaged" in found["broken"].problem
     assert found["good"].problem == ""
 
@@ -150,14 +150,14 @@ def test_the_bits_of_quantized_weights_are_told(
 ) -> None:
     made(tmp_path / "a", **config)
 
-    assert only(Shelves(folders=(tmp_path,))).bits == bits
+    assert only(ModelFolders(added=(tmp_path,))).bits == bits
 
 
 def test_a_folder_without_a_tokenizer_says_so(tmp_path: Path) -> None:
     folder = made(tmp_path / "a")
     (folder / "tokenizer.json").unlink()
 
-    assert only(Shelves(folders=(folder,))).problem == "tokenizer.json missing"
+    assert only(ModelFolders(added=(folder,))).problem == "tokenizer.json missing"
 
 
 def test_links_of_the_cache_are_followed(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_links_of_the_cache_are_followed(tmp_path: Path) -> None:
     shutil.move(folder / "model.safetensors", blob)
     (folder / "model.safetensors").symlink_to(blob)
 
-    assert only(Shelves(hub_cache=tmp_path)).size_bytes == 8
+    assert only(ModelFolders(hub_cache=tmp_path)).size_bytes == 8
 
 
 @pytest.mark.parametrize(

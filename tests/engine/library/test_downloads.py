@@ -13,7 +13,7 @@ import pytest
 from huggingface_hub import file_download
 
 from engine.library import downloads
-from engine.library.discovery import Shelves, discover
+from engine.library.discovery import ModelFolders, discover
 from engine.library.downloads import (
     DownloadCancelled,
     DownloadFailed,
@@ -55,7 +55,7 @@ def test_a_model_comes_whole_and_is_found_under_its_name(site: Hub, tmp_path: Pa
     folder = fetch(site, tmp_path, seen=seen)
 
     check_folder(folder)
-    [found] = discover(Shelves(hub_cache=tmp_path))
+    [found] = discover(ModelFolders(hub_cache=tmp_path))
     assert (found.name, found.folder, found.problem) == (REPOSITORY, folder, "")
     assert seen[0].phase == "asking"
     fetched = [progress.done_bytes for progress in seen if progress.phase == "fetching"]
@@ -93,7 +93,7 @@ def test_what_has_come_is_kept_when_it_is_given_up(site: Hub, tmp_path: Path) ->
 
     with pytest.raises(DownloadCancelled):
         download(REPOSITORY, tmp_path, on_progress=follow, gives_up=gives_up, endpoint=site.url)
-    [begun] = discover(Shelves(hub_cache=tmp_path))
+    [begun] = discover(ModelFolders(hub_cache=tmp_path))
     assert begun.is_partial
     site.requests.clear()
     site.piece_s = 0
@@ -102,7 +102,7 @@ def test_what_has_come_is_kept_when_it_is_given_up(site: Hub, tmp_path: Path) ->
     assert any(wanted for _, path, wanted in site.requests if path.endswith("model.safetensors"))
     fetching = [one for one in again if one.file == "model.safetensors" and one.done_bytes]
     assert fetching[1].done_bytes > 1 << 20
-    [whole] = discover(Shelves(hub_cache=tmp_path))
+    [whole] = discover(ModelFolders(hub_cache=tmp_path))
     assert not whole.is_partial
 
 

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QProgressBar, QPushButton
 
-from engine.library.discovery import Shelves
+from engine.library.discovery import ModelFolders
 from engine.library.found import FoundModel, Origin
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.memory import Fit, Memory, MemoryNeed
@@ -21,7 +21,7 @@ from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
 from ui.models.downloads import Download
 from ui.models.model_card import ModelCard
-from ui.models.model_library import ShelvedModel
+from ui.models.model_library import LibraryModel
 from ui.models.model_words import (
     download_words,
     duration,
@@ -54,7 +54,7 @@ class Desk:
         self.window = MainWindow(
             self.engine,
             theme,
-            shelves=lambda folders: Shelves(demo, folders, self.cache),
+            model_folders=lambda folders: ModelFolders(demo, folders, self.cache),
         )
         self.demo = demo
 
@@ -124,14 +124,14 @@ def test_a_folder_that_is_added_is_listed_kept_and_may_be_left_again(
 
     async def play() -> None:
         async with Desk(theme, tmp_path, demo_model_path) as desk:
-            shelf = desk.window.shelf
-            assert shelf is not None
-            shelf.add_folder(tmp_path / "mine")
+            library = desk.window.model_library
+            assert library is not None
+            library.add_folder(tmp_path / "mine")
             await eventually(lambda: desk.has("a-model"))
             assert desk.window.preferences.now.models.folders == (str(tmp_path / "mine"),)
             desk.click("a-model")
             await desk.loaded("a-model")
-            shelf.remove_folder(tmp_path / "mine")
+            library.remove_folder(tmp_path / "mine")
             await eventually(lambda: not desk.has("a-model"))
             assert (folder / "model.safetensors").exists()
             assert desk.window.preferences.now.models.last_used[-1][0] == str(folder)
@@ -149,7 +149,7 @@ def test_a_model_is_fetched_by_its_name_and_can_be_loaded(
             desk.models.repository.setText(f"https://huggingface.co/{REPOSITORY}")
             desk.models.fetch.click()
             assert desk.models.repository.text() == ""
-            [one] = desk.window.shelf.downloads.items  # type: ignore[union-attr]
+            [one] = desk.window.model_library.downloads.items  # type: ignore[union-attr]
             seen: list[str] = []
             one.parent().progressed.connect(
                 lambda: seen.extend(row.words.text() for row in desk.models.rows)
@@ -174,7 +174,7 @@ def test_a_download_that_is_cancelled_keeps_what_came_and_goes_on(
         async with Desk(theme, tmp_path, demo_model_path) as desk:
             desk.models.repository.setText(REPOSITORY)
             desk.models.fetch.click()
-            [one] = desk.window.shelf.downloads.items  # type: ignore[union-attr]
+            [one] = desk.window.model_library.downloads.items  # type: ignore[union-attr]
             await eventually(lambda: one.progress.done_bytes > 2 << 20)
             row = desk.models.rows[0]
             row.cancel.click()
@@ -338,7 +338,7 @@ def test_a_model_that_may_not_fit_is_loaded_only_when_that_is_confirmed(
     async def play() -> None:
         async with Desk(theme, tmp_path, demo_model_path) as desk:
             found = desk.card("demo-model").model
-            large = ShelvedModel(
+            large = LibraryModel(
                 found.found, MemoryNeed(10**12, 0, 0, 100), Fit.TOO_LARGE, found.used_at
             )
             desk.models._load(large)
