@@ -22,7 +22,7 @@ examples:
   {API_KEY_VARIABLE}=secret fullstop serve --host 0.0.0.0 --model ~/models/some-mlx-model
   mlx.launch --hostfile hosts.json -- "$(which fullstop)" serve --model /models/a-large-one
 
-The last one divides a model among several machines; the first of them serves it.
+The last one shards a model across several machines; the first of them serves it.
 Other apps then use the address that is printed, in whichever API they know.
 Every option may also be a variable of the environment (--max-rows is FULLSTOP_MAX_ROWS) or a line
 of the settings file (max_rows = 8); what stands on the command line counts first, then the

@@ -1,6 +1,6 @@
-"""``fullstop serve`` as several processes that ``mlx.launch`` started: who leads, who follows.
+"""``fullstop serve`` as several processes that ``mlx.launch`` started: one leads them.
 
-Rank 0 is the server, with an engine whose model is divided; the others only follow. Must not
+Rank 0 is the server, with an engine whose model is sharded; the others only follow. Must not
 import Qt. Main thread.
 """
 
@@ -40,7 +40,7 @@ def meet(world: World) -> Meeting:
     Raises:
         CommandError: They cannot be reached.
     """
-    from engine.distributed import sharding as dividing  # imports MLX
+    from engine.distributed import sharding  # imports MLX
 
     if world.rank == 0:
         others = ", ".join(world.name_of(rank) for rank in range(1, world.size))
@@ -48,7 +48,7 @@ def meet(world: World) -> Meeting:
     # MLX waits without letting Python handle anything.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        return dividing.meet(world)
+        return sharding.meet(world)
     except EngineError as error:
         raise CommandError(str(error)) from error
     finally:

@@ -1,1 +1,1 @@
-"""One model on several machines: rank 0 decides everything, the others do the same with it."""
+"""One model sharded across several processes: rank 0 decides each step, the others repeat it."""

@@ -1,7 +1,7 @@
 """Admits the connections that begin with the secret of this launch, and drops all others.
 
-Nothing that a stranger sends is parsed, and no stranger delays those who belong here: all new
-connections are read side by side. Blocking; one thread, but for ``close``.
+Nothing that a stranger sends is parsed, and a stranger delays nobody: all new connections are
+read side by side. Blocking; one thread, except for ``close``.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class Arrivals:
         self._selector.register(listener, selectors.EVENT_READ)
 
     def next(self, within_s: float) -> socket.socket:
-        """Wait for the next connection that proves to belong to this launch.
+        """Wait for the next connection that proves that it belongs to this launch.
 
         Returns:
             A blocking socket, from which the secret has been read and nothing else.
@@ -66,7 +66,7 @@ class Arrivals:
                     return connection
 
     def close(self) -> None:
-        """Take no more connections, and drop those that have proved nothing. Any thread."""
+        """Accept no more connections, and drop those that have proved nothing. Any thread."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -79,7 +79,7 @@ class Arrivals:
         try:
             connection, _ = self._listener.accept()
         except OSError:
-            return  # gone again
+            return  # the client has left already
         connection.setblocking(False)
         if len(self._pending) >= _MOST_PENDING:
             self._drop(next(iter(self._pending)))
@@ -87,7 +87,11 @@ class Arrivals:
         self._selector.register(connection, selectors.EVENT_READ)
 
     def _proves(self, connection: socket.socket) -> bool:
-        """Read more of what should be the secret; a connection that sends anything else goes."""
+        """Read more of the secret; drop the connection if it sends anything else.
+
+        Returns:
+            Whether the whole secret has been read.
+        """
         _, said = self._pending[connection]
         try:
             part = connection.recv(len(self._secret) - len(said))

@@ -1,30 +1,30 @@
-"""The two sides of a batch that is decoded by several processes: one decides, the others repeat.
+"""The two sides of a batch that several processes decode: rank 0 decides, the others repeat.
 
-Rows, steps and the cache of prompts go through the same operations in the same order everywhere.
-Each belongs to the thread that runs its process's model.
+Every process applies the same operations to its rows and its prompt cache, in the same order.
+A batch belongs to the thread that runs its process's model.
 """
 
 from typing import Any
 
 from engine.distributed.followers import Followers
-from engine.distributed.messages import Close, Insert, Leave, Step
+from engine.distributed.messages import Close, Insert, Leave, StepBatch
 from engine.errors import EngineError
 from engine.inference.mlx_batch import RunningBatch
 
-# How much is kept of prompts is decided on rank 0, which says how many entries are left.
-_BOUNDLESS = 1 << 62
+# Rank 0 limits the prompt cache, and tells the others how many entries are left.
+_NO_LIMIT = 1 << 62
 
 
 class OutOfStep(EngineError):
-    """A follower's batch or cache is not what rank 0 takes it for."""
+    """A follower's batch or cache differs from what rank 0 expects."""
 
 
 class LeadingBatch(RunningBatch):
-    """Rank 0's batch: what it does is announced to the others.
+    """Rank 0's batch: it announces each operation to the others.
 
     Args:
-        model: Its part of the model.
-        followers: The other processes, with their parts loaded.
+        model: Rank 0's shard of the model.
+        followers: The other processes, which have loaded their shards.
         limits: For ``RunningBatch``.
     """
 
@@ -43,22 +43,22 @@ class LeadingBatch(RunningBatch):
         return row, cached
 
     def _step(self, chunk: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, Any]]]:
-        """Step everywhere, by the measure that was taken here."""
-        self._followers.announce(Step(chunk))
+        """Step everywhere, with the amount of reading that rank 0 chose."""
+        self._followers.announce(StepBatch(chunk))
         try:
             return super()._step(chunk)
         except Exception as error:
             raise self._followers.blame(error) from error
 
     def leave(self, row: int) -> None:
-        """Take a row out everywhere; its cache is kept under the tokens that were drawn here."""
+        """Take a row out everywhere; its cache is kept under the tokens that rank 0 sampled."""
         cache, tokens = self._taken_out(row)
         length = self._prompt_lengths.pop(row)
         self._followers.announce(Leave(row, (tokens or [])[length:]))
         self._keep(cache, tokens)
 
     def reset(self) -> None:
-        """Drop all rows here; the others are lost by then."""
+        """Drop all rows of this process; the others are lost by then."""
         self._prompt_lengths.clear()
         super().reset()
 
@@ -70,13 +70,13 @@ class LeadingBatch(RunningBatch):
 
 
 class FollowingBatch(RunningBatch):
-    """Another process's batch: it does what rank 0's did."""
+    """Another process's batch: it repeats what rank 0's batch did."""
 
     def __init__(self, model: Any, *, prefill_chunk: int, rows: int) -> None:
-        super().__init__(model, prefill_chunk=prefill_chunk, cache_bytes=_BOUNDLESS, rows=rows)
+        super().__init__(model, prefill_chunk=prefill_chunk, cache_bytes=_NO_LIMIT, rows=rows)
 
     def follow_insert(self, order: Insert) -> None:
-        """Add the row that rank 0 has added; raises ``OutOfStep`` if it is another here."""
+        """Add the row that rank 0 has added; raises ``OutOfStep`` if it differs here."""
         self._prompt_cache.shrink_to(order.kept)
         row, cached = self.insert(order.tokens)
         if (row, cached) != (order.row, order.cached):
@@ -85,8 +85,8 @@ class FollowingBatch(RunningBatch):
                 f"with {order.cached}"
             )
 
-    def follow_step(self, order: Step) -> None:
-        """Decode and read as much as rank 0."""
+    def follow_step(self, order: StepBatch) -> None:
+        """Decode and read as much as rank 0 did."""
         self._step(order.chunk)
 
     def follow_leave(self, order: Leave) -> None:

@@ -1,7 +1,7 @@
-"""The other processes of one engine, as rank 0 sees them: it tells them what it does.
+"""Rank 0's connections to the other processes of its engine.
 
-Knows no model. Orders go out from the engine thread; a thread for each follower listens to what it
-says and notices when it is lost, which is for good.
+Knows no model. The engine thread sends orders; one thread for each follower receives its replies
+and notices when it is lost. A lost follower does not come back.
 """
 
 import contextlib
@@ -19,20 +19,20 @@ from engine.distributed.messages import (
     End,
     Failed,
     Hello,
-    Loaded,
     Message,
+    ShardLoaded,
     encoded,
 )
 from engine.distributed.world import World
 from engine.errors import EngineError
 
-# They have met by MLX's own means a moment ago.
+# Short, because MLX has connected the same processes a moment ago.
 _ARRIVAL_S = 30.0
 _GLANCE_S = 0.2
 
 
 class RankLost(EngineError):
-    """A process of the engine is gone or out of step, and with it the engine."""
+    """A process of the engine has ended or is out of step, so the engine cannot go on."""
 
 
 class Followers:
@@ -40,9 +40,9 @@ class Followers:
 
     Args:
         world: This process and its peers.
-        versions: What all have to run.
-        on_lost: Told once, with the reason, when one is lost (any thread).
-        silence_s: One is lost when nothing was heard of it for so long.
+        versions: The versions that all processes must run.
+        on_lost: Called once with the reason when a follower is lost, on any thread.
+        silence_s: A follower that sends nothing for so long counts as lost.
     """
 
     def __init__(
@@ -58,20 +58,21 @@ class Followers:
         self._silence_s = silence_s
         self._secret = secrets.token_hex(16)
         self._links: dict[int, Link] = {}
-        self._loaded: queue.SimpleQueue[tuple[int, Loaded]] = queue.SimpleQueue()
+        self._loaded: queue.SimpleQueue[tuple[int, ShardLoaded]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_over = threading.Event()
         self._why = ""
         home = world.hosts[0]
-        # Cables between two machines may be addresses that a third one cannot reach, so others
-        # may be tried. The secret, which went through MLX's connections, keeps strangers out.
+        # A direct cable between two machines has an address that a third machine cannot reach, so
+        # followers may try other addresses. The secret, which MLX's connections carried, keeps
+        # strangers out.
         place = home if home.startswith("127.") else ""
         listener = socket.create_server((place, 0), backlog=64)
         self._port = listener.getsockname()[1]
         self._arrivals = Arrivals(listener, self._secret.encode())
 
     def invitation(self) -> bytes:
-        """Return what followers have to know to find this process."""
+        """Return what followers need to connect to this process, as JSON."""
         home = self._world.hosts[0]
         others = [] if home.startswith("127.") else _own_addresses()
         hosts = list(dict.fromkeys([home, *others]))[:16]
@@ -79,7 +80,7 @@ class Followers:
         return json.dumps(told).encode()
 
     def gather(self) -> None:
-        """Wait for all of them; raises ``RankLost`` for those that do not come."""
+        """Wait until all followers have connected; raises ``RankLost`` if one does not."""
         deadline_s = time.monotonic() + _ARRIVAL_S
         while len(self._links) < self._world.size - 1:
             try:
@@ -94,7 +95,7 @@ class Followers:
             self._greet(connection)
         self._arrivals.close()
         for rank, link in self._links.items():
-            link.show_life()
+            link.send_keepalives()
             threading.Thread(
                 target=self._listen, args=(rank, link), name=f"fullstop-rank-{rank}", daemon=True
             ).start()
@@ -121,11 +122,11 @@ class Followers:
     # -- telling them ----------------------------------------------------------------------
 
     def announce(self, message: Message) -> None:
-        """Tell all of them (engine thread); raises ``RankLost``."""
+        """Send a message to all followers (engine thread); raises ``RankLost``."""
         self.announce_bytes(encoded(message))
 
     def announce_bytes(self, payload: bytes) -> None:
-        """Tell all of them what is encoded already; raises ``RankLost``."""
+        """Send an encoded message to all followers; raises ``RankLost``."""
         self.check()
         for rank, link in self._links.items():
             try:
@@ -133,9 +134,9 @@ class Followers:
             except LinkLost as lost:
                 raise self._lose_rank(rank, str(lost)) from lost
 
-    def wait_until_loaded(self) -> list[tuple[int, Loaded]]:
-        """Return what each of them says of its part of the model; raises ``RankLost``."""
-        replies: list[tuple[int, Loaded]] = []
+    def wait_until_loaded(self) -> list[tuple[int, ShardLoaded]]:
+        """Return each follower's reply about its shard, by rank; raises ``RankLost``."""
+        replies: list[tuple[int, ShardLoaded]] = []
         while len(replies) < len(self._links):
             self.check()
             with contextlib.suppress(queue.Empty):
@@ -143,7 +144,7 @@ class Followers:
         return sorted(replies, key=lambda reply: reply[0])
 
     def end(self) -> None:
-        """Let all of them go; what happens to them from now on is no loss. Any thread."""
+        """Tell all followers to end; from now on none of them can be lost. Any thread."""
         with self._lock:
             self._is_over.set()
         self._arrivals.close()
@@ -156,11 +157,11 @@ class Followers:
 
     @property
     def is_over(self) -> bool:
-        """Whether one of them is lost, or all were let go."""
+        """Whether a follower is lost, or all were told to end."""
         return self._is_over.is_set()
 
     def check(self) -> None:
-        """Raise ``RankLost`` if one of them is lost, or all were let go."""
+        """Raise ``RankLost`` if a follower is lost, or all were told to end."""
         if self._is_over.is_set():
             raise RankLost(self._why or "the engine's other processes have been ended")
 
@@ -176,8 +177,8 @@ class Followers:
         return RankLost(self._why or why)
 
     def blame(self, error: Exception) -> RankLost:
-        """Return what to raise for a step that failed here; nobody is in step after that."""
-        # A lost process shows as a failure of MLX, at the same moment or a little before.
+        """Return the error for a step that failed on rank 0: no process is in step after it."""
+        # A lost process makes MLX fail here, perhaps a moment before its loss is noticed.
         self._is_over.wait(1.0)
         return self.lose(
             f"a step failed on rank 0 ({type(error).__name__}: {error}), "
@@ -191,7 +192,7 @@ class Followers:
         try:
             while True:
                 match link.receive():
-                    case Loaded() as reply:
+                    case ShardLoaded() as reply:
                         self._loaded.put((rank, reply))
                     case Failed(why):
                         self.lose(f"{self._world.name_of(rank)} failed: {why}")
@@ -203,8 +204,8 @@ class Followers:
 
 
 def _own_addresses() -> Sequence[str]:
-    """Return this machine's IPv4 addresses, those that only it can reach left out."""
-    import psutil  # alone, nobody needs it
+    """Return this machine's IPv4 addresses that other machines may reach."""
+    import psutil  # only several processes need it
 
     return [
         place.address

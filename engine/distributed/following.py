@@ -1,7 +1,7 @@
-"""A follower: a process that holds a part of the model and does what rank 0 tells it.
+"""A follower: a process that holds a shard of the model and obeys rank 0.
 
-Knows no request and no text. Orders are carried out on the thread that calls ``follow``; another
-one reads them as they come, so that a lost rank 0 is noticed in the middle of a step.
+Knows no request and no text. The thread that calls ``follow`` carries out the orders; another
+thread reads them as they arrive, so that it notices a lost rank 0 also in the middle of a step.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.distributed.copies import mark_of
+from engine.distributed.copies import fingerprint_of
 from engine.distributed.link import Link, LinkLost
 from engine.distributed.messages import (
     Close,
@@ -21,12 +21,12 @@ from engine.distributed.messages import (
     Failed,
     Hello,
     Insert,
+    Keepalive,
     Leave,
-    Load,
-    Loaded,
+    LoadShard,
     Message,
-    Pulse,
-    Step,
+    ShardLoaded,
+    StepBatch,
 )
 from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import EngineError, ModelLoadFailed
@@ -44,28 +44,28 @@ def follow(meeting: Meeting, on_lost: Callable[[str], object]) -> None:
 
     Args:
         meeting: This process, not rank 0, and its peers.
-        on_lost: Called on another thread when rank 0 is lost; has to end the process, because this
-            thread may wait for it for ever.
+        on_lost: Called on another thread when rank 0 is lost. It has to end the process, because
+            this thread may wait for rank 0 for ever.
 
     Raises:
         BadLaunch: Rank 0 cannot be reached.
         FollowerFailed: An order could not be carried out; rank 0 has been told.
     """
-    from engine.distributed import sharding as dividing
+    from engine.distributed import sharding
 
     world, group = meeting.world, meeting.group
-    invitation = json.loads(dividing.shared(group, b""))
+    invitation = json.loads(sharding.shared(group, b""))
     connection = _connected(world, invitation["hosts"], invitation["port"])
     connection.sendall(invitation["secret"].encode())
     link = Link(connection)
-    link.send(Hello(world.rank, dividing.versions()))
-    link.show_life()
+    link.send(Hello(world.rank, sharding.versions()))
+    link.send_keepalives()
     orders = _Orders(link, lambda why: on_lost(f"{world.name_of(0)} is lost: {why}"))
     try:
         _obey(orders, link, group)
     except Exception as error:
         if orders.has_ended.wait(1.0):
-            return  # what rank 0 no longer takes part in cannot succeed
+            return  # no step can succeed without rank 0
         why = str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
         with contextlib.suppress(LinkLost):
             link.send(Failed(why))
@@ -75,7 +75,7 @@ def follow(meeting: Meeting, on_lost: Callable[[str], object]) -> None:
 
 
 class _Orders:
-    """What rank 0 says, in order, read as it comes."""
+    """The orders of rank 0, read as they arrive."""
 
     def __init__(self, link: Link, on_lost: Callable[[str], object]) -> None:
         self.has_ended = threading.Event()
@@ -90,7 +90,7 @@ class _Orders:
         return self._queue.get()
 
     def close(self) -> None:
-        """Read no more, and close the link; that is no loss."""
+        """Read no more, and close the link without reporting a loss."""
         self._is_closed.set()
         self._link.close()
 
@@ -98,7 +98,7 @@ class _Orders:
         try:
             while True:
                 message = self._link.receive()
-                if isinstance(message, Pulse):
+                if isinstance(message, Keepalive):
                     continue
                 if isinstance(message, End):
                     self.has_ended.set()
@@ -116,42 +116,41 @@ def _obey(orders: _Orders, link: Link, group: Any) -> None:
     batch: FollowingBatch | None = None
     while True:
         order = orders.next()
-        if isinstance(order, Step) and batch is not None:
+        if isinstance(order, StepBatch) and batch is not None:
             batch.follow_step(order)
         elif isinstance(order, Insert) and batch is not None:
             batch.follow_insert(order)
         elif isinstance(order, Leave) and batch is not None:
             batch.follow_leave(order)
-        elif isinstance(order, (Load, Close, End)):
+        elif isinstance(order, (LoadShard, Close, End)):
             if batch is not None:
                 batch.close()
                 batch = None
-            if isinstance(order, Load):
+            if isinstance(order, LoadShard):
                 batch = _load(order, link, group)
             elif isinstance(order, End):
                 return
 
 
-def _load(order: Load, link: Link, group: Any) -> Any:
-    """Load this process's part and say how that went; None if it did not."""
-    from engine.distributed import batches
-    from engine.distributed import sharding as dividing
+def _load(order: LoadShard, link: Link, group: Any) -> Any:
+    """Load this process's shard and report the outcome; None if it could not be loaded."""
+    from engine.distributed import batches, sharding
     from engine.inference import mlx_backend
 
     folder = Path(order.folder).expanduser()
     try:
         check_folder(folder)
-        if mark_of(folder) != order.mark:
-            raise ModelLoadFailed(f"{folder} here is another model than on rank 0; copy it anew")
-        model, weights_bytes = mlx_backend.load_part(
-            folder, lambda model, config: dividing.divide(model, config, group)
+        if fingerprint_of(folder) != order.fingerprint:
+            raise ModelLoadFailed(f"{folder} is not the model that rank 0 has; copy it again")
+        model, weights_bytes = mlx_backend.load_shard(
+            folder, lambda model, config: sharding.shard(model, config, group)
         )
     except EngineError as error:
-        link.send(Loaded(error=str(error)))
+        link.send(ShardLoaded(error=str(error)))
         return None
-    link.send(Loaded(weights_bytes))
+    link.send(ShardLoaded(weights_bytes))
     return batches.FollowingBatch(
-        dividing.InStep(model, group), prefill_chunk=order.prefill_chunk, rows=order.rows
+        sharding.InStep(model, group), prefill_chunk=order.prefill_chunk, rows=order.rows
     )
 
 

@@ -1,15 +1,15 @@
-"""Rank 0's way to load a model: the others load their parts of it at the same time.
+"""Rank 0's loader of models: the other processes load their shards at the same time.
 
-A loader for ``engine.scheduling.service.Engine``. It belongs to the engine thread, but for ``end``.
+A loader for ``engine.scheduling.service.Engine``. Engine thread, except for ``end``.
 """
 
 import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.distributed.copies import mark_of, portable
+from engine.distributed.copies import fingerprint_of, portable
 from engine.distributed.followers import Followers
-from engine.distributed.messages import Close, Load
+from engine.distributed.messages import Close, LoadShard
 from engine.distributed.world import Meeting
 from engine.errors import ModelLoadFailed
 from engine.inference.backend import Backend
@@ -24,8 +24,7 @@ class Leader:
 
     Args:
         meeting: This process, rank 0, and its peers.
-        on_lost: Told once, with the reason, when the others cannot be counted on any more; on any
-            thread.
+        on_lost: Called once with the reason when a follower is lost, on any thread.
     """
 
     def __init__(self, meeting: Meeting, on_lost: Callable[[str], None]) -> None:
@@ -45,16 +44,15 @@ class Leader:
     ) -> Backend:
         """Load a model, or raise ``ModelLoadFailed``; ``RankLost`` if a process is lost."""
         on_progress(LoadProgress("libraries"))
-        from engine.distributed import batches
-        from engine.distributed import sharding as dividing
+        from engine.distributed import batches, sharding
         from engine.inference import (
-            mlx_backend,  # as for one process, only this thread waits for it
+            mlx_backend,  # the engine thread alone waits for the import
         )
 
         followers = self._followers or self._gathered()
         folder = folder.resolve()
         check_folder(folder)
-        followers.announce(Load(portable(folder), mark_of(folder), prefill_chunk, rows))
+        followers.announce(LoadShard(portable(folder), fingerprint_of(folder), prefill_chunk, rows))
         try:
             backend = mlx_backend.load(
                 folder,
@@ -62,9 +60,9 @@ class Leader:
                 cache_bytes=cache_bytes,
                 rows=rows,
                 on_progress=on_progress,
-                divide=lambda model, config: dividing.divide(model, config, self._group),
+                shard=lambda model, config: sharding.shard(model, config, self._group),
                 batch_of=lambda model, **limits: batches.LeadingBatch(
-                    dividing.InStep(model, self._group), followers, **limits
+                    sharding.InStep(model, self._group), followers, **limits
                 ),
             )
         except Exception:
@@ -80,12 +78,12 @@ class Leader:
         return backend
 
     def _gathered(self) -> Followers:
-        """Return the followers, all of them connected."""
-        from engine.distributed import sharding as dividing
+        """Return the followers once all of them have connected."""
+        from engine.distributed import sharding
 
-        followers = Followers(self._world, dividing.versions(), self._on_lost)
+        followers = Followers(self._world, sharding.versions(), self._on_lost)
         self._followers = followers
-        dividing.shared(self._group, followers.invitation())
+        sharding.shared(self._group, followers.invitation())
         followers.gather()
         return followers
 

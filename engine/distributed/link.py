@@ -1,6 +1,6 @@
-"""One connection between two processes of an engine: whole messages, and signs of life.
+"""One connection between two processes of an engine: whole messages and keepalives.
 
-Knows no model and no duties. ``receive`` belongs to one thread; ``send`` may be called on any.
+Knows no model and no meaning of a message. One thread calls ``receive``; any may call ``send``.
 """
 
 import contextlib
@@ -8,18 +8,18 @@ import socket
 import struct
 import threading
 
-from engine.distributed.messages import Message, Pulse, decoded, encoded
+from engine.distributed.messages import Keepalive, Message, decoded, encoded
 
 _LENGTH = struct.Struct(">I")
 # A prompt of a million tokens is an eighth of this.
 _LONGEST_BYTES = 1 << 26
-# Silence after which the other end is taken for lost: asleep, unplugged, or stuck for good.
+# After so much silence the other end counts as lost: asleep, unplugged, or stuck.
 SILENCE_S = 20.0
-_PULSES_PER_SILENCE = 6
+_KEEPALIVES_PER_SILENCE = 6
 
 
 class LinkLost(ConnectionError):
-    """The other end is gone; the message says how that was noticed."""
+    """The other end is lost; the message says how that was noticed."""
 
 
 class Link:
@@ -27,7 +27,7 @@ class Link:
 
     Args:
         connection: The socket.
-        silence_s: The other end is lost when it has sent nothing for so long.
+        silence_s: The other end counts as lost when it has sent nothing for so long.
     """
 
     def __init__(self, connection: socket.socket, silence_s: float = SILENCE_S) -> None:
@@ -48,7 +48,7 @@ class Link:
             with self._sending:
                 self._connection.sendall(_LENGTH.pack(len(payload)) + payload)
         except TimeoutError:
-            raise LinkLost(f"it took nothing for {self._silence_s:g} s") from None
+            raise LinkLost(f"it received nothing for {self._silence_s:g} s") from None
         except OSError as error:
             raise LinkLost(_in_words(error)) from error
 
@@ -57,23 +57,23 @@ class Link:
         try:
             [length] = _LENGTH.unpack(self._exactly(_LENGTH.size))
             if length > _LONGEST_BYTES:
-                raise LinkLost("it sent no message of ours")
+                raise LinkLost("it sent something that is not a message of Fullstop")
             return decoded(self._exactly(length))
         except TimeoutError:
             raise LinkLost(f"it was silent for {self._silence_s:g} s") from None
         except ValueError as error:
-            raise LinkLost("it sent no message of ours") from error
+            raise LinkLost("it sent something that is not a message of Fullstop") from error
         except LinkLost:
             raise
         except OSError as error:
             raise LinkLost(_in_words(error)) from error
 
-    def show_life(self) -> None:
-        """Send signs of life from a thread of its own until the link is closed."""
-        threading.Thread(target=self._pulse, name="fullstop-pulse", daemon=True).start()
+    def send_keepalives(self) -> None:
+        """Send keepalives from a separate thread until the link is closed."""
+        threading.Thread(target=self._keep_alive, name="fullstop-keepalive", daemon=True).start()
 
     def close(self) -> None:
-        """Close the connection; whoever waits on it is told that it is lost."""
+        """Close the connection; a thread that waits for it gets ``LinkLost``."""
         self._is_closed.set()
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
@@ -88,10 +88,10 @@ class Link:
             parts += part
         return bytes(parts)
 
-    def _pulse(self) -> None:
-        payload = encoded(Pulse())
-        with contextlib.suppress(LinkLost):  # whoever receives notices as well
-            while not self._is_closed.wait(self._silence_s / _PULSES_PER_SILENCE):
+    def _keep_alive(self) -> None:
+        payload = encoded(Keepalive())
+        with contextlib.suppress(LinkLost):  # the receiving thread notices it too
+            while not self._is_closed.wait(self._silence_s / _KEEPALIVES_PER_SILENCE):
                 self.send_bytes(payload)
 
 

@@ -1,4 +1,4 @@
-"""What the processes of one engine tell each other, and its bytes on the wire.
+"""The messages between the processes of one engine, and their bytes on the wire.
 
 Pure values; knows no socket and no model. Any thread.
 """
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-# Raised with every change that an older process would not understand.
-PROTOCOL = 3
+# Goes up with every change that an older process would not understand.
+PROTOCOL = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Hello:
 
     Attributes:
         rank: Its rank.
-        versions: The programs that have to be the same everywhere.
+        versions: The versions of the libraries, which must be the same everywhere.
     """
 
     rank: int
@@ -26,30 +26,30 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
-    """A sign of life, in both directions."""
+class Keepalive:
+    """Shows that the sender is still running; sent in both directions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """Load this process's part of a model.
+class LoadShard:
+    """Load this process's shard of a model.
 
     Attributes:
-        folder: Where it is; a leading ``~`` is the home of whoever reads it.
-        mark: What ``engine.distributed.copies.mark_of`` says of the copy on rank 0.
+        folder: Where it is; a leading ``~`` is the home of the user who reads it.
+        fingerprint: Of the copy on rank 0; see ``engine.distributed.copies.fingerprint_of``.
         prefill_chunk: Most tokens of a prompt read in one step.
         rows: Most rows at once.
     """
 
     folder: str
-    mark: str
+    fingerprint: str
     prefill_chunk: int
     rows: int
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """The part is loaded, or why not.
+class ShardLoaded:
+    """The shard is loaded, or why not.
 
     Attributes:
         weights_bytes: The memory that its weights take.
@@ -66,9 +66,9 @@ class Insert:
 
     Attributes:
         tokens: Its prompt.
-        row: The number it must get.
-        cached: How many of its tokens must be found in the cache of prompts.
-        kept: How many earlier prompts are kept at this moment.
+        row: The number that it must get.
+        cached: How many of its tokens must be found in the prompt cache.
+        kept: How many entries the prompt cache holds before that.
     """
 
     tokens: list[int]
@@ -78,7 +78,7 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepBatch:
     """Step the batch once; ``chunk`` tokens of each prompt may be read, or none."""
 
     chunk: int
@@ -86,7 +86,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Take a row out of the batch; ``written`` are the tokens that rank 0 drew for it."""
+    """Take a row out of the batch; ``written`` are the tokens that rank 0 sampled for it."""
 
     row: int
     written: list[int]
@@ -99,21 +99,34 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """All is over; this is no fault."""
+    """End this process; nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A follower could not do as it was told."""
+    """A follower could not carry out an order."""
 
     why: str
 
 
-Message = Hello | Pulse | Load | Loaded | Insert | Step | Leave | Close | End | Failed
+Message = (
+    Hello | Keepalive | LoadShard | ShardLoaded | Insert | StepBatch | Leave | Close | End | Failed
+)
 
 _KINDS: Mapping[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (Hello, Pulse, Load, Loaded, Insert, Step, Leave, Close, End, Failed)
+    for kind in (
+        Hello,
+        Keepalive,
+        LoadShard,
+        ShardLoaded,
+        Insert,
+        StepBatch,
+        Leave,
+        Close,
+        End,
+        Failed,
+    )
 }
 
 
@@ -123,10 +136,10 @@ def encoded(message: Message) -> bytes:
 
 
 def decoded(payload: bytes) -> Message:
-    """Return the message of these bytes; raises ``ValueError`` where there is none."""
+    """Return the message in these bytes; raises ``ValueError`` if they are not a message."""
     try:
         name, fields = json.loads(payload)
         message: Message = _KINDS[name](**fields)
     except (KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"no message of ours: {payload[:60]!r}") from error
+        raise ValueError(f"not a message of Fullstop: {payload[:60]!r}") from error
     return message

@@ -1,7 +1,6 @@
-"""Divides a model among processes and keeps them in step.
+"""Shards a model across processes and keeps them in step.
 
-The only module beside the backend, its batch and the samplers that uses MLX, and the only one that
-uses its groups. Runs on the thread that runs the model.
+The only module that uses MLX's groups of processes. Runs on the thread that runs the model.
 """
 
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ _HEADS = ("num_attention_heads", "num_key_value_heads")
 
 
 def meet(world: World) -> Meeting:
-    """Meet the other processes, waiting for them; meanwhile no other thread of Python runs.
+    """Wait for the other processes and connect to them; no other Python thread runs meanwhile.
 
     Raises:
         BadLaunch: MLX cannot reach them.
@@ -34,16 +33,16 @@ def meet(world: World) -> Meeting:
 
 
 def versions() -> str:
-    """Return the versions that have to be the same everywhere."""
+    """Return the versions that must be the same everywhere."""
     libraries = ", ".join(f"{name} {version(name)}" for name in ("mlx", "mlx-lm"))
     return f"{libraries}, protocol {PROTOCOL}"
 
 
 def shared(group: Any, payload: bytes) -> bytes:
-    """Return the bytes that rank 0 gave; all processes have to call this together.
+    """Return the bytes that rank 0 gave; all processes must call this together.
 
     Raises:
-        BadLaunch: One of them is gone.
+        BadLaunch: One of them has ended.
     """
     if len(payload) > _ROOM_BYTES:
         raise ValueError(f"{len(payload)} bytes are too many to share")
@@ -56,13 +55,14 @@ def shared(group: Any, payload: bytes) -> bytes:
     return bytes(told).rstrip(b"\0")
 
 
-def divide(model: Any, config: Mapping[str, Any], group: Any) -> None:
-    """Leave only this process's part of a model whose weights have not been read yet.
+def shard(model: Any, config: Mapping[str, Any], group: Any) -> None:
+    """Leave only this process's shard of a model whose weights have not been read yet.
 
-    By tensors where the model can be cut so, which shares each token's work; else by layers.
+    Shards by tensors where the model supports it, so that all processes work on each token;
+    otherwise by layers.
 
     Raises:
-        ModelLoadFailed: It can be divided in neither way.
+        ModelLoadFailed: The model supports neither.
     """
     size = group.size()
     uneven = _uneven(config, size)
@@ -74,31 +74,31 @@ def divide(model: Any, config: Mapping[str, Any], group: Any) -> None:
             model.model.pipeline(group)
             return
     except ValueError as error:
-        raise ModelLoadFailed(f"it cannot be divided among {size} processes: {error}") from error
+        raise ModelLoadFailed(f"it cannot be sharded across {size} processes: {error}") from error
     kind = config.get("model_type", "unknown")
     raise ModelLoadFailed(
-        f"it cannot be divided among {size} processes: "
-        + (uneven or f"mlx-lm cannot divide models of architecture {kind}")
+        f"it cannot be sharded across {size} processes: "
+        + (uneven or f"mlx-lm cannot shard models of architecture {kind}")
     )
 
 
 def _uneven(config: Mapping[str, Any], size: int) -> str | None:
-    """Return why a model's heads cannot be dealt out evenly; None where they can."""
+    """Return why a model's heads cannot be shared evenly; None where they can."""
     text = config.get("text_config")
     for part in (config, text if isinstance(text, Mapping) else {}):
         for name in _HEADS:
             count = part.get(name)
             if isinstance(count, int) and count % size:
-                return f"its {count} heads ({name}) are no multiple of {size}"
+                return f"its {count} heads ({name}) are not a multiple of {size}"
     return None
 
 
 class InStep:
-    """A divided model that reads, at each step, the tokens that rank 0 drew.
+    """A sharded model that reads, at each step, the tokens that rank 0 sampled.
 
-    So the draw is made once, on rank 0, whatever its sampling and its constraints, and machines
-    whose arithmetic differs in the last bit cannot drift apart. It costs one short exchange a step
-    beside the two that each layer needs.
+    Only rank 0 samples, with any sampling settings and constraints, so that machines whose
+    arithmetic differs in the last bit cannot drift apart. That costs one short exchange a step,
+    beside the two of each layer.
     """
 
     def __init__(self, model: Any, group: Any) -> None:
@@ -107,17 +107,17 @@ class InStep:
         self._share = 1 if group.rank() == 0 else 0
 
     def __getattr__(self, name: str) -> Any:
-        """Return what else belongs to the model, such as its layers."""
+        """Return other attributes of the model, such as its layers."""
         return getattr(self._model, name)
 
     def __call__(self, inputs: mx.array, cache: Any = None) -> Any:
         """Return the logits of shape (rows, tokens, vocabulary) for ids of shape (rows, tokens)."""
-        if inputs.shape[1] == 1:  # more at once are a prompt, which all know
-            # Others' drawn tokens count as nought, and yet the exchange has to wait for them: the
-            # order of exchanges must be the same everywhere.
+        if inputs.shape[1] == 1:  # several tokens are a prompt, which all know
+            # The tokens that other processes sampled count as zero. The exchange waits for them
+            # nevertheless: its place among the exchanges must be the same everywhere.
             own = inputs.astype(mx.int32) * self._share
             inputs = mx.distributed.all_sum(own, group=self._group)
-            # A process that is handed what earlier layers made of them needs no tokens, but the
-            # others wait for its part in the exchange.
+            # A process that holds later layers needs no tokens, but the others wait for its part
+            # in the exchange.
             mx.async_eval(inputs)  # type: ignore[no-untyped-call]
         return self._model(inputs, cache=cache)

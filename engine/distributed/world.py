@@ -1,6 +1,6 @@
-"""Which processes make one engine together, as MLX's launcher has told each of them.
+"""Which processes form one engine, as MLX's launcher has told each of them.
 
-Reads variables of the environment and the launcher's file; must not import MLX. Any thread.
+Reads environment variables and the launcher's file; must not import MLX. Any thread.
 """
 
 import json
@@ -13,17 +13,17 @@ from engine.errors import EngineError
 
 
 class BadLaunch(EngineError):
-    """What the launcher left in the environment makes no sense; the message says what."""
+    """The processes cannot be started together; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where this process stands among its peers.
+    """Where this process stands among the processes of its engine.
 
     Attributes:
-        rank: Its number; 0 speaks HTTP and decides.
-        hosts: The addresses of all, by rank, as the launcher knows them; empty where unknown.
-        transport: MLX's name for the way in which arrays travel.
+        rank: Its number; rank 0 serves HTTP and decides each step.
+        hosts: The addresses of all processes by rank; empty strings where unknown.
+        transport: MLX's name of the backend that carries arrays.
     """
 
     rank: int
@@ -43,10 +43,10 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """The processes of a world, once they have found each other.
+    """The processes of a world, connected to each other.
 
     Attributes:
-        world: Who they are.
+        world: The processes.
         group: MLX's handle of their connections.
     """
 
@@ -55,7 +55,7 @@ class Meeting:
 
 
 def launched(environment: Mapping[str, str]) -> World | None:
-    """Return the world that ``mlx.launch`` has set up; None where this process is alone.
+    """Return the world that ``mlx.launch`` has set up; None if this process is alone.
 
     Raises:
         BadLaunch: The variables contradict each other or cannot be read.
@@ -69,7 +69,7 @@ def launched(environment: Mapping[str, str]) -> World | None:
     try:
         rank = int(rank_text)
     except ValueError:
-        raise BadLaunch(f"MLX_RANK is {rank_text!r}, which is no number") from None
+        raise BadLaunch(f"MLX_RANK is {rank_text!r}, which is not a number") from None
     if not 0 <= rank < len(hosts):
         raise BadLaunch(f"MLX_RANK is {rank}, but the launcher names {len(hosts)} processes")
     return World(rank, hosts, transport)
@@ -87,7 +87,7 @@ def _hosts(environment: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
         return (first, *[""] * (len(_read(file)) - 1)), "jaccl"
     if size := environment.get("MLX_WORLD_SIZE"):
         if not size.isdecimal():
-            raise BadLaunch(f"MLX_WORLD_SIZE is {size!r}, which is no number")
+            raise BadLaunch(f"MLX_WORLD_SIZE is {size!r}, which is not a number")
         return (environment.get("NCCL_HOST_IP", ""), *[""] * (int(size) - 1)), "nccl"
     return (), ""
 
@@ -95,9 +95,11 @@ def _hosts(environment: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
 def _read(file: str) -> list[list[str]]:
     try:
         text = Path(file).read_text(encoding="utf-8").strip()
-        nodes = json.loads(text) if text else []  # the launcher's way to say: alone
+        nodes = (
+            json.loads(text) if text else []
+        )  # the launcher writes an empty file for one process
     except (OSError, ValueError) as error:
         raise BadLaunch(f"the launcher's file {file} cannot be read: {error}") from error
     if not isinstance(nodes, list):
-        raise BadLaunch(f"the launcher's file {file} holds no list")
+        raise BadLaunch(f"the launcher's file {file} does not hold a list")
     return nodes

@@ -276,12 +276,12 @@ def _in_words(folder: Path, config: dict[str, Any], error: Exception) -> str:
     return f"{name} could not be loaded: {error}"
 
 
-# Leaves only this process's part of a model, in place; given the model and its configuration.
-Divide = Callable[[Any, dict[str, Any]], None]
+# Called with a model and its configuration; leaves only this process's shard of the model.
+Shard = Callable[[Any, dict[str, Any]], None]
 
 
 def _read(
-    folder: Path, on_progress: OnLoadProgress, divide: Divide | None
+    folder: Path, on_progress: OnLoadProgress, shard: Shard | None
 ) -> tuple[Any, Any, dict[str, Any]]:
     """Return a folder's model, tokenizer and configuration; no code that lies in it is ever run."""
     on_progress(LoadProgress("checking"))
@@ -292,8 +292,8 @@ def _read(
     try:
         # Lazily: what follows reads the weights in parts, so that it can be seen and ended.
         model, tokenizer, config = mlx_load(str(folder), lazy=True, return_config=True)
-        if divide is not None:
-            divide(model, config)
+        if shard is not None:
+            shard(model, config)
             total = _size_of(model)
         weights.read(model, total, on_progress)
     except DamagedWeights as error:
@@ -330,8 +330,8 @@ def _size_of(model: Any) -> int:
     return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
 
 
-def load_part(folder: Path, divide: Divide) -> tuple[Any, int]:
-    """Load only a part of a model, for a process that follows another.
+def load_shard(folder: Path, shard: Shard) -> tuple[Any, int]:
+    """Load one shard of a model, for a process that follows another.
 
     Returns:
         The model and the bytes of its weights.
@@ -339,7 +339,7 @@ def load_part(folder: Path, divide: Divide) -> tuple[Any, int]:
     Raises:
         ModelLoadFailed: With the cause in words.
     """
-    model, _, _ = _read(folder.resolve(), unobserved, divide)
+    model, _, _ = _read(folder.resolve(), unobserved, shard)
     return model, _size_of(model)
 
 
@@ -350,7 +350,7 @@ def load(
     cache_bytes: int,
     rows: int,
     on_progress: OnLoadProgress = unobserved,
-    divide: Divide | None = None,
+    shard: Shard | None = None,
     batch_of: Callable[..., RunningBatch] = RunningBatch,
 ) -> MlxBackend:
     """Load a model folder; no code that lies in it is ever run.
@@ -361,14 +361,14 @@ def load(
         cache_bytes: Most bytes kept of earlier prompts.
         rows: Most rows at once.
         on_progress: Told of each part of the work.
-        divide: Cuts the model before its weights are read; None leaves it whole.
+        shard: Shards the model before its weights are read; None leaves it whole.
         batch_of: Makes its batch.
 
     Raises:
         ModelLoadFailed: With the cause in words.
     """
     folder = folder.resolve()
-    model, tokenizer, config = _read(folder, on_progress, divide)
+    model, tokenizer, config = _read(folder, on_progress, shard)
     eos = set(tokenizer.eos_token_ids)
     size = int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size", 0))
     vocabulary = read_vocabulary(folder, inner_tokenizer(tokenizer), eos, size)

@@ -46,7 +46,7 @@ def launched() -> Iterator[LaunchedServer]:
 
 
 @pytest.fixture(scope="module")
-def divided(launched: LaunchedServer) -> str:
+def sharded(launched: LaunchedServer) -> str:
     """The address of the two."""
     return launched.wait_until_ready()
 
@@ -68,7 +68,7 @@ def test_each_process_holds_its_part_of_the_weights_only(
 
 
 def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
-    divided: str, address: str
+    sharded: str, address: str
 ) -> None:
     # A stop across tokens, EOS, and a limit.
     rows = {name: ROWS[name] for name in ("newline", "never", "limit")}
@@ -77,7 +77,7 @@ def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
         for name, row in rows.items()
         for case in cases(name, row.prompt, row.stop, row.max_tokens)
     ]
-    together = answers(divided, asked, at_once=len(asked))
+    together = answers(sharded, asked, at_once=len(asked))
     assert together == answers(address, asked, at_once=len(asked))
     # What a row of the acceptance table says is the truth, not only what one process says.
     for name, row in rows.items():
@@ -88,7 +88,7 @@ def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
 
 
 def test_draws_constraints_and_penalties_are_decided_once_for_both(
-    divided: str, address: str
+    sharded: str, address: str
 ) -> None:
     schema = {
         "type": "object",
@@ -106,16 +106,16 @@ def test_draws_constraints_and_penalties_are_decided_once_for_both(
     ]
     # Without a seed nothing can be compared, but it may disturb nobody.
     unseeded = [chat(f"unseeded {n}", temperature=1.0, top_p=0.9) for n in range(4)]
-    together = answers(divided, [*asked, *unseeded], at_once=14)
+    together = answers(sharded, [*asked, *unseeded], at_once=14)
     assert {one.error for one in together.values()} == {None}
     together = {case.name: together[case.name] for case in asked}
     assert together == answers(address, asked, at_once=10)
     assert set(json.loads(together["form"].text)) == {"n", "is_even"}
 
 
-def test_a_second_turn_finds_its_prompt_cached_on_both(divided: str) -> None:
+def test_a_second_turn_finds_its_prompt_cached_on_both(sharded: str) -> None:
     first = chat("first", temperature=0)
-    said = answer(divided, first)
+    said = answer(sharded, first)
     assert said.text.startswith("1\n2\n3\n4\n")
     turns = [
         *first.body["messages"],
@@ -123,28 +123,28 @@ def test_a_second_turn_finds_its_prompt_cached_on_both(divided: str) -> None:
         {"role": "user", "content": "Repeat exactly: A B C"},
     ]
     second = answer(
-        divided, Case("second", WireDialect.CHAT, CHAT, first.body | {"messages": turns})
+        sharded, Case("second", WireDialect.CHAT, CHAT, first.body | {"messages": turns})
     )
     assert second.text == "A B C"
     assert second.usage is not None
     assert (second.usage.cached_tokens or 0) >= 35
 
 
-def test_a_client_that_hangs_up_and_a_bad_request_leave_both_in_step(divided: str) -> None:
+def test_a_client_that_hangs_up_and_a_bad_request_leave_both_in_step(sharded: str) -> None:
     endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
-    connection = http.client.HTTPConnection(divided.removeprefix("http://"), timeout=60)
+    connection = http.client.HTTPConnection(sharded.removeprefix("http://"), timeout=60)
     connection.request("POST", CHAT, json.dumps(endless.body), {"content-type": "application/json"})
     assert connection.getresponse().readline()
     assert connection.sock is not None
     connection.sock.shutdown(socket.SHUT_RDWR)
     connection.close()
-    refused = answer(divided, chat("bad", stop_token_ids=[10**6]))
+    refused = answer(sharded, chat("bad", stop_token_ids=[10**6]))
     assert refused.error is not None
-    assert essence(answer(divided, chat("good", stop="6", temperature=0)))[:1] == (
+    assert essence(answer(sharded, chat("good", stop="6", temperature=0)))[:1] == (
         "1\n2\n3\n4\n5\n",
     )
     deadline_s = time.perf_counter() + 60
-    while running(divided):
+    while running(sharded):
         assert time.perf_counter() < deadline_s, "the answer of who hung up must end"
 
 
@@ -192,7 +192,7 @@ def layered(
             process.end(signal.SIGKILL)
 
 
-def test_a_model_whose_heads_cannot_be_shared_is_divided_by_layers(
+def test_a_model_whose_heads_cannot_be_shared_is_sharded_by_layers(
     layered: tuple[Path, ServeProcess, ServeProcess],
 ) -> None:
     folder, leader, _ = layered

@@ -1,4 +1,4 @@
-"""A small model of random weights that can be divided by layers, but not by heads.
+"""A small model of random weights that can be sharded by layers, but not by heads.
 
 What it says means nothing, but it says the same thing wherever and however it runs.
 """

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.distributed import sharding as dividing
+from engine.distributed import sharding
 from engine.distributed.arrivals import Arrivals
-from engine.distributed.copies import mark_of, portable
+from engine.distributed.copies import fingerprint_of, portable
 from engine.distributed.followers import Followers, RankLost
 from engine.distributed.following import FollowerFailed, follow
 from engine.distributed.link import Link, LinkLost
@@ -27,16 +27,16 @@ from engine.distributed.messages import (
     Failed,
     Hello,
     Insert,
+    Keepalive,
     Leave,
-    Load,
-    Loaded,
+    LoadShard,
     Message,
-    Pulse,
-    Step,
+    ShardLoaded,
+    StepBatch,
     decoded,
     encoded,
 )
-from engine.distributed.sharding import divide
+from engine.distributed.sharding import shard
 from engine.distributed.world import BadLaunch, Meeting, World, launched
 from engine.errors import EngineClosed, ModelLoadFailed
 from engine.scheduling.service import Engine
@@ -83,10 +83,10 @@ def test_the_other_transports_of_the_launcher_are_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rank", "text", "said"),
     [
-        ("x", '[["a:1"], ["b:2"]]', "MLX_RANK is 'x', which is no number"),
+        ("x", '[["a:1"], ["b:2"]]', "MLX_RANK is 'x', which is not a number"),
         ("2", '[["a:1"], ["b:2"]]', "names 2 processes"),
         ("0", "[[", "cannot be read"),
-        ("0", "{}", "holds no list"),
+        ("0", "{}", "does not hold a list"),
         ("0", "[1, 2]", "does not list addresses"),
     ],
 )
@@ -102,12 +102,12 @@ def test_a_launch_that_makes_no_sense_is_told(
 tokens = st.lists(st.integers(0, 1 << 20), max_size=20)
 messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Hello, st.integers(0, 9), st.text()),
-    st.builds(Load, st.text(), st.text(), st.integers(1), st.integers(1)),
-    st.builds(Loaded, st.integers(0), st.text()),
+    st.builds(LoadShard, st.text(), st.text(), st.integers(1), st.integers(1)),
+    st.builds(ShardLoaded, st.integers(0), st.text()),
     st.builds(Insert, tokens, st.integers(0), st.integers(0), st.integers(0)),
     st.builds(Leave, st.integers(0), tokens),
     st.builds(Failed, st.text()),
-    st.sampled_from([Pulse(), Step(64), Close(), End()]),
+    st.sampled_from([Keepalive(), StepBatch(64), Close(), End()]),
 )
 
 
@@ -117,7 +117,7 @@ def test_every_message_survives_the_wire(message: Message) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", b"{}", b'["Step"]', b'["Nothing",{}]', b'["Step",{"a":1}]']
+    "payload", [b"", b"{}", b'["StepBatch"]', b'["Nothing",{}]', b'["StepBatch",{"a":1}]']
 )
 def test_what_is_no_message_is_refused(payload: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - json's own errors are some of them
@@ -139,7 +139,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 def test_messages_arrive_in_order_however_they_are_cut(ends: Any) -> None:
     near, far = ends
     link = Link(far, 5)
-    sent = [Insert(list(range(50_000)), 1, 2, 3), Step(64), Leave(1, [5])]
+    sent = [Insert(list(range(50_000)), 1, 2, 3), StepBatch(64), Leave(1, [5])]
     writer = threading.Thread(target=lambda: [Link(near, 5).send(message) for message in sent])
     writer.start()
     assert [link.receive() for _ in sent] == sent
@@ -152,7 +152,7 @@ def test_an_end_a_silence_and_nonsense_lose_the_link_each_in_its_words(ends: Any
     with pytest.raises(LinkLost, match=r"silent for 0.1 s"):
         link.receive()
     near.sendall(b"\xff\xff\xff\xff")
-    with pytest.raises(LinkLost, match="no message of ours"):
+    with pytest.raises(LinkLost, match="not a message of Fullstop"):
         link.receive()
     near.close()
     with pytest.raises(LinkLost, match="its process has ended"):
@@ -162,10 +162,10 @@ def test_an_end_a_silence_and_nonsense_lose_the_link_each_in_its_words(ends: Any
 def test_signs_of_life_keep_a_link_that_has_nothing_to_say(ends: Any) -> None:
     near, far = ends
     quiet, link = Link(near, 1), Link(far, 1)
-    quiet.show_life()
+    quiet.send_keepalives()
     began_s = time.monotonic()
     while time.monotonic() - began_s < 1.5:
-        assert link.receive() == Pulse()
+        assert link.receive() == Keepalive()
     quiet.close()
 
 
@@ -222,15 +222,15 @@ def test_orders_reach_a_follower_and_its_replies_come_back(
 ) -> None:
     peer = peer_of(followers)
     followers.gather()
-    peer.link.show_life()
-    followers.announce(Step(64))
-    while (order := peer.link.receive()) == Pulse():
+    peer.link.send_keepalives()
+    followers.announce(StepBatch(64))
+    while (order := peer.link.receive()) == Keepalive():
         pass
-    assert order == Step(64)
-    peer.link.send(Loaded(7))
-    assert followers.wait_until_loaded() == [(1, Loaded(7))]
+    assert order == StepBatch(64)
+    peer.link.send(ShardLoaded(7))
+    assert followers.wait_until_loaded() == [(1, ShardLoaded(7))]
     followers.end()
-    while (order := peer.link.receive()) == Pulse():
+    while (order := peer.link.receive()) == Keepalive():
         pass
     assert order == End()
 
@@ -243,8 +243,8 @@ def test_a_stranger_is_not_let_in(
     followers.gather()
     with pytest.raises(LinkLost):
         stranger.link.receive()
-    peer.link.show_life()
-    followers.announce(Step(64))
+    peer.link.send_keepalives()
+    followers.announce(StepBatch(64))
     assert lost == []
 
 
@@ -303,7 +303,7 @@ def test_a_follower_that_falls_silent_is_lost_once_and_for_good(
             time.sleep(0.02)
         assert lost == ["rank 1 (127.0.0.1) is lost: it was silent for 0.3 s"]
         with pytest.raises(RankLost, match="silent"):
-            followers.announce(Step(64))
+            followers.announce(StepBatch(64))
         assert followers.blame(RuntimeError("x")).args == (lost[0],)
         assert len(lost) == 1
 
@@ -338,20 +338,24 @@ def test_letting_them_go_is_no_loss(
 def test_a_follower_obeys_and_what_it_cannot_do_it_says_once(
     demo_model_path: Path, lost: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leader = Followers(TWO, dividing.versions(), lost.append, silence_s=10)
-    monkeypatch.setattr(dividing, "shared", lambda *_: leader.invitation())
-    said: list[Loaded] = []
+    leader = Followers(TWO, sharding.versions(), lost.append, silence_s=10)
+    monkeypatch.setattr(sharding, "shared", lambda *_: leader.invitation())
+    said: list[ShardLoaded] = []
 
     def lead() -> None:
         leader.gather()
-        mark = mark_of(demo_model_path)
-        for folder, stated in (("/nowhere", ""), (demo_model_path, "x"), (demo_model_path, mark)):
-            leader.announce(Load(str(folder), stated, 8, 2))
+        fingerprint = fingerprint_of(demo_model_path)
+        for folder, stated in (
+            ("/nowhere", ""),
+            (demo_model_path, "x"),
+            (demo_model_path, fingerprint),
+        ):
+            leader.announce(LoadShard(str(folder), stated, 8, 2))
             [(_, reply)] = leader.wait_until_loaded()
             said.append(reply)
         leader.announce(Insert([1, 2, 3], 0, 0, 0))
         for _ in range(3):
-            leader.announce(Step(64))
+            leader.announce(StepBatch(64))
         leader.announce(Leave(0, [7]))
         leader.announce(Insert([1, 2, 3, 7, 9], 1, 4, 1))  # found under what rank 0 drew
         leader.announce(Insert([4, 5], 9, 0, 1))
@@ -376,11 +380,11 @@ def test_a_follower_obeys_and_what_it_cannot_do_it_says_once(
     leader.end()
 
 
-# -- dividing ----------------------------------------------------------------------------------
+# -- sharding ----------------------------------------------------------------------------------
 
 
 class Group:
-    """So many processes, as far as dividing asks."""
+    """So many processes, as far as sharding asks."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -389,7 +393,7 @@ class Group:
         return self._size
 
 
-def test_a_model_that_cannot_be_divided_says_why() -> None:
+def test_a_model_that_cannot_be_sharded_says_why() -> None:
     class Whole:
         pass
 
@@ -397,13 +401,13 @@ def test_a_model_that_cannot_be_divided_says_why() -> None:
         def shard(self, group: Group) -> None:
             raise AssertionError("its heads do not fit")
 
-    with pytest.raises(ModelLoadFailed, match="cannot divide models of architecture odd"):
-        divide(Whole(), {"model_type": "odd"}, Group(2))
+    with pytest.raises(ModelLoadFailed, match="cannot shard models of architecture odd"):
+        shard(Whole(), {"model_type": "odd"}, Group(2))
     with pytest.raises(ModelLoadFailed, match=r"its 4 heads \(num_attention_heads\)"):
-        divide(Headed(), {"num_attention_heads": 4}, Group(3))
+        shard(Headed(), {"num_attention_heads": 4}, Group(3))
     inner = {"text_config": {"num_attention_heads": 8, "num_key_value_heads": 3}}
     with pytest.raises(ModelLoadFailed, match=r"its 3 heads \(num_key_value_heads\)"):
-        divide(Headed(), inner, Group(2))
+        shard(Headed(), inner, Group(2))
 
 
 def test_copies_of_a_model_have_one_mark_and_other_models_another(
@@ -413,7 +417,7 @@ def test_copies_of_a_model_have_one_mark_and_other_models_another(
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text('{"model_type": "qwen3"}')
         (tmp_path / name / "model.safetensors").write_bytes(b"x" * (5 if name == "other" else 4))
-    one, copy, other = (mark_of(tmp_path / name) for name in ("one", "copy", "other"))
+    one, copy, other = (fingerprint_of(tmp_path / name) for name in ("one", "copy", "other"))
     assert one == copy != other
     monkeypatch.setenv("HOME", str(tmp_path))
     assert portable(tmp_path / "one") == "~/one"

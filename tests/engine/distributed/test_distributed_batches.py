@@ -7,7 +7,7 @@ import pytest
 
 from engine.distributed.batches import FollowingBatch, LeadingBatch, OutOfStep
 from engine.distributed.followers import Followers, RankLost
-from engine.distributed.messages import Close, Insert, Leave, Message, Step, decoded
+from engine.distributed.messages import Close, Insert, Leave, Message, StepBatch, decoded
 from tests.support.scripted import Stage
 
 LIMITS = {"prefill_chunk": 8, "rows": 4}
@@ -62,7 +62,7 @@ class Both:
             match order:
                 case Insert():
                     self.following.follow_insert(order)
-                case Step():
+                case StepBatch():
                     self.following.follow_step(order)
                 case Leave():
                     self.following.follow_leave(order)
@@ -114,7 +114,7 @@ def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: 
     both.leading.step()
     both.leading.leave(two)
     told = both.follow()
-    assert [type(order) for order in told].count(Step) == 6
+    assert [type(order) for order in told].count(StepBatch) == 6
     assert [order.row for order in told if isinstance(order, Leave)] == [one, two]
 
 
