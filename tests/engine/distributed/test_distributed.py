@@ -368,7 +368,7 @@ def test_a_follower_obeys_and_what_it_cannot_do_it_says_once(
         follow(Meeting(World(1, TWO.hosts, "ring"), alone), ended.append)
     leading.join(5)
     assert "/nowhere does not exist" in said[0].error
-    assert "is another model than on rank 0" in said[1].error
+    assert "is not the model that rank 0 has" in said[1].error
     assert said[2].error == ""
     assert said[2].weights_bytes > 3_000_000
     deadline_s = time.monotonic() + 60
