@@ -43,6 +43,20 @@ if TYPE_CHECKING:
         checked_strings,
         checked_token_ids,
     )
+    from engine.stopping.verdict import (
+        INTERRUPTED_DETAIL,
+        INTERRUPTED_SENTENCE,
+        UNEXPECTED,
+        UNRECORDED_DETAIL,
+        UNRECORDED_SENTENCE,
+        VerdictWords,
+        channel_name,
+        headline,
+        plain_cause,
+        position,
+        sentence,
+        verdict_words,
+    )
     from engine.values.chat import Message, Tool, ToolCall
     from engine.values.events import (
         Event,
@@ -58,6 +72,7 @@ if TYPE_CHECKING:
         Usage,
         tokens_per_s,
     )
+    from engine.values.figures import figures
     from engine.values.request import (
         GenerationRequest,
         OutputConstraint,
@@ -65,16 +80,7 @@ if TYPE_CHECKING:
         ToolChoice,
         TraceLevel,
     )
-    from engine.values.verdict import (
-        counted,
-        escaped,
-        figure,
-        figures,
-        headline,
-        quoted,
-        seconds,
-        sentence,
-    )
+    from engine.wording import counted, escaped, figure, quoted, seconds
 
 _NAMES_BY_MODULE = {
     "engine.errors": (
@@ -106,6 +112,20 @@ _NAMES_BY_MODULE = {
         "checked_strings",
         "checked_token_ids",
     ),
+    "engine.stopping.verdict": (
+        "INTERRUPTED_DETAIL",
+        "INTERRUPTED_SENTENCE",
+        "UNEXPECTED",
+        "UNRECORDED_DETAIL",
+        "UNRECORDED_SENTENCE",
+        "VerdictWords",
+        "channel_name",
+        "headline",
+        "plain_cause",
+        "position",
+        "sentence",
+        "verdict_words",
+    ),
     "engine.values.chat": ("Message", "Tool", "ToolCall"),
     "engine.values.events": (
         "Event",
@@ -121,6 +141,7 @@ _NAMES_BY_MODULE = {
         "Usage",
         "tokens_per_s",
     ),
+    "engine.values.figures": ("figures",),
     "engine.values.request": (
         "GenerationRequest",
         "OutputConstraint",
@@ -128,16 +149,7 @@ _NAMES_BY_MODULE = {
         "ToolChoice",
         "TraceLevel",
     ),
-    "engine.values.verdict": (
-        "counted",
-        "escaped",
-        "figure",
-        "figures",
-        "headline",
-        "quoted",
-        "seconds",
-        "sentence",
-    ),
+    "engine.wording": ("counted", "escaped", "figure", "quoted", "seconds"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 

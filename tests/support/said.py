@@ -1,6 +1,7 @@
 """Conversations as tests need them."""
 
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.verdict import verdict_words
 from engine.values.chat import ToolCall
 from engine.values.events import Finished, Timing, Usage
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
@@ -15,6 +16,12 @@ FINISHED = Finished(
     Timing(0.001, 0.02, 0.03, 0.5, 0.6),
     residue="r",
 )
+
+
+def sentence_of_stop(value: str) -> str:
+    """Return what the window says about an answer that a stop string ended."""
+    stop = StopInfo(StopKind.STOP_STRING, value, text_offset=1)
+    return verdict_words(Finished(stop, Usage(), Timing())).sentence
 
 
 def finished_run(text: str = "1 2 3", **fields: object) -> Run:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine import UNEXPECTED
 from engine.errors import (
     EngineClosed,
     EngineError,
@@ -21,7 +22,7 @@ from engine.files.causes import os_cause
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from ui.words.failures import failure_words
-from ui.words.verdicts import UNEXPECTED, verdict
+from ui.words.verdicts import verdict
 
 UI = Path(__file__).parents[2] / "ui"
 
@@ -83,7 +84,7 @@ def test_no_number_of_the_system_is_shown(number: int) -> None:
 )
 def test_the_end_of_an_answer_shows_no_exception(error: str, word: str, detail: str) -> None:
     said = verdict(Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=error))
-    assert (said.word, said.detail) == (word, detail)
+    assert (said.words.label, said.words.detail) == (word, detail)
 
 
 # Exceptions whose text is written for people. ``ValueError`` is our own where it is caught by

@@ -62,7 +62,7 @@ def test_numbers_agree_with_their_nouns(path: Path) -> None:
                 words = str(after.value) if isinstance(after, ast.Constant) else ""
                 if is_number and UNHELPED.match(words):
                     found.append(f"line {node.lineno}: …{words}")
-    assert found == [], "use engine.values.verdict.counted"
+    assert found == [], "use engine.counted"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from engine import UNEXPECTED
 from engine.library.downloads import (
     DownloadCancelled,
     DownloadFailed,
@@ -21,7 +22,6 @@ from engine.library.downloads import (
     download,
     repository_of,
 )
-from ui.words.verdicts import UNEXPECTED
 
 DownloadStage = Literal["running", "cancelled", "failed", "done"]
 

@@ -1,16 +1,21 @@
 """A run as a Markdown report, ready for a bug tracker. Pure; any thread."""
 
-from engine import Finished, StopKind, counted, figure, seconds, tokens_per_s
-from ui.records.runs import Run, RunState
-from ui.words.verdicts import (
+from engine import (
     INTERRUPTED_DETAIL,
     INTERRUPTED_SENTENCE,
     UNRECORDED_DETAIL,
     UNRECORDED_SENTENCE,
+    Finished,
+    StopKind,
     channel_name,
+    counted,
+    figure,
     position,
-    verdict,
+    seconds,
+    tokens_per_s,
+    verdict_words,
 )
+from ui.records.runs import Run, RunState
 from ui.words.visible import escaped
 
 
@@ -26,7 +31,7 @@ def markdown_report(run: Run, question: str = "") -> str:
     elif run.finished is None:
         lines += ["The answer is still running.", ""]
     else:
-        said = verdict(run.finished, run.max_tokens)
+        said = verdict_words(run.finished, run.max_tokens)
         lines += [" ".join(filter(None, (said.sentence, said.detail))), ""]
     lines += ["| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in _rows(run)]

@@ -14,7 +14,21 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import Channel, Finished, StopKind, counted, figure, seconds, tokens_per_s
+from engine import (
+    INTERRUPTED_DETAIL,
+    INTERRUPTED_SENTENCE,
+    UNRECORDED_DETAIL,
+    UNRECORDED_SENTENCE,
+    Channel,
+    Finished,
+    StopKind,
+    channel_name,
+    counted,
+    figure,
+    position,
+    seconds,
+    tokens_per_s,
+)
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.facts import FactTable, FigureTile
@@ -24,15 +38,7 @@ from ui.records.progress import progress_words
 from ui.records.report import markdown_report
 from ui.records.runs import Run, RunState
 from ui.words.tones import Tone
-from ui.words.verdicts import (
-    INTERRUPTED_DETAIL,
-    INTERRUPTED_SENTENCE,
-    UNRECORDED_DETAIL,
-    UNRECORDED_SENTENCE,
-    channel_name,
-    position,
-    verdict,
-)
+from ui.words.verdicts import verdict
 from ui.words.visible import quoted, visible
 
 _TAIL_CHARS = 60
@@ -119,7 +125,7 @@ class VerdictView(QWidget):
             self._show_progress(run)
         else:
             said = verdict(finished, run.max_tokens)
-            self._say(said.icon, said.tone, said.sentence, said.detail)
+            self._say(said.icon, said.tone, said.words.sentence, said.words.detail)
             self._show_tail(run, finished)
             self._show_figures(run, finished)
 

@@ -4,6 +4,7 @@ The text of an exception is written for logs; only our own errors carry sentence
 """
 
 from engine import (
+    UNEXPECTED,
     EngineClosed,
     EngineError,
     InvalidRequest,
@@ -11,9 +12,9 @@ from engine import (
     PromptTooLong,
     QueueFull,
     counted,
+    plain_cause,
 )
 from engine.files.causes import os_cause
-from ui.words.verdicts import UNEXPECTED, plain_cause
 
 # What a field of a request is called in the window.
 _NAMES = {

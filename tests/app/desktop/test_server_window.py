@@ -30,6 +30,7 @@ from app.desktop.local_server import LocalServer
 from app.folders import paths
 from app.settings.stored_preferences import StoredPreferences
 from engine.scheduling.service import Engine
+from tests.support.said import sentence_of_stop
 from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import PreferencesState
@@ -264,7 +265,7 @@ def test_another_apps_answer_is_looked_at_in_the_inspector(use: Use) -> None:
         server.detail.inspect.click()
         inspector = window.inspector_window
         assert inspector is not None
-        assert inspector.head.sentence.text() == 'Your stop sequence "4" ended this answer.'
+        assert inspector.head.sentence.text() == sentence_of_stop("4")
         assert inspector.source.text() == "From another app: Tester/1, POST /v1/messages"
         found = window.inspector.shown
         assert found is not None

@@ -4,6 +4,7 @@ import time
 import pytest
 from PySide6.QtWidgets import QButtonGroup
 
+from engine import UNEXPECTED
 from engine.errors import InvalidRequest, QueueFull
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.chat import Message
@@ -23,7 +24,6 @@ from ui.chat.session.traces import Traces
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.runs import RunState
-from ui.words.verdicts import UNEXPECTED
 
 END = Finished(StopInfo(StopKind.STOP_STRING, "6"), Usage(7, 0, 3), Timing())
 

@@ -17,6 +17,7 @@ from pytestqt.qtbot import QtBot
 from app.cli import main
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
+from tests.support.said import sentence_of_stop
 from tests.support.shown import shown
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.inspector.conftest import Record
@@ -73,7 +74,7 @@ def test_before_any_run_it_says_what_to_do(use: Use) -> None:
 def test_an_answer_shows_its_verdict_tape_and_tokens(use: Use) -> None:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         await ask(window, COUNT, "6")
-        assert inspector.head.sentence.text() == 'Your stop sequence "6" ended this answer.'
+        assert inspector.head.sentence.text() == sentence_of_stop("6")
         assert "It was complete with token 11" in inspector.head.steps.text()
         assert inspector.tape.toPlainText().replace("\u2028", "\n").startswith("1⏎\n2⏎\n3⏎")
         assert inspector.tokens.model.rowCount() == 11
@@ -154,7 +155,7 @@ def test_a_saved_run_is_opened_and_the_way_back_is_there(use: Use, tmp_path: Pat
         inspector.inspector.open_file(path)
         await eventually(lambda: inspector.back.isVisible())
         assert inspector.source.text() == "From a saved run: run.json"
-        assert inspector.head.sentence.text() == 'Your stop sequence "6" ended this answer.'
+        assert inspector.head.sentence.text() == sentence_of_stop("6")
         inspector.back.click()
         assert inspector.head.sentence.text() == "No run is shown"
 
@@ -252,7 +253,7 @@ def test_forgetting_all_leaves_the_reason(use: Use) -> None:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         await ask(window, COUNT, "6")
         inspector.forget.click()
-        assert inspector.head.sentence.text() == 'Your stop sequence "6" ended this answer.'
+        assert inspector.head.sentence.text() == sentence_of_stop("6")
         assert "forgotten" in inspector.head.steps.text()
         assert inspector.tape.toPlainText() == ""
         assert not inspector.save.isEnabled()

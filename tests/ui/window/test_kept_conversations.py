@@ -23,6 +23,7 @@ from pytestqt.qtbot import QtBot
 
 from app.store.conversation_store import open_store
 from engine.scheduling.service import Engine
+from tests.support.said import sentence_of_stop
 from tests.support.shown import Use, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.answer_view import AnswerView
@@ -99,7 +100,7 @@ def test_a_conversation_its_reason_and_its_draft_are_there_after_a_restart(use: 
         assert view.text_view.toPlainText().rstrip() == "1\n2\n3\n4\n5"
         assert window.chat.composer.text == "to be asked la"
         panel = window.stop_panel.verdict
-        assert panel.sentence.text() == 'Your stop sequence "6" ended this answer.'
+        assert panel.sentence.text() == sentence_of_stop("6")
         assert "Dropped: 6" in panel.facts_text()
         assert "Stop list: 6" in panel.facts_text()
         assert window.workspace.current.stops.entries() == [StopEntry("6")]

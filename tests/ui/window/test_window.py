@@ -21,6 +21,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
+from tests.support.said import sentence_of_stop
 from tests.support.shown import SilentServer, Use, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.answer_view import AnswerView
@@ -68,7 +69,7 @@ def test_the_first_suggestion_ends_in_a_visible_stop(use: Use, qtbot: QtBot) -> 
         assert view.run.text == "1\n2\n3\n4\n5\n"
         assert 'Stopped by "6"' in reason_of(view).text()
         panel = window.stop_panel.verdict
-        assert panel.sentence.text() == 'Your stop sequence "6" ended this answer.'
+        assert panel.sentence.text() == sentence_of_stop("6")
         facts = panel.facts_text()
         assert "Matched: 6" in facts
         assert "Dropped: 6" in facts
@@ -93,7 +94,7 @@ def test_a_click_on_an_earlier_answer_shows_its_reason_again(use: Use, qtbot: Qt
         assert panel.sentence.text() == "The model finished its answer by itself."
         first, second = answers(window)
         qtbot.mouseClick(reason_of(first), Qt.MouseButton.LeftButton)
-        assert panel.sentence.text() == 'Your stop sequence "6" ended this answer.'
+        assert panel.sentence.text() == sentence_of_stop("6")
         assert reason_of(first).isChecked()
         assert not reason_of(second).isChecked()
 

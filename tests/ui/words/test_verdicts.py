@@ -1,11 +1,11 @@
 import pytest
 
+from engine import position
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-from engine.values.verdict import figure, seconds
 from ui.kit.look import icons
 from ui.words.tones import Tone
-from ui.words.verdicts import answer_line, position, verdict
+from ui.words.verdicts import answer_line, verdict
 
 USAGE = Usage(prompt_tokens=30, cached_tokens=12, output_tokens=143)
 TIMING = Timing(first_token_s=0.38, decode_s=142 / 41, total_s=4)
@@ -41,7 +41,7 @@ SENTENCES = {
 
 @pytest.mark.parametrize("kind", StopKind)
 def test_every_kind_has_one_plain_sentence(kind: StopKind) -> None:
-    assert verdict(finished(STOPS[kind])).sentence == SENTENCES[kind]
+    assert verdict(finished(STOPS[kind])).words.sentence == SENTENCES[kind]
 
 
 @pytest.mark.parametrize("kind", StopKind)
@@ -50,7 +50,7 @@ def test_every_kind_has_an_icon_that_exists(kind: StopKind) -> None:
 
 
 def test_kinds_differ_in_words_and_not_only_in_colour() -> None:
-    words = [verdict(finished(stop)).word for stop in STOPS.values()]
+    words = [verdict(finished(stop)).words.label for stop in STOPS.values()]
     assert len(set(words)) == len(words)
 
 
@@ -61,7 +61,7 @@ def test_the_line_under_an_answer_reads_as_designed() -> None:
 
 
 def test_the_detail_of_a_match_says_where_and_on_which_token() -> None:
-    detail = verdict(finished(STOPS[StopKind.STOP_STRING]), max_tokens=512).detail
+    detail = verdict(finished(STOPS[StopKind.STOP_STRING]), max_tokens=512).words.detail
     expected = (
         "It began after 611 characters of the answer and was complete with token 143 of at most "
         "512."
@@ -71,27 +71,15 @@ def test_the_detail_of_a_match_says_where_and_on_which_token() -> None:
 
 def test_a_failure_names_its_cause() -> None:
     said = verdict(finished(STOPS[StopKind.ERROR], error="out of memory"))
-    assert (said.detail, said.tone) == ("out of memory", Tone.FAULT)
+    assert (said.words.detail, said.tone) == ("out of memory", Tone.FAULT)
 
 
 def test_the_limit_of_the_request_is_named() -> None:
-    assert verdict(finished(STOPS[StopKind.MAX_TOKENS]), max_tokens=5).word == "Cut off at 5 tokens"
+    assert (
+        verdict(finished(STOPS[StopKind.MAX_TOKENS]), max_tokens=5).words.label
+        == "Cut off at 5 tokens"
+    )
 
 
 def test_an_answer_without_a_token_says_so() -> None:
     assert position(StopInfo(StopKind.CANCELLED), 0, 12) == "before the first token"
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [(0.42, "0.42"), (4.21, "4.2"), (41.4, "41"), (1204, "1,204")]
-)
-def test_figures_have_as_many_digits_as_help(value: float, shown: str) -> None:
-    assert figure(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("duration_s", "shown"),
-    [(0.008, "8 ms"), (0.38, "0.38 s"), (9.999, "10.0 s"), (12.44, "12.4 s"), (125, "2 min 5 s")],
-)
-def test_durations_are_readable(duration_s: float, shown: str) -> None:
-    assert seconds(duration_s) == shown

@@ -170,7 +170,7 @@ class AnswerView(QWidget):
         elif run.finished is not None:
             said = verdict(run.finished, run.max_tokens)
             words = figures(run.finished)
-            self._reason.show_reason(words, said.word, said.icon, said.tone)
+            self._reason.show_reason(words, said.words.label, said.icon, said.tone)
 
     def mark_shown(self, is_shown: bool) -> None:
         """Mark this run as the one that the stop panel shows."""

@@ -14,6 +14,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import (
+    UNEXPECTED,
     EngineError,
     Event,
     Finished,
@@ -38,7 +39,6 @@ from ui.records.messages import ChatMessage, copied_below
 from ui.records.runs import Run, RunState
 from ui.records.storing import ConversationStore, MemoryConversationStore
 from ui.words.failures import failure_words
-from ui.words.verdicts import UNEXPECTED
 
 _log = logging.getLogger(__name__)
 

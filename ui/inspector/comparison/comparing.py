@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from engine import TokenTrace, counted
+from engine import TokenTrace, counted, verdict_words
 from ui.inspector.run.shown_run import ShownRun
-from ui.words.verdicts import verdict
 from ui.words.visible import quoted
 
 _AROUND_CHARS = 160
@@ -73,7 +72,10 @@ def _facts(shown: ShownRun) -> list[tuple[str, str]]:
         ("Model", run.model_id),
         ("Stop list", "  ".join(map(quoted, run.stops)) or "none"),
         ("Limit", "none" if run.max_tokens is None else counted(run.max_tokens, "token")),
-        ("Reason", run.state if finished is None else verdict(finished, run.max_tokens).word),
+        (
+            "Reason",
+            run.state if finished is None else verdict_words(finished, run.max_tokens).label,
+        ),
         ("Tokens", "" if usage is None else f"{usage.output_tokens:,}"),
         ("Prompt", "" if usage is None else counted(usage.prompt_tokens, "token")),
         ("Characters", f"{len(run.text):,}"),

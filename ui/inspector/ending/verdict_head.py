@@ -8,7 +8,14 @@ from dataclasses import replace
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from engine import StopKind, figures
+from engine import (
+    INTERRUPTED_DETAIL,
+    INTERRUPTED_SENTENCE,
+    UNRECORDED_DETAIL,
+    UNRECORDED_SENTENCE,
+    StopKind,
+    figures,
+)
 from ui.inspector.ending.why import why
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.shown_run import ShownRun, Source
@@ -19,13 +26,7 @@ from ui.kit.text.labels import label
 from ui.records.progress import progress_words
 from ui.records.runs import RunState
 from ui.words.tones import Tone
-from ui.words.verdicts import (
-    INTERRUPTED_DETAIL,
-    INTERRUPTED_SENTENCE,
-    UNRECORDED_DETAIL,
-    UNRECORDED_SENTENCE,
-    verdict,
-)
+from ui.words.verdicts import verdict
 from ui.words.visible import quoted
 
 
@@ -82,10 +83,10 @@ class VerdictHead(QWidget):
             tape = None if shown.trace is None else Tape(shown.trace)
             steps = why(run, tape)
             if finished.stop.kind is StopKind.ERROR:
-                steps = [said.detail, *steps]
+                steps = [said.words.detail, *steps]
             elif shown.trace is None and shown.source is Source.CHAT:
                 steps.append("The tokens of this run were not recorded, or have been forgotten.")
-            self._say(said.icon, said.tone, said.sentence, steps)
+            self._say(said.icon, said.tone, said.words.sentence, steps)
             self.figures.setText("  ·  ".join(figures(finished)))
             self._offer(shown)
 

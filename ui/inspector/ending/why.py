@@ -5,10 +5,9 @@ Pure; any thread.
 
 import math
 
-from engine import StopInfo, StopKind, counted
+from engine import StopInfo, StopKind, channel_name, counted
 from ui.inspector.tape.tape import Tape, percent
 from ui.records.runs import Run
-from ui.words.verdicts import channel_name
 from ui.words.visible import quoted
 
 

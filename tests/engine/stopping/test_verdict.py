@@ -1,10 +1,11 @@
+import ast
+from pathlib import Path
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.verdict import headline, sentence
 from engine.values.events import Finished, Timing, Usage
-from engine.values.verdict import counted, figures, headline, quoted, sentence
 
 
 def finished(stop: StopInfo, *, error: str | None = None, call: str = "") -> Finished:
@@ -65,32 +66,31 @@ def test_every_kind_has_a_headline_of_its_own(kind: StopKind) -> None:
     assert headline(StopInfo(kind, value=1)) not in others
 
 
-def test_the_figures_are_speed_first_token_and_length() -> None:
-    assert figures(finished(StopInfo(StopKind.EOS))) == (
-        "20 tok/s",
-        "0.12 s to first token",
-        "5 tokens",
-    )
+def said_in(file: Path) -> set[str]:
+    """Return the texts of a module that are no docstrings."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in docstrings
+    }
 
 
-def test_figures_that_do_not_exist_are_left_out() -> None:
-    empty = Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing())
-    assert figures(empty) == ("0 tokens",)
-
-
-def test_counts_have_their_nouns_form_and_separators() -> None:
-    assert [counted(n, "token") for n in (0, 1, 2048)] == ["0 tokens", "1 token", "2,048 tokens"]
-
-
-@given(st.text(max_size=12), st.text(max_size=12))
-def test_two_different_texts_are_never_quoted_alike(one: str, other: str) -> None:
-    assert (quoted(one) == quoted(other)) == (one == other)
-
-
-@given(st.text())
-def test_quoted_text_is_one_line_without_unseen_characters(text: str) -> None:
-    assert quoted(text).isprintable()
-
-
-def test_a_long_text_is_cut_where_asked() -> None:
-    assert quoted("abcdef", max_chars=3) == '"abc…"'
+def test_no_other_module_has_words_of_its_own_about_an_end() -> None:
+    root = Path(__file__).parents[3]
+    source = root / "engine" / "stopping" / "verdict.py"
+    phrases = {text for text in said_in(source) if text[:1].isupper() and len(text) > 12}
+    assert "Ended by itself" in phrases
+    elsewhere = [
+        (file.relative_to(root).as_posix(), phrase)
+        for room in ("engine", "api", "ui", "app")
+        for file in (root / room).rglob("*.py")
+        if file != source
+        for text in said_in(file)
+        for phrase in phrases
+        if phrase in text
+    ]
+    assert elsewhere == []
