@@ -171,7 +171,7 @@ class SqliteConversationStore:
     def save_messages(self, conversation: Conversation, messages: Sequence[ChatMessage]) -> None:
         """Keep messages as they are now."""
         for message in messages:
-            self._save_message(conversation, rows.message_row(conversation, message))
+            self._save_message(conversation, rows.message_snapshot(conversation, message))
 
     def delete(self, conversation: Conversation) -> None:
         """Hide a conversation; it is gone from the file at the next start."""
@@ -212,9 +212,9 @@ class SqliteConversationStore:
             return Recovered()
         path = problem.path
 
-        def take(*rows: list[salvage.Row]) -> tuple[int, int]:
+        def take(*found: Any) -> tuple[int, int]:
             # Read on a thread of its own, written where all else is written, in small steps.
-            return self._thread.submit(self._take_over, *rows).result()
+            return self._thread.submit(self._take_over, *found).result()
 
         def tell(done: int, total: int) -> None:
             self._loop.call_soon_threadsafe(advance, done, total)
@@ -241,9 +241,9 @@ class SqliteConversationStore:
 
     # -- writing, the main thread's side ---------------------------------------------------
 
-    def _save_message(self, conversation: Conversation, row: rows.MessageRow) -> None:
-        key = ("message", row.id)
-        self._put(key, conversation.id, lambda database: writing.save_message(database, row))
+    def _save_message(self, conversation: Conversation, message: rows.MessageSnapshot) -> None:
+        key = ("message", message.row.id)
+        self._put(key, conversation.id, lambda database: writing.save_message(database, message))
 
     def _mark_deleted(self, identity: str, is_deleted: bool) -> None:
         self._put(
@@ -347,9 +347,9 @@ class SqliteConversationStore:
 
     def _take_over(
         self,
-        conversations: list[salvage.Row],
-        messages: list[salvage.Row],
-        presets: list[salvage.Row],
+        conversations: list[rows.ConversationRow],
+        messages: list[rows.MessageRow],
+        presets: list[rows.PresetRow],
     ) -> tuple[int, int]:
         if self._connection is None:
             raise sqlite3.ProgrammingError("the store is not open")

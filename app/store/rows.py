@@ -5,9 +5,9 @@ A row is a snapshot of immutable values, so that nothing is shared between the t
 
 import contextlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
@@ -16,114 +16,129 @@ from ui.records.messages import ChatMessage
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.runs import Run, RunState
 
-MESSAGE_COLUMNS = "id, parent_id, role, text, run, created_at, shown_rank"
 
+class ConversationRow(NamedTuple):
+    """A conversation in the database; the names of the fields are those of the columns."""
 
-@dataclass(frozen=True, slots=True)
-class MessageRow:
-    """A message as it was when it was saved; the run is turned into JSON on the store's thread."""
-
-    conversation_id: str
     id: str
+    title: str
+    settings: str
+    stops: str
+    draft: str
+    is_pinned: bool
+    created_at: float
+    updated_at: float
+
+
+class MessageRow(NamedTuple):
+    """A message in the database; the names of the fields are those of the columns."""
+
+    id: str
+    conversation_id: str
     parent_id: str | None
-    role: str
+    role: Literal["user", "assistant"]
     text: str
-    run: dict[str, Any] | None
+    run: str | None
     is_running: bool
     created_at: float
     shown_rank: int
 
-    def values(self) -> tuple[Any, ...]:
-        """Return what is written, in the order of the columns."""
+
+class PresetRow(NamedTuple):
+    """A preset in the database; the names of the fields are those of the columns."""
+
+    name: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSnapshot:
+    """A message as it was when it was saved; the store's thread turns the run into JSON."""
+
+    row: MessageRow
+    run: dict[str, Any] | None
+
+    def values(self) -> MessageRow:
+        """Return what is written."""
         run = None if self.run is None else json.dumps(self.run, ensure_ascii=True)
-        return (
-            self.id,
-            self.conversation_id,
-            self.parent_id,
-            self.role,
-            storable(self.text),
-            run,
-            self.is_running,
-            self.created_at,
-            self.shown_rank,
-        )
+        return self.row._replace(run=run, text=storable(self.row.text))
 
 
-def message_row(conversation: Conversation, message: ChatMessage) -> MessageRow:
-    """Return a message's row."""
-    return MessageRow(
-        conversation.id,
-        message.id,
-        message.parent.id if message.parent else None,
-        message.role,
-        message.said,
-        None if message.run is None else codec.run_values(message.run),
-        not message.is_settled,
-        message.created_at,
-        message.shown_rank,
+def message_snapshot(conversation: Conversation, message: ChatMessage) -> MessageSnapshot:
+    """Return a message as it is now."""
+    row = MessageRow(
+        id=message.id,
+        conversation_id=conversation.id,
+        parent_id=message.parent.id if message.parent else None,
+        role=message.role,
+        text=message.said,
+        run=None,
+        is_running=not message.is_settled,
+        created_at=message.created_at,
+        shown_rank=message.shown_rank,
     )
+    return MessageSnapshot(row, None if message.run is None else codec.run_values(message.run))
 
 
-def conversation_row(conversation: Conversation) -> tuple[Any, ...]:
+def conversation_row(conversation: Conversation) -> ConversationRow:
     """Return a conversation's row."""
-    return (
-        conversation.id,
-        storable(conversation.title),
-        json.dumps(codec.settings_values(conversation.settings)),
-        json.dumps(codec.stops_values(conversation.stops)),
-        storable(conversation.draft),
-        conversation.is_pinned,
-        conversation.created_at,
-        conversation.updated_at,
+    return ConversationRow(
+        id=conversation.id,
+        title=storable(conversation.title),
+        settings=json.dumps(codec.settings_values(conversation.settings)),
+        stops=json.dumps(codec.stops_values(conversation.stops)),
+        draft=storable(conversation.draft),
+        is_pinned=conversation.is_pinned,
+        created_at=conversation.created_at,
+        updated_at=conversation.updated_at,
     )
 
 
-def conversation_from(row: Sequence[Any], preview: str | None) -> Conversation:
+def conversation_from(row: ConversationRow, preview: str | None) -> Conversation:
     """Return a conversation; with a preview, its messages are still to be loaded."""
-    identity, title, settings, stops, draft, is_pinned, created_at, updated_at = row
     # Settings can be set again; for their sake no conversation is withheld, nor its stops.
-    read_settings, read_stops = None, []
+    settings, stops = None, []
     with contextlib.suppress(DamagedFile):
-        read_settings = codec.settings_from(Fields(parsed_json(settings)))
+        settings = codec.settings_from(Fields(parsed_json(row.settings)))
     with contextlib.suppress(DamagedFile):
-        read_stops = codec.stops_from(Fields({"stops": parsed_json(stops)}))
-    created_at, updated_at = codec.moment(created_at), codec.moment(updated_at)
+        stops = codec.stops_from(Fields({"stops": parsed_json(row.stops)}))
+    created_at, updated_at = codec.moment(row.created_at), codec.moment(row.updated_at)
     conversation = Conversation(
-        title, (), read_settings, read_stops, draft, created_at, updated_at, identity
+        row.title, (), settings, stops, row.draft, created_at, updated_at, row.id
     )
-    conversation.is_pinned = bool(is_pinned)
+    conversation.is_pinned = bool(row.is_pinned)
     if preview is not None:
         conversation.unload(preview_of(preview))
     return conversation
 
 
-def messages_from(rows: Iterable[Sequence[Any]]) -> list[ChatMessage]:
+def messages_from(rows: Iterable[MessageRow]) -> list[ChatMessage]:
     """Return messages with their parents, which have to come first."""
     read: dict[str, ChatMessage] = {}
-    for identity, parent_id, role, text, run, created_at, shown_rank in rows:
-        read[identity] = ChatMessage(
-            role,
-            text,
-            _run(run, text) if role == "assistant" else None,
-            codec.moment(created_at),
-            read.get(parent_id) if parent_id else None,
-            codec.shown_rank(shown_rank),
-            identity,
+    for row in rows:
+        read[row.id] = ChatMessage(
+            row.role,
+            row.text,
+            _run(row.run, row.text) if row.role == "assistant" else None,
+            codec.moment(row.created_at),
+            read.get(row.parent_id) if row.parent_id else None,
+            codec.shown_rank(row.shown_rank),
+            row.id,
         )
     return list(read.values())
 
 
-def preset_row(preset: Preset) -> tuple[str, str]:
+def preset_row(preset: Preset) -> PresetRow:
     """Return a preset's row."""
-    return preset.name, presets_json([preset])
+    return PresetRow(preset.name, presets_json([preset]))
 
 
-def presets_from(rows: Iterable[Sequence[Any]]) -> list[Preset]:
-    """Return presets; one that can not be read is left out."""
+def presets_from(rows: Iterable[PresetRow]) -> list[Preset]:
+    """Return presets; one that cannot be read is left out."""
     presets: list[Preset] = []
-    for (content,) in rows:
+    for row in rows:
         try:
-            presets += presets_from_json(content)
+            presets += presets_from_json(row.content)
         except DamagedFile:
             continue
     return presets

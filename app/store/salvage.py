@@ -16,17 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from app.store.opening import COMPANIONS, replacing_bad_bytes
+from app.store.rows import ConversationRow, MessageRow, PresetRow
+from app.store.writing import columns
 from ui.records.codec import moment, shown_rank
 
-_CONVERSATIONS = (
-    "conversations",
-    "id, title, settings, stops, draft, is_pinned, created_at, updated_at, deleted_at",
-)
-_MESSAGES = (
-    "messages",
-    "id, conversation_id, parent_id, role, text, run, created_at, shown_rank",
-)
-_PRESETS = ("presets", "name, content")
+_CONVERSATIONS = ("conversations", f"{columns(ConversationRow)}, deleted_at")
+_MESSAGES = ("messages", columns(MessageRow))
+_PRESETS = ("presets", columns(PresetRow))
 # Where even the number of the last row cannot be read.
 _ROWS_IF_UNKNOWN = 1 << 20
 # What can be asked in some seconds, whatever the damage is.
@@ -103,56 +99,68 @@ class Salvage:
         self._ends = {table: self._end_of(table) for table, _ in self._tables}
         self.state.total = sum(min(end, _MOST_SHOWN) for end in self._ends.values())
 
-    def conversations(self) -> Iterator[Row]:
+    def conversations(self) -> Iterator[ConversationRow]:
         """Yield the rows of conversations that were not deleted."""
-        for row in self._rows(*_CONVERSATIONS):
-            identity, title, settings, stops, draft, is_pinned, created, updated, deleted = row
-            if not _is_text(identity):
+        for *values, deleted_at in self._rows(*_CONVERSATIONS):
+            row = ConversationRow(*values)
+            if not _is_text(row.id):
                 self.state.unreadable += 1
-            elif deleted is not None:
-                self._deleted.add(identity)
+            elif deleted_at is not None:
+                self._deleted.add(row.id)
             else:
-                self._conversations.add(identity)
-                yield (
-                    identity,
-                    _text(title) or _NAMELESS,
-                    _text(settings) or "{}",
-                    _text(stops) or "[]",
-                    _text(draft),
-                    int(is_pinned == 1),
-                    _moment(created),
-                    _moment(updated),
+                self._conversations.add(row.id)
+                yield ConversationRow(
+                    id=row.id,
+                    title=_text(row.title) or _NAMELESS,
+                    settings=_text(row.settings) or "{}",
+                    stops=_text(row.stops) or "[]",
+                    draft=_text(row.draft),
+                    is_pinned=row.is_pinned == 1,
+                    created_at=_moment(row.created_at),
+                    updated_at=_moment(row.updated_at),
                 )
 
-    def messages(self) -> Iterator[tuple[Row | None, Row]]:
+    def messages(self) -> Iterator[tuple[ConversationRow | None, MessageRow]]:
         """Yield messages, each with the row of its conversation where that one was lost."""
-        for row in self._rows(*_MESSAGES):
-            identity, holder, parent, role, text, run, created, rank = row
-            is_usable = _is_text(identity) and _is_text(holder) and role in ("user", "assistant")
-            if not is_usable or not isinstance(text, str):
+        for values in self._rows(*_MESSAGES):
+            row = MessageRow(*values)
+            holder, parent = row.conversation_id, row.parent_id
+            is_usable = _is_text(row.id) and _is_text(holder) and row.role in ("user", "assistant")
+            if not is_usable or not isinstance(row.text, str):
                 self.state.unreadable += 1
                 continue
             if holder in self._deleted:
                 continue
-            said_at = _moment(created)
-            lost: Row | None = None
+            said_at = _moment(row.created_at)
+            lost: ConversationRow | None = None
             if holder not in self._conversations:
                 self._conversations.add(holder)
-                lost = (holder, _NAMELESS, "{}", "[]", "", 0, said_at, said_at)
+                lost = ConversationRow(
+                    holder, _NAMELESS, "{}", "[]", "", is_pinned=False, created_at=said_at,
+                    updated_at=said_at,
+                )  # fmt: skip
             known = self._messages.setdefault(holder, set())
             if parent is not None and parent not in known:
                 parent = self._last.get(holder)  # what it followed was lost
-            known.add(identity)
-            self._last[holder] = identity
-            rank = shown_rank(rank if isinstance(rank, int) else 0)
-            run = run if isinstance(run, str) else None
-            yield lost, (identity, holder, parent, role, text, run, 0, said_at, rank)
+            known.add(row.id)
+            self._last[holder] = row.id
+            yield (
+                lost,
+                row._replace(
+                    parent_id=parent,
+                    run=row.run if isinstance(row.run, str) else None,
+                    is_running=False,
+                    created_at=said_at,
+                    shown_rank=shown_rank(row.shown_rank if isinstance(row.shown_rank, int) else 0),
+                ),
+            )
 
-    def presets(self) -> Iterator[Row]:
+    def presets(self) -> Iterator[PresetRow]:
         """Yield the rows of presets."""
-        for name, content in self._rows(*_PRESETS):
-            if _is_text(name) and isinstance(content, str):
-                yield (name, content)
+        for values in self._rows(*_PRESETS):
+            row = PresetRow(*values)
+            if _is_text(row.name) and isinstance(row.content, str):
+                yield row
             else:
                 self.state.unreadable += 1
 
@@ -237,7 +245,7 @@ def _moment(value: object) -> float:
     return moment(float(value)) if is_number else time.time()  # type: ignore[arg-type]
 
 
-Take = Callable[[list[Row], list[Row], list[Row]], tuple[int, int]]
+Take = Callable[[list[ConversationRow], list[MessageRow], list[PresetRow]], tuple[int, int]]
 
 
 def bring_over(
@@ -263,7 +271,9 @@ def bring_over(
     with copied_database(path) as connection:
         salvage = Salvage(connection)
 
-        def hand_over(some: list[Row], said: list[Row], presets: list[Row]) -> None:
+        def hand_over(
+            some: list[ConversationRow], said: list[MessageRow], presets: list[PresetRow]
+        ) -> None:
             nonlocal conversations, messages
             new, new_messages = take(some, said, presets)
             conversations, messages = conversations + new, messages + new_messages

@@ -7,52 +7,51 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
 from app.store import rows
+from app.store.rows import ConversationRow, MessageRow, MessageSnapshot, PresetRow
 from ui.records.conversations import Conversation
 from ui.records.messages import ChatMessage
 from ui.records.presets import Preset
 
-_SUMMARIES = """
-SELECT c.id, c.title, c.settings, c.stops, c.draft, c.is_pinned, c.created_at, c.updated_at,
+# Every message has 200 characters to show in the list; '' says that there are messages.
+_PREVIEW = """
     coalesce(
         (SELECT substr(m.text, 1, 200) FROM messages m
-         WHERE m.conversation_id = c.id AND m.text <> '' ORDER BY m.number DESC LIMIT 1),
-        (SELECT '' FROM messages m WHERE m.conversation_id = c.id LIMIT 1)
+         WHERE m.conversation_id = conversations.id AND m.text <> ''
+         ORDER BY m.number DESC LIMIT 1),
+        (SELECT '' FROM messages m WHERE m.conversation_id = conversations.id LIMIT 1)
     )
-FROM conversations c WHERE c.deleted_at IS NULL
 """
 
-_SAVE_CONVERSATION = """
-INSERT INTO conversations(id, title, settings, stops, draft, is_pinned, created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT(id) DO UPDATE SET title = excluded.title, settings = excluded.settings,
-    stops = excluded.stops, draft = excluded.draft, is_pinned = excluded.is_pinned,
-    updated_at = excluded.updated_at
-"""
 
-_SAVE_MESSAGE = """
-INSERT INTO messages(id, conversation_id, parent_id, role, text, run, is_running, created_at,
-    shown_rank)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT(id) DO UPDATE SET text = excluded.text, run = excluded.run,
-    is_running = excluded.is_running, shown_rank = excluded.shown_rank
-"""
+def columns(row: type[NamedTuple]) -> str:
+    """Return the columns of a row, for a statement."""
+    return ", ".join(row._fields)
 
-_TAKE_CONVERSATION = """
-INSERT OR IGNORE INTO conversations(id, title, settings, stops, draft, is_pinned, created_at,
-    updated_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
 
-_TAKE_MESSAGE = """
-INSERT OR IGNORE INTO messages(id, conversation_id, parent_id, role, text, run, is_running,
-    created_at, shown_rank)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+def _inserting(table: str, row: type[NamedTuple], verb: str = "INSERT") -> str:
+    places = ", ".join("?" * len(row._fields))
+    return f"{verb} INTO {table}({columns(row)}) VALUES ({places})"
 
-_TAKE_PRESET = "INSERT OR IGNORE INTO presets(name, content) VALUES (?, ?)"
+
+def _saving(table: str, row: type[NamedTuple], *lasting: str) -> str:
+    """Return the statement that writes a row, or all but its lasting columns anew."""
+    changing = [name for name in row._fields if name not in lasting]
+    changes = ", ".join(f"{name} = excluded.{name}" for name in changing)
+    return f"{_inserting(table, row)} ON CONFLICT({lasting[0]}) DO UPDATE SET {changes}"
+
+
+_SAVE_CONVERSATION = _saving("conversations", ConversationRow, "id", "created_at")
+_SAVE_MESSAGE = _saving(
+    "messages", MessageRow, "id", "conversation_id", "parent_id", "role", "created_at"
+)
+_SAVE_PRESET = _inserting("presets", PresetRow, "INSERT OR REPLACE")
+# Whose id, or name, is here already stays as it is.
+_TAKE_CONVERSATION = _inserting("conversations", ConversationRow, "INSERT OR IGNORE")
+_TAKE_MESSAGE = _inserting("messages", MessageRow, "INSERT OR IGNORE")
+_TAKE_PRESET = _inserting("presets", PresetRow, "INSERT OR IGNORE")
 
 _DELETE_UNUSED = """
 DELETE FROM conversations WHERE NOT is_pinned AND draft = ''
@@ -89,29 +88,30 @@ def recover(connection: sqlite3.Connection) -> None:
 
 def summaries(connection: sqlite3.Connection) -> list[Conversation]:
     """Return all conversations, without messages where there are any; the newest comes first."""
-    found = connection.execute(_SUMMARIES + "ORDER BY c.is_pinned DESC, c.updated_at DESC")
-    return [rows.conversation_from(row[:-1], row[-1]) for row in found]
+    found = connection.execute(
+        f"SELECT {columns(ConversationRow)}, {_PREVIEW} FROM conversations "
+        "WHERE deleted_at IS NULL ORDER BY is_pinned DESC, updated_at DESC"
+    )
+    return [rows.conversation_from(ConversationRow(*row), preview) for *row, preview in found]
 
 
 def messages(connection: sqlite3.Connection, conversation_id: str) -> list[ChatMessage]:
     """Return the messages of a conversation, each after the one it follows."""
-    return rows.messages_from(
-        connection.execute(
-            f"SELECT {rows.MESSAGE_COLUMNS} FROM messages WHERE conversation_id = ? "
-            "ORDER BY number",
-            (conversation_id,),
-        )
+    found = connection.execute(
+        f"SELECT {columns(MessageRow)} FROM messages WHERE conversation_id = ? ORDER BY number",
+        (conversation_id,),
     )
+    return rows.messages_from(MessageRow(*row) for row in found)
 
 
-def save_conversation(connection: sqlite3.Connection, row: tuple[Any, ...]) -> None:
+def save_conversation(connection: sqlite3.Connection, row: ConversationRow) -> None:
     """Write a conversation's own row."""
     connection.execute(_SAVE_CONVERSATION, row)
 
 
-def save_message(connection: sqlite3.Connection, row: rows.MessageRow) -> None:
+def save_message(connection: sqlite3.Connection, message: MessageSnapshot) -> None:
     """Write a message; an answer that goes on replaces its shorter self."""
-    connection.execute(_SAVE_MESSAGE, row.values())
+    connection.execute(_SAVE_MESSAGE, message.values())
 
 
 def mark_deleted(connection: sqlite3.Connection, conversation_id: str, is_deleted: bool) -> None:
@@ -122,9 +122,9 @@ def mark_deleted(connection: sqlite3.Connection, conversation_id: str, is_delete
     )
 
 
-def save_preset(connection: sqlite3.Connection, row: tuple[str, str]) -> None:
+def save_preset(connection: sqlite3.Connection, row: PresetRow) -> None:
     """Write a preset."""
-    connection.execute("INSERT OR REPLACE INTO presets(name, content) VALUES (?, ?)", row)
+    connection.execute(_SAVE_PRESET, row)
 
 
 def rebuild_search(connection: sqlite3.Connection) -> None:
@@ -139,9 +139,9 @@ def rebuild_search(connection: sqlite3.Connection) -> None:
 
 def take_over(
     connection: sqlite3.Connection,
-    conversations: list[tuple[Any, ...]],
-    messages: list[tuple[Any, ...]],
-    presets: list[tuple[Any, ...]],
+    conversations: list[ConversationRow],
+    messages: list[MessageRow],
+    presets: list[PresetRow],
 ) -> tuple[int, int]:
     """Write rows from elsewhere, but none whose id, or name, is here already.
 
@@ -162,4 +162,5 @@ def delete_preset(connection: sqlite3.Connection, name: str) -> None:
 
 def presets(connection: sqlite3.Connection) -> list[Preset]:
     """Return all presets."""
-    return rows.presets_from(connection.execute("SELECT content FROM presets ORDER BY name"))
+    found = connection.execute(f"SELECT {columns(PresetRow)} FROM presets ORDER BY name")
+    return rows.presets_from(PresetRow(*row) for row in found)

@@ -154,8 +154,8 @@ def _read_archive(path: Path) -> str:
             listed.data(listed.index(0, 0), role)
         conversation_markdown(one)
         for message in one.tree:
-            json.loads(rows.message_row(one, message).values()[5] or "{}")
-            _storable(rows.message_row(one, message).values())
+            json.loads(rows.message_snapshot(one, message).values().run or "{}")
+            _storable(rows.message_snapshot(one, message).values())
         _storable(rows.conversation_row(one))
     again = conversations_from_json(conversations_json(found))
     assert len(again) == len(found)
