@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from app.desktop.garbage_collection import collect_if_due
 from engine.scheduling.service import Engine
 
 ROOT = Path(__file__).parents[1]
+
+# By default Hypothesis fails a test on a slow machine, which says nothing about the program.
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
 
 
 def qt_problem() -> str | None:

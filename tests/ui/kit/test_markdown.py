@@ -37,7 +37,9 @@ def view(theme: Theme, app: QApplication) -> MarkdownView:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(text=DOCUMENTS, cuts=st.lists(st.integers(0, 200), max_size=12))
 def test_streamed_text_ends_exactly_like_text_shown_at_once(
@@ -98,7 +100,9 @@ LETTERS = st.text(st.sampled_from("abc <>/|&;[]()!#-_`*\\\n0"), max_size=60)
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(text=LETTERS)
 @example(text="[](0<)")

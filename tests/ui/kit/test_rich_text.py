@@ -104,7 +104,9 @@ PIECES = st.sampled_from(
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     text=st.lists(PIECES, max_size=30).map("".join),
@@ -122,6 +124,19 @@ def test_any_text_in_any_pieces_ends_in_the_same_document(
     assert described(live.document()) == described(reloaded.document())
     assert live.decorations == reloaded.decorations
     assert live.height() == reloaded.height()
+
+
+def test_a_table_that_turns_out_to_be_text_joins_the_paragraph_above(
+    theme: Theme, qapp: QApplication
+) -> None:
+    live = shown(theme, qapp, "")
+    for piece in ("text\n| a |\n|-", "|-|\n"):
+        live.append_markdown(piece)
+        live.render_now()
+    live.finish()
+    assert described(live.document()) == described(
+        shown(theme, qapp, "text\n| a |\n|-|-|\n").document()
+    )
 
 
 # -- tables ----------------------------------------------------------------------------------

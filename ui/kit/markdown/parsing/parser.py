@@ -46,8 +46,10 @@ def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
     """Return how much of a text can no longer change, whatever is appended to it.
 
     A top-level block, or an item of a top-level list, is closed once another one follows whose
-    first line is complete: blocks are decided line by line. What follows a closed item is
-    written like a list of its own, so that a long list need not be rendered again and again.
+    first line is complete: blocks are decided line by line. Only a table needs its second line as
+    well: where the marks below its head turn out not to fit, both lines belong to the paragraph
+    above. What follows a closed item is written like a list of its own, so that a long list need
+    not be rendered again and again.
 
     Args:
         text: Prepared text.
@@ -61,7 +63,8 @@ def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
     for number, token in enumerate(tokens):
         if not token.map or token.map[0] == 0 or token.nesting < 0:
             continue
-        if token.map[0] >= len(lines) - 1:
+        deciding = token.map[0] + (token.type == "table_open")
+        if deciding >= len(lines) - 1:
             break
         if token.level == 0 or (token.level == 1 and _begins_item(token, lines)):
             boundary = (number, token.map[0])
