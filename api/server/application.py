@@ -24,11 +24,12 @@ from api.server.access.guard import (
     is_allowed,
     preflight_headers,
 )
+from api.server.answering import Handler
 from api.server.connection import Connection
 from api.server.documents import OPENAPI, Document
 from api.server.failures import failure_response
 from api.server.observed import outer, with_body
-from api.server.routes import ROUTES, Handler, add_to, dialect_of, route_of
+from api.server.routes import ROUTES, add_to, dialect_of, route_of
 from api.transport.config import ServerConfig
 from api.transport.context import (
     DELIVERED,

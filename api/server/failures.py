@@ -4,7 +4,8 @@ import math
 
 from aiohttp import web
 
-from api.transport.errors import ApiError, Dialect, is_permanent
+from api.dialects.shared.dialect import Dialect
+from api.transport.errors import ApiError, is_permanent
 from api.transport.json_text import json_text
 
 # Vendors' clients obey it: https://github.com/openai/openai-python (``_should_retry``).

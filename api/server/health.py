@@ -3,18 +3,24 @@
 from typing import Literal
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
-from api.dialects.shared.answers import AnswerModel
 from api.transport.context import service_of
 from api.transport.json_text import json_text
 
-_STATES = {"ready": "ok", "none": "no_model"}
+_Word = Literal["ok", "no_model", "loading", "failed"]
+_WORDS: dict[str, _Word] = {
+    "ready": "ok",
+    "none": "no_model",
+    "loading": "loading",
+    "failed": "failed",
+}
 
 
-class Health(AnswerModel):
+class Health(TypedDict):
     """``GET /health``."""
 
-    status: Literal["ok", "no_model", "loading", "failed"]
+    status: _Word
     running: int
     waiting: int
 
@@ -22,8 +28,8 @@ class Health(AnswerModel):
 async def health(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /health``: 200 once a model answers, 503 until then."""
     status = service_of(request).engine.status
-    body = {
-        "status": _STATES.get(status.state, status.state),
+    body: Health = {
+        "status": _WORDS[status.state],
         "running": status.running,
         "waiting": status.waiting,
     }

@@ -1,18 +1,18 @@
 """The routes that list the loaded model, in one object for both vendors. Server's loop."""
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
-from api.dialects.shared.answers import AnswerModel
 from api.transport.context import service_of, shown_name
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.json_text import json_text
 from engine import ModelInfo
 
 
-class ModelObject(AnswerModel):
+class ModelObject(TypedDict):
     """``GET /v1/models/{id}``: the loaded model."""
 
     id: str
@@ -29,7 +29,7 @@ class ModelObject(AnswerModel):
     context_length: int
 
 
-class ModelList(AnswerModel):
+class ModelList(TypedDict):
     """``GET /v1/models``: the loaded model, if there is one."""
 
     object: Literal["list"]
@@ -39,7 +39,7 @@ class ModelList(AnswerModel):
     last_id: str | None
 
 
-def model_to_wire(model: ModelInfo) -> dict[str, Any]:
+def model_to_wire(model: ModelInfo) -> ModelObject:
     """Return a model with the fields of both vendors and what open clients look for."""
     return {
         "id": model.id,
@@ -64,7 +64,7 @@ async def list_models(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /v1/models``."""
     loaded = service_of(request).engine.model
     data = [model_to_wire(loaded)] if loaded is not None else []
-    body = {
+    body: ModelList = {
         "object": "list",
         "data": data,
         "has_more": False,

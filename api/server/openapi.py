@@ -9,16 +9,18 @@ from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from pydantic import TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
 
-from api.dialects.openai.errors import CHAT
+from api.dialects.chat.dialect import DIALECT as CHAT
+from api.dialects.shared.dialect import Dialect
 from api.server.routes import Route
-from api.transport.errors import ApiError, Dialect, ErrorKind
+from api.transport.errors import ApiError, ErrorKind
 
 EVENT_SCHEMA = "x-event-schema"
 
-_Used = tuple[type[BaseModel], JsonSchemaMode]
+# A type of a body, and whether it is read or written.
+_Used = tuple[Any, JsonSchemaMode]
 _References = Mapping[_Used, Any]
 _REFERENCES = "#/components/schemas/{model}"
 _DISTRIBUTION = "fullstop-chat"
@@ -31,8 +33,10 @@ _SECURITY = {
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the document of a table of routes."""
     used = dict.fromkeys(one for route in routes for one in _types_of(route))
-    schemas, definitions = models_json_schema(list(used), ref_template=_REFERENCES)
-    references = {(model, mode): schemas[model, mode] for model, mode in used}
+    references, definitions = TypeAdapter.json_schemas(
+        [(type_, mode, TypeAdapter(type_)) for type_, mode in used],
+        ref_template=_REFERENCES,
+    )
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, references)

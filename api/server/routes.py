@@ -1,38 +1,26 @@
-"""The one table of what the server answers. Knows the dialects; runs on no thread of its own."""
+"""The table of routes: those of the dialects, and the server's own. Runs on no thread of its own.
 
-from collections.abc import Awaitable, Callable, Mapping
+A new dialect is one more entry of ``DIALECTS``.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiohttp import web
-from pydantic import BaseModel
 
-from api.dialects.anthropic import handlers as anthropic
-from api.dialects.anthropic.answers import MessageAnswer, MessageEvent, TokenCount
-from api.dialects.anthropic.errors import MESSAGES
-from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
-from api.dialects.chat import handlers as chat
-from api.dialects.chat.answers import ChatCompletion, ChatEvent
-from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.completions import handlers as completions
-from api.dialects.completions.answers import Completion, CompletionEvent
-from api.dialects.completions.wire import CompletionParams
-from api.dialects.ollama import handlers as ollama
-from api.dialects.ollama import wire as ollama_wire
-from api.dialects.ollama.errors import OLLAMA
-from api.dialects.openai.errors import CHAT, COMPLETIONS, RESPONSES
-from api.dialects.responses import handlers as responses
-from api.dialects.responses.answers import ResponseAnswer, ResponseEvent
-from api.dialects.responses.wire import ResponseParams
-from api.dialects.sglang import handlers as sglang
-from api.dialects.sglang import wire as sglang_wire
-from api.dialects.sglang.errors import GENERATE
+from api.dialects.anthropic.dialect import DIALECT as MESSAGES
+from api.dialects.chat.dialect import DIALECT as CHAT
+from api.dialects.completions.dialect import DIALECT as COMPLETIONS
+from api.dialects.ollama.dialect import DIALECT as OLLAMA
+from api.dialects.responses.dialect import DIALECT as RESPONSES
+from api.dialects.sglang.dialect import DIALECT as GENERATE
+from api.dialects.shared.body import WireModel
+from api.dialects.shared.dialect import Dialect
 from api.server import documents, health, models
-from api.transport.errors import Dialect
+from api.server.answering import Handler, answering, replying
 
-_EVENTS = "text/event-stream"
-_LINES = "application/x-ndjson"
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+DIALECTS: tuple[Dialect, ...] = (MESSAGES, CHAT, COMPLETIONS, RESPONSES, GENERATE, OLLAMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,166 +48,42 @@ class Route:
     description: str
     dialect: Dialect | None = None
     needs_key: bool = True
-    request: type[BaseModel] | None = None
-    answer: type[BaseModel] | None = None
+    request: type[WireModel] | None = None
+    answer: Any = None
     media_type: str | None = "application/json"
-    other_answers: Mapping[int, type[BaseModel]] = field(default_factory=dict)
+    other_answers: Mapping[int, Any] = field(default_factory=dict)
     stream: str | None = None
-    event: type[BaseModel] | None = None
+    event: Any = None
+
+
+def _routes_of(dialect: Dialect) -> Iterator[Route]:
+    for answer in dialect.answers:
+        yield Route(
+            "POST",
+            answer.path,
+            answering(dialect, answer),
+            answer.summary,
+            dialect,
+            request=answer.request,
+            answer=answer.answer,
+            stream=answer.media_type.partition(";")[0],
+            event=answer.event,
+        )
+    for query in dialect.queries:
+        yield Route(
+            query.method,
+            query.path,
+            replying(query),
+            query.summary,
+            dialect,
+            request=query.request,
+            answer=query.answer,
+            media_type=None,
+        )
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        "POST",
-        "/v1/messages",
-        anthropic.create_message,
-        "Anthropic Messages",
-        MESSAGES,
-        request=MessageCreateParams,
-        answer=MessageAnswer,
-        stream=_EVENTS,
-        event=MessageEvent,
-    ),
-    Route(
-        "POST",
-        "/v1/messages/count_tokens",
-        anthropic.count_tokens,
-        "Tokens of a Messages prompt",
-        MESSAGES,
-        request=CountTokensParams,
-        answer=TokenCount,
-    ),
-    Route(
-        "POST",
-        "/v1/chat/completions",
-        chat.create_chat_completion,
-        "OpenAI Chat Completions",
-        CHAT,
-        request=ChatCompletionParams,
-        answer=ChatCompletion,
-        stream=_EVENTS,
-        event=ChatEvent,
-    ),
-    Route(
-        "POST",
-        "/v1/completions",
-        completions.create_completion,
-        "OpenAI Completions",
-        COMPLETIONS,
-        request=CompletionParams,
-        answer=Completion,
-        stream=_EVENTS,
-        event=CompletionEvent,
-    ),
-    Route(
-        "POST",
-        "/v1/responses",
-        responses.create_response,
-        "OpenAI Responses",
-        RESPONSES,
-        request=ResponseParams,
-        answer=ResponseAnswer,
-        stream=_EVENTS,
-        event=ResponseEvent,
-    ),
-    Route(
-        "POST",
-        "/generate",
-        sglang.generate,
-        "SGLang's native API: raw prompts",
-        GENERATE,
-        request=sglang_wire.GenerateParams,
-        answer=sglang_wire.GenerateAnswers,
-        stream=_EVENTS,
-        event=sglang_wire.GenerateEvent,
-    ),
-    Route(
-        "GET",
-        "/get_model_info",
-        sglang.get_model_info,
-        "The loaded model, for SGLang's clients",
-        GENERATE,
-        answer=sglang_wire.SglangModel,
-    ),
-    Route(
-        "GET",
-        "/health_generate",
-        sglang.health_generate,
-        "Whether a token can be sampled",
-        GENERATE,
-        media_type=None,
-    ),
-    Route(
-        "POST",
-        "/api/chat",
-        ollama.chat,
-        "Ollama's chat",
-        OLLAMA,
-        request=ollama_wire.ChatParams,
-        answer=ollama_wire.OllamaChatAnswer,
-        stream=_LINES,
-        event=ollama_wire.OllamaChatLine,
-    ),
-    Route(
-        "POST",
-        "/api/generate",
-        ollama.generate,
-        "Ollama's single prompts",
-        OLLAMA,
-        request=ollama_wire.GenerateParams,
-        answer=ollama_wire.OllamaGenerateAnswer,
-        stream=_LINES,
-        event=ollama_wire.OllamaGenerateLine,
-    ),
-    Route(
-        "POST",
-        "/api/show",
-        ollama.show,
-        "What the loaded model can do, for Ollama's clients",
-        OLLAMA,
-        request=ollama_wire.ShowParams,
-        answer=ollama_wire.OllamaModel,
-    ),
-    Route(
-        "GET",
-        "/api/tags",
-        ollama.list_tags,
-        "The loaded model, for Ollama's clients",
-        OLLAMA,
-        answer=ollama_wire.OllamaModels,
-    ),
-    Route(
-        "HEAD",
-        "/api/tags",
-        ollama.list_tags,
-        "Whether the list of models is there",
-        OLLAMA,
-        media_type=None,
-    ),
-    Route(
-        "GET",
-        "/api/ps",
-        ollama.list_running,
-        "The loaded model and its size in memory, for Ollama's clients",
-        OLLAMA,
-        answer=ollama_wire.OllamaModels,
-    ),
-    Route(
-        "GET",
-        "/api/version",
-        ollama.version,
-        "The version of Ollama's API that is spoken",
-        OLLAMA,
-        answer=ollama_wire.OllamaVersion,
-    ),
-    Route(
-        "HEAD",
-        "/api/version",
-        ollama.version,
-        "Whether Ollama's API is there",
-        OLLAMA,
-        media_type=None,
-    ),
+    *(route for dialect in DIALECTS for route in _routes_of(dialect)),
     Route(
         "GET",
         "/v1/models",
@@ -257,7 +121,6 @@ ROUTES: tuple[Route, ...] = (
 )
 
 _DIALECTS = {route.path: route.dialect for route in ROUTES if route.dialect is not None}
-_OLLAMA_PREFIX = "/api/"
 _BY_HANDLER = {(route.method, route.handler): route for route in ROUTES}
 
 
@@ -278,9 +141,10 @@ def dialect_of(path: str, headers: Mapping[str, str]) -> Dialect:
     exact = _DIALECTS.get(path)
     if exact is not None:
         return exact
-    for prefix, dialect in _DIALECTS.items():
-        if path.startswith(f"{prefix}/"):
+    for known, dialect in _DIALECTS.items():
+        if path.startswith(f"{known}/"):
             return dialect
-    if path.startswith(_OLLAMA_PREFIX):
-        return OLLAMA
+    for dialect in DIALECTS:
+        if dialect.prefix and path.startswith(dialect.prefix):
+            return dialect
     return MESSAGES if "anthropic-version" in headers else CHAT

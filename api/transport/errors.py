@@ -5,11 +5,8 @@ Pure values; knows no web framework. Any thread.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, assert_never
-
-from pydantic import BaseModel
+from typing import assert_never
 
 from engine import (
     EngineClosed,
@@ -107,31 +104,6 @@ class ContextOverflow(ApiError):
         self.most_tokens = min(context_length, prompt_tokens - 1)
 
 
-class RenderError(Protocol):
-    """Turns a failure into a vendor's status and body."""
-
-    def __call__(self, error: ApiError, request_id: str) -> tuple[int, dict[str, object]]:
-        """Return the HTTP status and the envelope."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How one family of clients is spoken to when something fails.
-
-    Attributes:
-        name: The dialect's name, for logs and documents.
-        render_error: Makes the envelope.
-        error_type: The envelope's type, for documents.
-        field_names: The engine's names of request fields to this dialect's.
-    """
-
-    name: str
-    render_error: RenderError
-    error_type: type[BaseModel]
-    field_names: Mapping[str, str]
-
-
 def shown(text: str, most: int = _MOST_REPEATED) -> str:
     """Return what an error may repeat of a request: its beginning."""
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -146,6 +118,11 @@ def invalid(
 ) -> ApiError:
     """Return the error of a request whose field is wrong."""
     return ApiError(ErrorKind.INVALID_REQUEST, message, field=field, code=code, details=details)
+
+
+def required(field: FieldPath) -> ApiError:
+    """Return the error of a request that lacks a field."""
+    return invalid(field, "Field required", code="missing_required_parameter")
 
 
 def unsupported(field: FieldPath, what: str) -> ApiError:

@@ -9,6 +9,9 @@ from typing import NamedTuple, Protocol
 from api.transport.errors import ApiError
 from engine import Event
 
+# What breaks the silence of an event stream: readers skip comments.
+COMMENT = ": still here\n\n"
+
 
 class SseEvent(NamedTuple):
     """One event: its name where the dialect names events, and its data, already serialised."""
@@ -23,6 +26,10 @@ class SseEvent(NamedTuple):
         return f"event: {self.name}\ndata: {self.data}\n\n"
 
 
+# The word that ends the streams of OpenAI's older APIs and of their relatives.
+DONE = SseEvent(None, "[DONE]")
+
+
 class Frame(Protocol):
     """A piece of a stream."""
 
@@ -34,10 +41,19 @@ class Frame(Protocol):
 class StreamEncoder(Protocol):
     """A dialect's rendering of a running answer; pure but for its own state."""
 
+    @property
+    def failure(self) -> ApiError | None:
+        """Why the answer broke off; the stream ends with it."""
+        ...
+
     def encode(self, events: Sequence[Event], choice: int = 0) -> Sequence[Frame]:
         """Return what the dialect says about some events of its ``choice``-th generation."""
         ...
 
     def fail(self, error: ApiError) -> Sequence[Frame]:
         """Return what the dialect says when the answer breaks off."""
+        ...
+
+    def keepalive(self) -> str:
+        """Return what breaks a silence and says nothing."""
         ...

@@ -13,13 +13,10 @@ from typing import Self
 from aiohttp import web
 
 from api.transport.context import DELIVERED, service_of
-from api.transport.errors import ApiError, ErrorKind, failure_of
+from api.transport.errors import ApiError, ErrorKind
 from api.transport.events import Frame, StreamEncoder
 from api.transport.observing import note_stream_delivered, note_streamed
-from engine import Event, Finished
-
-COMMENT = ": still here\n\n"
-EVENTS = "text/event-stream; charset=utf-8"
+from engine import Event
 
 _log = logging.getLogger(__name__)
 
@@ -27,11 +24,11 @@ _log = logging.getLogger(__name__)
 class StreamWriter:
     """One open stream. The response's headers go out with the first bytes.
 
-    That may be a sign of life: until then a failure can still be answered with its own status.
+    That may be a keepalive: until then a failure can still be answered with its own status.
     """
 
     def __init__(
-        self, request: web.Request, sign_of_life: str, silence_s: float, content_type: str
+        self, request: web.Request, keepalive: str, silence_s: float, content_type: str
     ) -> None:
         self.response = web.StreamResponse(
             headers={
@@ -41,7 +38,7 @@ class StreamWriter:
             }
         )
         self._request = request
-        self._sign_of_life = sign_of_life.encode()
+        self._keepalive = keepalive.encode()
         self._silence_s = silence_s
         self._patience_s = service_of(request).config.write_timeout_s
         self._loop = asyncio.get_running_loop()
@@ -109,7 +106,7 @@ class StreamWriter:
                     await asyncio.sleep(min(left_s, self._patience_s))
                 else:
                     async with asyncio.timeout(self._patience_s):
-                        await self._write(self._sign_of_life)
+                        await self._write(self._keepalive)
         if self._request.transport is not None:
             self._request.transport.abort()
 
@@ -119,9 +116,8 @@ async def stream(
     batches: AsyncGenerator[tuple[int, list[Event]], None],
     encoder: StreamEncoder,
     *,
-    sign_of_life: str = COMMENT,
     silence_s: float,
-    content_type: str = EVENTS,
+    content_type: str,
 ) -> web.StreamResponse:
     """Write batches of events, each tagged with its choice, as they come; return the response.
 
@@ -129,17 +125,16 @@ async def stream(
         ApiError: The first thing that came was a failure, and nothing has been written yet.
     """
     async with (
-        StreamWriter(request, sign_of_life, silence_s, content_type) as writer,
+        StreamWriter(request, encoder.keepalive(), silence_s, content_type) as writer,
         aclosing(batches) as source,
     ):
         try:
             async for choice, batch in source:
-                last = batch[-1]
-                failure = failure_of(last) if isinstance(last, Finished) else None
-                if failure is not None and not writer.has_started:
-                    raise failure
-                await writer.write(encoder.encode(batch, choice))
-                if failure is not None:
+                frames = encoder.encode(batch, choice)
+                if encoder.failure is not None and not writer.has_started:
+                    raise encoder.failure
+                await writer.write(frames)
+                if encoder.failure is not None:
                     writer.response.force_close()
                     break
         except ConnectionError:

@@ -121,6 +121,13 @@ SCENARIOS: dict[str, list[list[Event]]] = {
 }
 
 
+def _is_raw(batches: list[list[Event]]) -> bool:
+    events = [event for batch in batches for event in batch]
+    if any(isinstance(event, ThinkingDelta | ToolCallDelta) for event in events):
+        return False
+    return isinstance(events[-1], Finished) and events[-1].stop.channel is Channel.TEXT
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A generation's events under a name."""
@@ -138,6 +145,12 @@ class Scenario:
 @pytest.fixture(params=SCENARIOS)
 def scenario(request: pytest.FixtureRequest) -> Scenario:
     """Each scenario in turn."""
+    return Scenario(request.param, SCENARIOS[request.param])
+
+
+@pytest.fixture(params=[name for name, batches in SCENARIOS.items() if _is_raw(batches)])
+def raw_scenario(request: pytest.FixtureRequest) -> Scenario:
+    """Each scenario of an answer to a raw prompt, which is text alone, in turn."""
     return Scenario(request.param, SCENARIOS[request.param])
 
 

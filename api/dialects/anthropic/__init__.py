@@ -1,1 +1,1 @@
-"""The Messages dialect: ``POST /v1/messages`` and ``POST /v1/messages/count_tokens``."""
+"""Anthropic's Messages API, ``POST /v1/messages``."""

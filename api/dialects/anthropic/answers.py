@@ -1,38 +1,41 @@
 """The Messages API's answers and the events of its streams, spelled as in Anthropic's reference.
 
-They describe what ``read`` and ``write`` make, for documents and their readers. Any thread.
+https://docs.claude.com/en/api/messages and https://docs.claude.com/en/docs/build-with-claude/streaming.
+``write`` makes them, and documents describe them. Any thread.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, RootModel
+from pydantic import Field
+from typing_extensions import TypedDict
 
-from api.dialects.shared.answers import DEFERRED, AnswerModel, FullstopReport
+from api.dialects.shared.report import FullstopReport
 
 StopReason = Literal[
     "end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "tool_use"
 ]
+MessageErrorType = Literal[
+    "invalid_request_error",
+    "authentication_error",
+    "permission_error",
+    "not_found_error",
+    "timeout_error",
+    "request_too_large",
+    "rate_limit_error",
+    "api_error",
+    "overloaded_error",
+]
 
 
-class MessageError(AnswerModel):
+class MessageError(TypedDict):
     """What went wrong."""
 
-    type: Literal[
-        "invalid_request_error",
-        "authentication_error",
-        "permission_error",
-        "not_found_error",
-        "timeout_error",
-        "request_too_large",
-        "rate_limit_error",
-        "api_error",
-        "overloaded_error",
-    ]
+    type: MessageErrorType
     message: str
-    details: dict[str, Any] | None = None
+    details: NotRequired[dict[str, Any]]
 
 
-class MessageErrorAnswer(AnswerModel):
+class MessageErrorAnswer(TypedDict):
     """What every failure looks like, in a body and as an event."""
 
     type: Literal["error"]
@@ -40,13 +43,13 @@ class MessageErrorAnswer(AnswerModel):
     request_id: str
 
 
-class OutputTokensDetails(AnswerModel):
+class OutputTokensDetails(TypedDict):
     """Which of the output's tokens are not in the answer's text."""
 
     thinking_tokens: int
 
 
-class MessageUsage(AnswerModel):
+class MessageUsage(TypedDict):
     """Tokens; those that the cache held are counted beside ``input_tokens``."""
 
     input_tokens: int
@@ -56,14 +59,14 @@ class MessageUsage(AnswerModel):
     output_tokens_details: OutputTokensDetails
 
 
-class TextAnswer(AnswerModel):
+class TextAnswer(TypedDict):
     """Text."""
 
     type: Literal["text"]
     text: str
 
 
-class ThinkingAnswer(AnswerModel):
+class ThinkingAnswer(TypedDict):
     """What the model thought."""
 
     type: Literal["thinking"]
@@ -71,7 +74,7 @@ class ThinkingAnswer(AnswerModel):
     signature: str
 
 
-class ToolUseAnswer(AnswerModel):
+class ToolUseAnswer(TypedDict):
     """A call that the client is to make."""
 
     type: Literal["tool_use"]
@@ -80,24 +83,25 @@ class ToolUseAnswer(AnswerModel):
     input: dict[str, Any]
 
 
-AnswerBlock = Annotated[TextAnswer | ThinkingAnswer | ToolUseAnswer, Field(discriminator="type")]
+AnswerBlock = TextAnswer | ThinkingAnswer | ToolUseAnswer
+_Block = Annotated[AnswerBlock, Field(discriminator="type")]
 
 
-class MessageAnswer(AnswerModel):
+class MessageAnswer(TypedDict):
     """The answer of ``POST /v1/messages``; without its stop it begins a stream."""
 
     id: str
     type: Literal["message"]
     role: Literal["assistant"]
     model: str
-    content: list[AnswerBlock]
+    content: list[_Block]
     stop_reason: StopReason | None
-    stop_sequence: str | None = Field(description="the one that matched")
+    stop_sequence: Annotated[str | None, Field(description="the one that matched")]
     usage: MessageUsage
-    fullstop: FullstopReport | None = None
+    fullstop: NotRequired[FullstopReport]
 
 
-class TokenCount(AnswerModel):
+class TokenCount(TypedDict):
     """The answer of ``POST /v1/messages/count_tokens``."""
 
     input_tokens: int
@@ -106,56 +110,56 @@ class TokenCount(AnswerModel):
 # -- streams ----------------------------------------------------------------------------------
 
 
-class MessageStart(AnswerModel):
+class MessageStart(TypedDict):
     """The first event."""
 
     type: Literal["message_start"]
     message: MessageAnswer
 
 
-class Ping(AnswerModel):
-    """A sign of life."""
+class Ping(TypedDict):
+    """An event that breaks a silence."""
 
     type: Literal["ping"]
 
 
-class BlockStart(AnswerModel):
+class BlockStart(TypedDict):
     """A block begins, empty."""
 
     type: Literal["content_block_start"]
     index: int
-    content_block: AnswerBlock
+    content_block: _Block
 
 
-class MessageTextDelta(AnswerModel):
+class MessageTextDelta(TypedDict):
     """More text."""
 
     type: Literal["text_delta"]
     text: str
 
 
-class MessageThinkingDelta(AnswerModel):
+class MessageThinkingDelta(TypedDict):
     """More of what the model thinks."""
 
     type: Literal["thinking_delta"]
     thinking: str
 
 
-class SignatureDelta(AnswerModel):
+class SignatureDelta(TypedDict):
     """The end of a thinking block."""
 
     type: Literal["signature_delta"]
     signature: str
 
 
-class InputJsonDelta(AnswerModel):
+class InputJsonDelta(TypedDict):
     """More of a call's input, as JSON text."""
 
     type: Literal["input_json_delta"]
     partial_json: str
 
 
-class BlockDelta(AnswerModel):
+class BlockDelta(TypedDict):
     """A block grows."""
 
     type: Literal["content_block_delta"]
@@ -166,50 +170,43 @@ class BlockDelta(AnswerModel):
     ]
 
 
-class BlockStop(AnswerModel):
+class BlockStop(TypedDict):
     """A block is whole."""
 
     type: Literal["content_block_stop"]
     index: int
 
 
-class StopDelta(AnswerModel):
+class StopDelta(TypedDict):
     """Why the answer ended."""
 
     stop_reason: StopReason
     stop_sequence: str | None
 
 
-class MessageDelta(AnswerModel):
+class MessageDelta(TypedDict):
     """The answer's end."""
 
     type: Literal["message_delta"]
     delta: StopDelta
     usage: MessageUsage
-    fullstop: FullstopReport | None = None
+    fullstop: NotRequired[FullstopReport]
 
 
-class MessageStop(AnswerModel):
+class MessageStop(TypedDict):
     """The last event."""
 
     type: Literal["message_stop"]
 
 
-class MessageEvent(
-    RootModel[
-        Annotated[
-            MessageStart
-            | Ping
-            | BlockStart
-            | BlockDelta
-            | BlockStop
-            | MessageDelta
-            | MessageStop
-            | MessageErrorAnswer,
-            Field(discriminator="type"),
-        ]
-    ]
-):
-    """One event of a stream; its ``event:`` line repeats the type."""
-
-    model_config = DEFERRED
+MessageEvent = Annotated[
+    MessageStart
+    | Ping
+    | BlockStart
+    | BlockDelta
+    | BlockStop
+    | MessageDelta
+    | MessageStop
+    | MessageErrorAnswer,
+    Field(discriminator="type"),
+]

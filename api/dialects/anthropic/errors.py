@@ -1,15 +1,18 @@
-"""Failures in the words of Anthropic's error envelope. Pure; any thread."""
+"""Failures in the words of Anthropic's error envelope. Pure; any thread.
+
+https://docs.claude.com/en/api/errors
+"""
 
 from typing import assert_never
 
-from api.dialects.anthropic.answers import MessageErrorAnswer
-from api.transport.errors import ApiError, ContextOverflow, Dialect, ErrorKind
+from api.dialects.anthropic.answers import MessageError, MessageErrorAnswer, MessageErrorType
+from api.transport.errors import ApiError, ContextOverflow, ErrorKind
 
 
-def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, object]]:
+def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAnswer]:
     """Return the status and the body of an error answer, which is also the ``error`` event."""
     status, type_ = _status_and_type(error.kind)
-    inner: dict[str, object] = {"type": type_, "message": _message(error)}
+    inner: MessageError = {"type": type_, "message": _message(error)}
     if error.details is not None:
         inner["details"] = dict(error.details)
     return status, {"type": "error", "error": inner, "request_id": request_id}
@@ -17,13 +20,13 @@ def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, obje
 
 def _message(error: ApiError) -> str:
     if isinstance(error, ContextOverflow):
-        # Clients look for these very words: https://docs.claude.com/en/api/errors
+        # Clients look for these very words.
         return f"prompt is too long: {error.prompt_tokens} tokens > {error.most_tokens} maximum"
     path = ".".join(str(part) for part in error.field)
     return f"{path}: {error.message}" if path else error.message
 
 
-def _status_and_type(kind: ErrorKind) -> tuple[int, str]:
+def _status_and_type(kind: ErrorKind) -> tuple[int, MessageErrorType]:
     match kind:
         case ErrorKind.INVALID_REQUEST:
             return 400, "invalid_request_error"
@@ -51,16 +54,3 @@ def _status_and_type(kind: ErrorKind) -> tuple[int, str]:
             return 500, "api_error"
         case _:
             assert_never(kind)
-
-
-MESSAGES = Dialect(
-    name="Messages",
-    render_error=error_to_wire,
-    error_type=MessageErrorAnswer,
-    field_names={
-        "stops.strings": "stop_sequences",
-        "stops.token_ids": "stop_token_ids",
-        "constraint.json_schema": "output_config.format.schema",
-        "constraint": "output_config.format",
-    },
-)

@@ -1,53 +1,36 @@
-"""Between the Messages API's types and the domain's. Pure functions, no web framework."""
+"""From the Messages API's requests to the engine's. Pure functions, no web framework."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, assert_never
 
-from api.dialects.anthropic.requirements import (
-    constraint_of,
-    tool_choice_of,
-    tools_of,
-    wants_report,
-)
 from api.dialects.anthropic.turns import TurnReader, append_turn
-from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
+from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams, MessageTool
 from api.dialects.shared.extension import (
     allows_more_keys,
-    report_to_wire,
+    is_report_wanted,
     scoped,
     wants_image_notes,
 )
 from api.dialects.shared.sampling import nucleus
-from api.transport.errors import ApiError, ErrorKind, failure_of, invalid, unsupported
+from api.dialects.shared.tools import check_left_out
+from api.transport.errors import FieldPath, invalid, required, shown, unsupported
 from engine import (
-    Event,
-    Finished,
     GenerationRequest,
     Message,
+    OutputConstraint,
     Sampling,
-    StopInfo,
-    StopKind,
     StopRules,
-    TextDelta,
-    ThinkingDelta,
-    ToolCall,
-    ToolCallDelta,
-    Usage,
+    Tool,
+    ToolChoice,
     checked_strings,
     checked_token_ids,
 )
 
-# Thinking blocks must carry a signature. Ours vouches for nothing: clients only hand it back.
-SIGNATURE = "unsigned"
 
-
-# -- requests ---------------------------------------------------------------------------------
-
-
-def request_from_wire(params: MessageCreateParams, *, strict: bool = False) -> GenerationRequest:
-    """Return what a request asks for.
+def requests_from_wire(
+    params: MessageCreateParams, *, strict: bool = False
+) -> list[GenerationRequest]:
+    """Return what a request asks for: one generation.
 
     Args:
         params: The request.
@@ -63,28 +46,22 @@ def request_from_wire(params: MessageCreateParams, *, strict: bool = False) -> G
             ("stream",), "is of no use with max_tokens 0, which reads the prompt and says nothing"
         )
     top_p, top_k = nucleus(params.top_p, params.top_k)
-    return GenerationRequest(
-        messages=prompt.messages,
-        tools=prompt.tools,
-        tool_choice=prompt.tool_choice,
-        constraint=prompt.constraint,
-        allows_more_keys=prompt.allows_more_keys,
-        thinking=prompt.thinking,
+    stops = StopRules(
+        strings=_stop_strings(params.stop_sequences or [], strict),
+        token_ids=checked_token_ids(params.stop_token_ids or ()),
+    )
+    wanted = replace(
+        prompt,
         sampling=Sampling(temperature=params.temperature, top_p=top_p, top_k=top_k),
-        stops=scoped(
-            StopRules(
-                strings=_stop_strings(params.stop_sequences or [], strict),
-                token_ids=checked_token_ids(params.stop_token_ids or ()),
-            ),
-            params.fullstop,
-        ),
+        stops=scoped(stops, params.fullstop),
         # To read a whole prompt is to sample a token.
         max_tokens=max(params.max_tokens, 1),
     )
+    return [wanted]
 
 
 def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
-    """Return the part of a request that makes up its prompt; raises as ``request_from_wire``."""
+    """Return the part of a request that makes up its prompt; raises as ``requests_from_wire``."""
     _refuse_unsupported(params)
     system = "\n\n".join(block.text for block in params.system or [])
     messages = [Message("system", system)] if system else []
@@ -92,13 +69,13 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     for index, message in enumerate(params.messages):
         for turn in reader.turns(message, ("messages", index, "content")):
             append_turn(messages, turn)
-    tools = tools_of(params)
-    choice = tool_choice_of(params, tools)
+    tools = _tools(params)
+    choice = _tool_choice(params, tools)
     return GenerationRequest(
         messages=tuple(messages),
         tools=tools if choice.mode != "none" else (),
         tool_choice=choice,
-        constraint=constraint_of(params),
+        constraint=_constraint(params),
         allows_more_keys=allows_more_keys(params.fullstop),
         # Absent means off, as in the vendor's API, whatever the model's template prefers.
         thinking=params.thinking is not None and params.thinking.type in ("enabled", "adaptive"),
@@ -111,9 +88,9 @@ def allows_parallel_calls(params: CountTokensParams) -> bool:
     return choice is None or not choice.disable_parallel_tool_use
 
 
-def only_warms(params: CountTokensParams) -> bool:
+def only_warms(params: MessageCreateParams) -> bool:
     """Whether a request only wants its prompt in the cache, and no answer."""
-    return isinstance(params, MessageCreateParams) and params.max_tokens == 0
+    return params.max_tokens == 0
 
 
 def shows_thinking(params: CountTokensParams) -> bool:
@@ -142,105 +119,68 @@ def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:
     return strings
 
 
-# -- answers ----------------------------------------------------------------------------------
-
-
-def stop_to_wire(stop: StopInfo) -> tuple[str, str | None]:
-    """Return ``stop_reason`` and ``stop_sequence``; the latter only with "stop_sequence".
+def _tools(params: CountTokensParams) -> tuple[Tool, ...]:
+    """Return the client's own tools; of the others some are left out.
 
     Raises:
-        ApiError: It was no normal end, which this API says with an error.
+        ApiError: A tool has no name or schema, or is one that cannot be left out.
     """
-    match stop.kind:
-        case StopKind.EOS | StopKind.STOP_TOKEN:
-            return "end_turn", None
-        case StopKind.STOP_STRING:
-            return "stop_sequence", str(stop.value)
-        case StopKind.MAX_TOKENS:
-            return "max_tokens", None
-        case StopKind.CONTEXT_FULL:
-            return "model_context_window_exceeded", None
-        case StopKind.TOOL_CALL:
-            return "tool_use", None
-        case StopKind.ERROR | StopKind.CANCELLED:
-            raise ApiError(ErrorKind.INTERNAL, f"the generation ended with {stop.kind.value}")
-        case _:
-            assert_never(stop.kind)
+    tools = []
+    for index, tool in enumerate(params.tools or []):
+        path = ("tools", index)
+        if tool.type is None or tool.type == "custom":
+            tools.append(_tool(tool, path))
+        else:
+            check_left_out(tool.type, path)
+    return tuple(tools)
 
 
-def usage_to_wire(usage: Usage) -> dict[str, object]:
-    """Return ``usage``: the input without what the cache held, which is counted beside it."""
-    return {
-        "input_tokens": usage.prompt_tokens - usage.cached_tokens,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": usage.cached_tokens,
-        "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"thinking_tokens": usage.thinking_tokens},
-    }
+def _tool(tool: MessageTool, path: FieldPath) -> Tool:
+    if tool.name is None:
+        raise required((*path, "name"))
+    if tool.input_schema is None:
+        raise required((*path, "input_schema"))
+    return Tool(tool.name, tool.description or "", tool.input_schema)
 
 
-def response_to_wire(
-    events: Sequence[Event],
-    *,
-    message_id: str,
-    model: str,
-    params: CountTokensParams,
-    finished: Finished,
-) -> dict[str, Any]:
-    """Return the whole answer.
+def _tool_choice(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoice:
+    """Return whether a tool may, must or must not be called.
 
     Args:
-        events: The generation's events, neighbouring deltas merged.
-        message_id: The answer's id.
-        model: The name of the model that answered.
         params: The request.
-        finished: The last event.
+        tools: The tools that are offered.
+
+    Raises:
+        ApiError: A call is required of a tool that is not there.
     """
-    if only_warms(params) and failure_of(finished) is None:
-        finished = replace(
-            finished,
-            stop=StopInfo(StopKind.MAX_TOKENS),
-            usage=replace(finished.usage, output_tokens=0, thinking_tokens=0),
-        )
-    stop_reason, stop_sequence = stop_to_wire(finished.stop)
-    message: dict[str, Any] = {
-        "id": message_id,
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": [] if only_warms(params) else _content(events, params),
-        "stop_reason": stop_reason,
-        "stop_sequence": stop_sequence,
-        "usage": usage_to_wire(finished.usage),
-    }
-    if isinstance(params, MessageCreateParams) and wants_report(params):
-        message["fullstop"] = report_to_wire(finished)
-    return message
+    wanted = params.tool_choice
+    names = [tool.name for tool in tools]
+    if wanted is None or wanted.type == "auto":
+        return ToolChoice()
+    if wanted.type == "none":
+        return ToolChoice("none")
+    if not names:
+        raise invalid(("tool_choice",), "requires a call, but there are no tools")
+    if wanted.type == "any":
+        return ToolChoice("required")
+    if wanted.name is None:
+        raise required(("tool_choice", "name"))
+    if wanted.name not in names:
+        raise invalid(("tool_choice", "name"), f"{shown(wanted.name)} is not among the tools")
+    return ToolChoice("required", wanted.name)
 
 
-def _content(events: Sequence[Event], params: CountTokensParams) -> list[dict[str, Any]]:
-    blocks: list[dict[str, Any]] = []
-    for event in events:
-        match event:
-            case ThinkingDelta():
-                text = event.text if shows_thinking(params) else ""
-                blocks.append({"type": "thinking", "thinking": text, "signature": SIGNATURE})
-            case TextDelta():
-                blocks.append({"type": "text", "text": event.text})
-            case ToolCallDelta() if event.index == 0 or allows_parallel_calls(params):
-                blocks.append(
-                    {
-                        "type": "tool_use",
-                        "id": call_id(event.call),
-                        "name": event.call.name,
-                        "input": json.loads(event.call.arguments),
-                    }
-                )
-            case _:
-                pass
-    return blocks or [{"type": "text", "text": ""}]
+def _constraint(params: CountTokensParams) -> OutputConstraint | None:
+    """Return what the text of the answer must be, or None where it is free."""
+    config = params.output_config
+    wanted = config.format if config is not None else None
+    wanted = wanted or params.output_format
+    return OutputConstraint(wanted.json_schema) if wanted is not None else None
 
 
-def call_id(call: ToolCall) -> str:
-    """Return a call's id as this API spells it."""
-    return f"toolu_{call.id}"
+def wants_report(params: MessageCreateParams) -> bool:
+    """Whether the answer carries the stop record.
+
+    The vendor's fields have no place for a token id that matched.
+    """
+    return bool(params.stop_token_ids) or is_report_wanted(params.fullstop)

@@ -10,11 +10,11 @@ from api.dialects.anthropic.wire import (
     ImageBlock,
     MessageParam,
     RedactedThinkingBlock,
-    TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
 )
+from api.dialects.shared.content import TextPart
 from api.dialects.shared.images import note_of
 from api.transport.errors import FieldPath, invalid
 from engine import Message, ToolCall
@@ -45,7 +45,7 @@ class TurnReader:
         texts: list[str] = []
         for index, block in enumerate(message.content):
             match block:
-                case TextBlock():
+                case TextPart():
                     texts.append(block.text)
                 case ImageBlock() | DocumentBlock():
                     texts.append(self._note(block, (*path, index)))
@@ -74,7 +74,7 @@ class TurnReader:
         calls: list[ToolCall] = []
         for index, block in enumerate(blocks):
             match block:
-                case TextBlock():
+                case TextPart():
                     texts.append(block.text)
                 case ThinkingBlock():
                     thoughts.append(block.thinking)
@@ -95,7 +95,7 @@ class TurnReader:
 
     def _result_text(self, block: ToolResultBlock, path: FieldPath) -> str:
         text = "\n".join(
-            part.text if isinstance(part, TextBlock) else self._note(part, (*path, index))
+            part.text if isinstance(part, TextPart) else self._note(part, (*path, index))
             for index, part in enumerate(block.content or [])
         )
         return f"Error: {text}" if block.is_error else text

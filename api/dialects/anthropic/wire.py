@@ -8,16 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.content import TEXT_OR_PARTS
+from api.dialects.shared.content import TEXT_OR_PARTS, TextPart
 from api.dialects.shared.extension import FullstopOptions
 from api.dialects.shared.stops import STOP_LIST
-
-
-class TextBlock(WireModel):
-    """``{"type": "text"}``."""
-
-    type: Literal["text"]
-    text: str
 
 
 class ImageBlock(WireModel):
@@ -56,7 +49,7 @@ class ToolUseBlock(WireModel):
     input: dict[str, Any]
 
 
-ResultBlock = Annotated[TextBlock | ImageBlock | DocumentBlock, Field(discriminator="type")]
+ResultBlock = Annotated[TextPart | ImageBlock | DocumentBlock, Field(discriminator="type")]
 
 
 class ToolResultBlock(WireModel):
@@ -69,7 +62,7 @@ class ToolResultBlock(WireModel):
 
 
 ContentBlock = Annotated[
-    TextBlock
+    TextPart
     | ImageBlock
     | DocumentBlock
     | ThinkingBlock
@@ -78,7 +71,7 @@ ContentBlock = Annotated[
     | ToolResultBlock,
     Field(discriminator="type"),
 ]
-TextContent = Annotated[list[TextBlock], TEXT_OR_PARTS]
+TextContent = Annotated[list[TextPart], TEXT_OR_PARTS]
 
 
 class MessageParam(WireModel):
@@ -88,7 +81,7 @@ class MessageParam(WireModel):
     content: Annotated[list[ContentBlock], TEXT_OR_PARTS]
 
 
-class ToolParam(WireModel):
+class MessageTool(WireModel):
     """A tool that the client runs; those of other types than "custom" are the hosted API's own."""
 
     type: str | None = None
@@ -134,7 +127,7 @@ class CountTokensParams(WireModel):
     model: str
     messages: list[MessageParam] = Field(min_length=1)
     system: TextContent | None = None
-    tools: list[ToolParam] | None = None
+    tools: list[MessageTool] | None = None
     tool_choice: ToolChoiceParam | None = None
     thinking: ThinkingParam | None = None
     output_config: OutputConfigParam | None = None

@@ -1,57 +1,176 @@
-"""A Messages answer as server-sent events.
+"""A Messages answer, whole and as server-sent events.
 
-Pure but for its own state: a whole conversation is the list of what its methods returned. Knows
-no web framework. Any thread.
+Pure but for the encoder's own state. Knows no web framework. Any thread.
+https://docs.claude.com/en/docs/build-with-claude/streaming
 """
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, assert_never
 
+from api.dialects.anthropic.answers import (
+    AnswerBlock,
+    MessageAnswer,
+    MessageDelta,
+    MessageEvent,
+    MessageUsage,
+    StopReason,
+    TokenCount,
+    ToolUseAnswer,
+)
 from api.dialects.anthropic.errors import error_to_wire
 from api.dialects.anthropic.read import (
-    SIGNATURE,
     allows_parallel_calls,
-    call_id,
+    only_warms,
+    prompt_from_wire,
     shows_thinking,
-    stop_to_wire,
-    usage_to_wire,
+    wants_report,
 )
-from api.dialects.anthropic.requirements import wants_report
-from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.shared.extension import report_to_wire
-from api.transport.errors import ApiError, failure_of
+from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
+from api.dialects.shared.dialect import Collected, Head
+from api.dialects.shared.encoder import AnswerEncoder
+from api.dialects.shared.errors import not_an_ending
+from api.dialects.shared.report import report_to_wire
+from api.transport.context import Service, check_model
+from api.transport.errors import ApiError
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text
 from engine import (
     Event,
     Finished,
     PromptProgress,
+    StopInfo,
+    StopKind,
     TextDelta,
     ThinkingDelta,
-    TokenTrace,
+    ToolCall,
     ToolCallDelta,
     Usage,
 )
 
 PING = SseEvent("ping", '{"type":"ping"}')
+# Thinking blocks must carry a signature. Ours vouches for nothing: clients only hand it back.
+SIGNATURE = "unsigned"
 
 _BlockKind = Literal["text", "thinking"]
 
 
-class MessageEncoder:
-    """Turns the events of one generation into the events of one message."""
+# -- whole answers ----------------------------------------------------------------------------
 
-    def __init__(
-        self,
-        *,
-        message_id: str,
-        model: str,
-        params: MessageCreateParams,
-        request_id: str,
-    ) -> None:
-        self._message_id = message_id
-        self._model = model
-        self._request_id = request_id
+
+def stop_to_wire(stop: StopInfo) -> tuple[StopReason, str | None]:
+    """Return ``stop_reason`` and ``stop_sequence``; the latter only with "stop_sequence"."""
+    match stop.kind:
+        case StopKind.EOS | StopKind.STOP_TOKEN:
+            return "end_turn", None
+        case StopKind.STOP_STRING:
+            return "stop_sequence", str(stop.value)
+        case StopKind.MAX_TOKENS:
+            return "max_tokens", None
+        case StopKind.CONTEXT_FULL:
+            return "model_context_window_exceeded", None
+        case StopKind.TOOL_CALL:
+            return "tool_use", None
+        case StopKind.ERROR | StopKind.CANCELLED:
+            raise not_an_ending(stop)
+        case _:
+            assert_never(stop.kind)
+
+
+def usage_to_wire(usage: Usage) -> MessageUsage:
+    """Return ``usage``: the input without what the cache held, which is counted beside it."""
+    return {
+        "input_tokens": usage.prompt_tokens - usage.cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": usage.cached_tokens,
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"thinking_tokens": usage.thinking_tokens},
+    }
+
+
+def write_message(
+    answers: Sequence[Collected], params: MessageCreateParams, head: Head
+) -> MessageAnswer:
+    """Return the whole answer.
+
+    Args:
+        answers: The one generation's events, neighbouring deltas merged, and its end.
+        params: The request.
+        head: What is known from the beginning.
+    """
+    [(events, finished)] = answers
+    if only_warms(params):
+        finished = replace(
+            finished,
+            stop=StopInfo(StopKind.MAX_TOKENS),
+            usage=replace(finished.usage, output_tokens=0, thinking_tokens=0),
+        )
+    message = _message(head, usage_to_wire(finished.usage))
+    message["content"] = [] if only_warms(params) else _content(events, params)
+    message["stop_reason"], message["stop_sequence"] = stop_to_wire(finished.stop)
+    if wants_report(params):
+        message["fullstop"] = report_to_wire(finished)
+    return message
+
+
+async def count_tokens(service: Service, params: CountTokensParams) -> TokenCount:
+    """Return how many tokens the prompt of a request has."""
+    check_model(service, params.model)
+    return {"input_tokens": await service.engine.count_tokens(prompt_from_wire(params))}
+
+
+def _message(head: Head, usage: MessageUsage) -> MessageAnswer:
+    """Return a message that has only begun."""
+    return {
+        "id": f"msg_{head.unique}",
+        "type": "message",
+        "role": "assistant",
+        "model": head.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def _content(events: Sequence[Event], params: MessageCreateParams) -> list[AnswerBlock]:
+    blocks: list[AnswerBlock] = []
+    for event in events:
+        match event:
+            case ThinkingDelta():
+                text = event.text if shows_thinking(params) else ""
+                blocks.append({"type": "thinking", "thinking": text, "signature": SIGNATURE})
+            case TextDelta():
+                blocks.append({"type": "text", "text": event.text})
+            case ToolCallDelta() if event.index == 0 or allows_parallel_calls(params):
+                block = _call(event.call)
+                block["input"] = json.loads(event.call.arguments)
+                blocks.append(block)
+            case _:
+                pass
+    return blocks or [{"type": "text", "text": ""}]
+
+
+def _call(call: ToolCall) -> ToolUseAnswer:
+    """Return a call whose input is still to come."""
+    return {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": {}}
+
+
+# -- streams ----------------------------------------------------------------------------------
+
+
+class MessageEncoder(AnswerEncoder[SseEvent]):
+    """Turns the events of one generation into the events of one message.
+
+    Args:
+        params: The request.
+        head: What is known from the beginning.
+    """
+
+    def __init__(self, params: MessageCreateParams, head: Head) -> None:
+        super().__init__()
+        self._head = head
         self._shows_thinking = shows_thinking(params)
         self._allows_parallel_calls = allows_parallel_calls(params)
         self._reports = wants_report(params)
@@ -60,112 +179,95 @@ class MessageEncoder:
         self._open: _BlockKind | None = None
         self._delta_head = ""
 
-    def encode(self, events: Sequence[Event], choice: int = 0) -> list[SseEvent]:
-        """Return the message's next events; the last ones once ``Finished`` is among them."""
-        out: list[SseEvent] = []
-        for event in events:
-            match event:
-                case TextDelta():
-                    self._add_text(out, "text", event.text)
-                case ThinkingDelta():
-                    self._add_text(out, "thinking", event.text)
-                case ToolCallDelta():
-                    self._add_call(out, event)
-                case PromptProgress():
-                    self._start(out, Usage(event.total, event.cached))
-                case Finished():
-                    self._finish(out, event)
-                case TokenTrace():
-                    pass
-                case _:
-                    assert_never(event)
-        return out
+    def keepalive(self) -> str:
+        """Return the vendor's own event for it."""
+        return PING.frame()
 
-    def fail(self, error: ApiError) -> list[SseEvent]:
-        """Return the ``error`` event, after which the stream is closed."""
-        _, body = error_to_wire(error, self._request_id)
-        return [SseEvent("error", json_text(body))]
+    def _progress(self, progress: PromptProgress, choice: int) -> None:
+        self._start(Usage(progress.total, progress.cached))
 
-    def _start(self, out: list[SseEvent], usage: Usage) -> None:
-        if self._has_started:
-            return
-        self._has_started = True
-        message: dict[str, object] = {
-            "id": self._message_id,
-            "type": "message",
-            "role": "assistant",
-            "model": self._model,
-            "content": [],
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": usage_to_wire(usage),
-        }
-        out.append(_event("message_start", message=message))
+    def _start(self, usage: Usage) -> None:
+        if not self._has_started:
+            self._has_started = True
+            message = _message(self._head, usage_to_wire(usage))
+            self._event({"type": "message_start", "message": message})
 
-    def _add_text(self, out: list[SseEvent], kind: _BlockKind, text: str) -> None:
-        if not text:
-            return
+    def _text(self, text: str, choice: int) -> None:
+        self._add_text("text", text)
+
+    def _thinking(self, text: str, choice: int) -> None:
+        self._add_text("thinking", text)
+
+    def _add_text(self, kind: _BlockKind, text: str) -> None:
         if self._open is not kind:
-            self._open_block(out, kind)
-        if kind == "thinking" and not self._shows_thinking:
-            return
-        out.append(SseEvent("content_block_delta", f"{self._delta_head}{json_text(text)}}}}}"))
+            self._open_block(kind)
+        if kind == "text" or self._shows_thinking:
+            self._send(SseEvent("content_block_delta", f"{self._delta_head}{json_text(text)}}}}}"))
 
-    def _open_block(self, out: list[SseEvent], kind: _BlockKind) -> None:
-        self._close_block(out)
+    def _open_block(self, kind: _BlockKind) -> None:
+        self._close_block()
         self._open = kind
-        block: dict[str, str] = {"type": kind, kind: ""}
+        block: AnswerBlock = {"type": "text", "text": ""}
         if kind == "thinking":
-            block["signature"] = ""
-        out.append(_event("content_block_start", index=self._index, content_block=block))
+            block = {"type": "thinking", "thinking": "", "signature": ""}
+        self._event({"type": "content_block_start", "index": self._index, "content_block": block})
         # What every delta of this block has in common is serialised once.
         self._delta_head = (
             f'{{"type":"content_block_delta","index":{self._index},'
             f'"delta":{{"type":"{kind}_delta","{kind}":'
         )
 
-    def _close_block(self, out: list[SseEvent]) -> None:
+    def _close_block(self) -> None:
         if self._open is None:
             return
         if self._open == "thinking":
-            delta = {"type": "signature_delta", "signature": SIGNATURE}
-            out.append(_event("content_block_delta", index=self._index, delta=delta))
-        out.append(_event("content_block_stop", index=self._index))
+            self._event(
+                {
+                    "type": "content_block_delta",
+                    "index": self._index,
+                    "delta": {"type": "signature_delta", "signature": SIGNATURE},
+                }
+            )
+        self._stop_block()
         self._open = None
+
+    def _stop_block(self) -> None:
+        self._event({"type": "content_block_stop", "index": self._index})
         self._index += 1
 
-    def _add_call(self, out: list[SseEvent], event: ToolCallDelta) -> None:
-        if event.index > 0 and not self._allows_parallel_calls:
+    def _call(self, call: ToolCallDelta, choice: int) -> None:
+        if call.index > 0 and not self._allows_parallel_calls:
             return
-        self._close_block(out)
-        block = {
-            "type": "tool_use",
-            "id": call_id(event.call),
-            "name": event.call.name,
-            "input": {},
-        }
-        delta = {"type": "input_json_delta", "partial_json": event.call.arguments}
-        out.append(_event("content_block_start", index=self._index, content_block=block))
-        out.append(_event("content_block_delta", index=self._index, delta=delta))
-        out.append(_event("content_block_stop", index=self._index))
-        self._index += 1
+        self._close_block()
+        block = _call(call.call)
+        self._event({"type": "content_block_start", "index": self._index, "content_block": block})
+        self._event(
+            {
+                "type": "content_block_delta",
+                "index": self._index,
+                "delta": {"type": "input_json_delta", "partial_json": call.call.arguments},
+            }
+        )
+        self._stop_block()
 
-    def _finish(self, out: list[SseEvent], finished: Finished) -> None:
-        failure = failure_of(finished)
-        if failure is not None:
-            out.extend(self.fail(failure))
-            return
-        self._start(out, finished.usage)
+    def _end(self, finished: Finished, choice: int) -> None:
+        self._start(finished.usage)
         if self._index == 0 and self._open is None:
-            self._open_block(out, "text")
-        self._close_block(out)
-        stop_reason, stop_sequence = stop_to_wire(finished.stop)
-        delta = {"stop_reason": stop_reason, "stop_sequence": stop_sequence}
-        extra = {"fullstop": report_to_wire(finished)} if self._reports else {}
-        usage = usage_to_wire(finished.usage)
-        out.append(_event("message_delta", delta=delta, usage=usage, **extra))
-        out.append(_event("message_stop"))
+            self._open_block("text")
+        self._close_block()
+        reason, sequence = stop_to_wire(finished.stop)
+        end: MessageDelta = {
+            "type": "message_delta",
+            "delta": {"stop_reason": reason, "stop_sequence": sequence},
+            "usage": usage_to_wire(finished.usage),
+        }
+        if self._reports:
+            end["fullstop"] = report_to_wire(finished)
+        self._event(end)
+        self._event({"type": "message_stop"})
 
+    def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
+        self._event(error_to_wire(error, self._head.request_id)[1])
 
-def _event(name: str, **fields: object) -> SseEvent:
-    return SseEvent(name, json_text({"type": name, **fields}))
+    def _event(self, event: MessageEvent) -> None:
+        self._send(SseEvent(event["type"], json_text(event)))

@@ -1,1 +1,1 @@
-"""Chat Completions, ``POST /v1/chat/completions``."""
+"""OpenAI's Chat Completions API, ``POST /v1/chat/completions``."""

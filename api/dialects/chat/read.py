@@ -1,61 +1,43 @@
-"""Between Chat Completions' types and the domain's. Pure functions, no web framework."""
+"""From Chat Completions' requests to the engine's. Pure functions, no web framework."""
 
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import assert_never
 
 from api.dialects.chat.wire import (
     AssistantMessage,
     ChatCompletionParams,
-    ChatMessage,
+    ChatTurn,
     FilePart,
     ImagePart,
     InputPart,
     SystemMessage,
-    TextPart,
     ToolMessage,
     UserMessage,
 )
-from api.dialects.openai.calls import call_to_wire
-from api.dialects.openai.chunks import AnswerHead
-from api.dialects.openai.decoding import choices_of, sampling_of, stops_of, thinking_of
-from api.dialects.openai.endings import stop_to_wire, usage_to_wire
-from api.dialects.openai.logprobs import TokenTexts, answer_tokens, entries_to_wire
+from api.dialects.openai.decoding import sampling_of, stops_of, thinking_of
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import refuse_unhonoured
-from api.dialects.shared.extension import is_report_wanted, report_to_wire, wants_image_notes
+from api.dialects.shared.content import TextPart
+from api.dialects.shared.extension import wants_image_notes
 from api.dialects.shared.images import media_type_of, note_of
+from api.dialects.shared.sampling import choices_of
 from api.dialects.shared.tools import function_of
 from api.transport.errors import FieldPath, invalid, unsupported
 from engine import (
-    Event,
-    Finished,
     GenerationRequest,
     Message,
     OutputConstraint,
-    TextDelta,
-    ThinkingDelta,
     Tool,
     ToolCall,
-    ToolCallDelta,
     TraceLevel,
 )
-
-# -- requests ---------------------------------------------------------------------------------
 
 
 def requests_from_wire(
     params: ChatCompletionParams, *, strict: bool = False
 ) -> list[GenerationRequest]:
     """Return what a request asks for: one generation for each of its ``n`` choices.
-
-    Raises: as ``request_from_wire``.
-    """
-    return choices_of(request_from_wire(params, strict=strict), params.n or 1)
-
-
-def request_from_wire(params: ChatCompletionParams, *, strict: bool = False) -> GenerationRequest:
-    """Return what a request asks of each of its choices.
 
     Args:
         params: The request.
@@ -69,7 +51,7 @@ def request_from_wire(params: ChatCompletionParams, *, strict: bool = False) -> 
     tool_names: dict[str, str] = {}
     tools, tool_choice = chosen_tools(params.tool_choice, _functions(params))
     has_notes = wants_image_notes(params.fullstop)
-    return GenerationRequest(
+    wanted = GenerationRequest(
         messages=tuple(
             _turn(message, tool_names, ("messages", index, "content"), has_notes)
             for index, message in enumerate(params.messages)
@@ -85,6 +67,7 @@ def request_from_wire(params: ChatCompletionParams, *, strict: bool = False) -> 
         trace=TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
     )
+    return choices_of(wanted, params.n or 1)
 
 
 def allows_parallel_calls(params: ChatCompletionParams) -> bool:
@@ -139,7 +122,7 @@ def _constraint(params: ChatCompletionParams) -> OutputConstraint | None:
 
 
 def _turn(
-    message: ChatMessage, tool_names: dict[str, str], path: FieldPath, has_notes: bool
+    message: ChatTurn, tool_names: dict[str, str], path: FieldPath, has_notes: bool
 ) -> Message:
     match message:
         case SystemMessage():
@@ -187,67 +170,3 @@ def _note(part: ImagePart | FilePart, path: FieldPath, has_notes: bool) -> str:
     image = part.image_url
     url = image.get("url") if isinstance(image, dict) else image
     return note_of(path, media_type_of(url), is_allowed=has_notes)
-
-
-# -- answers ----------------------------------------------------------------------------------
-
-
-def response_to_wire(
-    answers: Sequence[tuple[Sequence[Event], Finished]],
-    head: AnswerHead,
-    params: ChatCompletionParams,
-    texts: TokenTexts | None = None,
-) -> dict[str, Any]:
-    """Return the whole answer.
-
-    Args:
-        answers: For each choice its events, neighbouring deltas merged, and its end.
-        head: What is known from the beginning.
-        params: The request.
-        texts: What token ids stand for, where likelihoods are asked for.
-    """
-    choices = []
-    for index, (events, finished) in enumerate(answers):
-        choice: dict[str, object] = {
-            "index": index,
-            "message": _message(events, params),
-            "logprobs": (
-                logprobs_to_wire(entries_to_wire(answer_tokens(events), texts))
-                if params.logprobs
-                else None
-            ),
-            **stop_to_wire(finished.stop),
-        }
-        if is_report_wanted(params.fullstop):
-            choice["fullstop"] = report_to_wire(finished)
-        choices.append(choice)
-    return {
-        **head.fields("chat.completion"),
-        "choices": choices,
-        "usage": usage_to_wire([finished.usage for _, finished in answers]),
-    }
-
-
-def logprobs_to_wire(entries: Sequence[dict[str, object]]) -> dict[str, object]:
-    """Return a choice's ``logprobs``."""
-    return {"content": list(entries), "refusal": None}
-
-
-def _message(events: Sequence[Event], params: ChatCompletionParams) -> dict[str, object]:
-    text = "".join(event.text for event in events if isinstance(event, TextDelta))
-    thinking = "".join(event.text for event in events if isinstance(event, ThinkingDelta))
-    calls = [
-        call_to_wire(event.call)
-        for event in events
-        if isinstance(event, ToolCallDelta) and (event.index == 0 or allows_parallel_calls(params))
-    ]
-    message: dict[str, object] = {
-        "role": "assistant",
-        "content": text if text or not calls else None,
-        "refusal": None,
-    }
-    if thinking and shows_thinking(params):
-        message["reasoning_content"] = thinking
-    if calls:
-        message["tool_calls"] = calls
-    return message

@@ -1,12 +1,22 @@
-"""The Chat Completions request types, spelled as in OpenAI's reference and its open relatives.
+"""Chat Completions' requests and answers, spelled as in OpenAI's reference and its open relatives.
 
-Only shapes: what they mean is ``read``'s business. Unknown fields are ignored. Any thread.
+https://platform.openai.com/docs/api-reference/chat
+Only shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields are
+ignored. Any thread.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
+from api.dialects.openai.answers import (
+    CallAnswer,
+    ChoiceEnding,
+    CompletionUsage,
+    ErrorAnswer,
+    TokenLogprob,
+)
 from api.dialects.openai.parameters import (
     FORMAT_TYPE,
     TOOL_CHOICE,
@@ -14,14 +24,14 @@ from api.dialects.openai.parameters import (
     StreamOptions,
 )
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.content import TEXT_OR_PARTS, TEXT_OR_PARTS_OR_NULL
-
-
-class TextPart(WireModel):
-    """``{"type": "text"}``."""
-
-    type: Literal["text"]
-    text: str
+from api.dialects.shared.content import (
+    TEXT_OR_PARTS,
+    TEXT_OR_PARTS_OR_NULL,
+    RefusalPart,
+    TextPart,
+)
+from api.dialects.shared.report import FullstopReport
+from api.dialects.shared.tools import FunctionParam
 
 
 class ImagePart(WireModel):
@@ -36,13 +46,6 @@ class FilePart(WireModel):
 
     type: Literal["file"]
     file: Any = None
-
-
-class RefusalPart(WireModel):
-    """``{"type": "refusal"}`` of an earlier answer."""
-
-    type: Literal["refusal"]
-    refusal: str
 
 
 InputPart = Annotated[TextPart | ImagePart | FilePart, Field(discriminator="type")]
@@ -71,7 +74,7 @@ class FunctionCall(WireModel):
     arguments: str
 
 
-class ToolCallParam(WireModel):
+class ChatCallParam(WireModel):
     """A call that an earlier answer made."""
 
     id: str
@@ -85,7 +88,7 @@ class AssistantMessage(WireModel):
     role: Literal["assistant"]
     content: Annotated[list[AnswerPart], TEXT_OR_PARTS_OR_NULL] = Field(default_factory=list)
     reasoning_content: str | None = None
-    tool_calls: list[ToolCallParam] | None = None
+    tool_calls: list[ChatCallParam] | None = None
 
 
 class ToolMessage(WireModel):
@@ -96,20 +99,12 @@ class ToolMessage(WireModel):
     content: Content
 
 
-ChatMessage = Annotated[
+ChatTurn = Annotated[
     SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")
 ]
 
 
-class FunctionParam(WireModel):
-    """A function that the client runs."""
-
-    name: str = Field(min_length=1)
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-
-
-class ToolParam(WireModel):
+class ChatTool(WireModel):
     """A tool; only functions can be offered to a model here."""
 
     type: str = "function"
@@ -129,7 +124,7 @@ class ResponseFormat(WireModel):
     json_schema: JsonSchemaFormat | None = None
 
 
-class ReasoningParam(WireModel):
+class GatewayReasoning(WireModel):
     """Whether the model thinks first, and whether the answer shows it, as gateways spell it."""
 
     effort: str | None = None
@@ -140,19 +135,92 @@ class ReasoningParam(WireModel):
 class ChatCompletionParams(GenerationParams):
     """``POST /v1/chat/completions``."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: list[ChatTurn] = Field(min_length=1)
     max_tokens: int | None = Field(default=None, ge=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
     n: int | None = Field(default=None, ge=1, le=128)
     stream_options: StreamOptions | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
-    tools: list[ToolParam] | None = None
+    tools: list[ChatTool] | None = None
     tool_choice: Annotated[Any, TOOL_CHOICE] = None
     parallel_tool_calls: bool | None = None
     functions: list[Any] | None = None
     response_format: ResponseFormat | None = None
     modalities: list[str] | None = None
     reasoning_effort: str | None = None
-    reasoning: ReasoningParam | None = None
+    reasoning: GatewayReasoning | None = None
     best_of: int | None = Field(default=None, ge=1)
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+class ChatLogprobs(TypedDict):
+    """How likely the tokens of the answer's text were."""
+
+    content: list[TokenLogprob]
+    refusal: None
+
+
+class AnswerMessage(TypedDict):
+    """The answer of one choice."""
+
+    role: Literal["assistant"]
+    content: str | None
+    refusal: None
+    reasoning_content: NotRequired[str]
+    tool_calls: NotRequired[list[CallAnswer]]
+
+
+class ChatChoice(ChoiceEnding):
+    """One choice."""
+
+    index: int
+    message: AnswerMessage
+    logprobs: ChatLogprobs | None
+    fullstop: NotRequired[FullstopReport]
+
+
+class ChatCompletion(TypedDict):
+    """The answer of ``POST /v1/chat/completions``."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: CompletionUsage
+
+
+class ChatDelta(TypedDict):
+    """What a choice grows by."""
+
+    role: NotRequired[Literal["assistant"]]
+    content: NotRequired[str]
+    reasoning_content: NotRequired[str]
+    tool_calls: NotRequired[list[CallAnswer]]
+
+
+class ChunkChoice(ChoiceEnding):
+    """What is new of one choice."""
+
+    index: int
+    delta: ChatDelta
+    logprobs: ChatLogprobs | None
+    fullstop: NotRequired[FullstopReport]
+
+
+class ChatCompletionChunk(TypedDict):
+    """One event of a stream; the one with the usage has no choices."""
+
+    id: str
+    object: Literal["chat.completion.chunk"]
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: NotRequired[CompletionUsage | None]
+
+
+# One event of a stream, before the last, which is ``[DONE]``.
+ChatEvent = ChatCompletionChunk | ErrorAnswer

@@ -1,73 +1,144 @@
-"""A Chat Completions answer as server-sent events.
+"""A Chat Completions answer, whole and as server-sent events.
 
-Pure but for its own state: a whole conversation is the list of what its methods returned. Knows
-no web framework. Any thread.
+Pure but for the encoder's own state. Knows no web framework. Any thread.
 """
 
-from api.dialects.chat.read import allows_parallel_calls, logprobs_to_wire, shows_thinking
-from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.openai.calls import call_to_wire
-from api.dialects.openai.choices import ChoicesEncoder
-from api.dialects.openai.chunks import AnswerHead, Chunks
-from api.dialects.openai.logprobs import TokenTexts, entries_to_wire
+from collections.abc import Mapping, Sequence
+
+from api.dialects.chat.read import allows_parallel_calls, shows_thinking
+from api.dialects.chat.wire import (
+    AnswerMessage,
+    ChatChoice,
+    ChatCompletion,
+    ChatCompletionParams,
+    ChatLogprobs,
+)
+from api.dialects.openai.choices import Choices, ChoicesEncoder
+from api.dialects.openai.endings import call_to_wire, stop_to_wire, usage_to_wire
+from api.dialects.openai.logprobs import TokenTexts, answer_tokens, entries_to_wire
 from api.dialects.openai.parameters import includes_usage
+from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.extension import is_report_wanted
+from api.dialects.shared.report import report_to_wire
+from api.dialects.shared.said import reasoning_of, text_of
 from api.transport.json_text import json_text
-from engine import TokenSpan, ToolCallDelta
+from engine import Event, TokenSpan, ToolCallDelta
+
+
+def write_completion(
+    answers: Sequence[Collected], params: ChatCompletionParams, head: Head
+) -> ChatCompletion:
+    """Return the whole answer.
+
+    Args:
+        answers: For each choice its events, neighbouring deltas merged, and its end.
+        params: The request.
+        head: What is known from the beginning.
+    """
+    choices = []
+    for index, (events, finished) in enumerate(answers):
+        reason, matched = stop_to_wire(finished.stop)
+        choice: ChatChoice = {
+            "index": index,
+            "message": _message(events, params),
+            "logprobs": (
+                _logprobs(answer_tokens(events), head.vocabulary) if params.logprobs else None
+            ),
+            "finish_reason": reason,
+            "matched_stop": matched,
+            "stop_reason": matched,
+        }
+        if is_report_wanted(params.fullstop):
+            choice["fullstop"] = report_to_wire(finished)
+        choices.append(choice)
+    return {
+        "id": _id(head),
+        "object": "chat.completion",
+        "created": int(head.created_s),
+        "model": head.model,
+        "choices": choices,
+        "usage": usage_to_wire([finished.usage for _, finished in answers]),
+    }
+
+
+def _id(head: Head) -> str:
+    return f"chatcmpl-{head.unique}"
+
+
+def _logprobs(tokens: Sequence[TokenSpan], texts: TokenTexts | None) -> ChatLogprobs:
+    return {"content": entries_to_wire(tokens, texts), "refusal": None}
+
+
+def _message(events: Sequence[Event], params: ChatCompletionParams) -> AnswerMessage:
+    text, thinking = text_of(events), reasoning_of(events)
+    calls = [
+        call_to_wire(event.call)
+        for event in events
+        if isinstance(event, ToolCallDelta) and (event.index == 0 or allows_parallel_calls(params))
+    ]
+    message: AnswerMessage = {
+        "role": "assistant",
+        "content": text if text or not calls else None,
+        "refusal": None,
+    }
+    if thinking and shows_thinking(params):
+        message["reasoning_content"] = thinking
+    if calls:
+        message["tool_calls"] = calls
+    return message
 
 
 class ChatEncoder(ChoicesEncoder):
     """Turns the events of one request's generations into the chunks of one stream.
 
     Args:
-        head: What is known from the beginning.
         params: The request.
-        texts: What token ids stand for, where likelihoods are asked for.
+        head: What is known from the beginning.
     """
 
-    def __init__(
-        self, head: AnswerHead, params: ChatCompletionParams, texts: TokenTexts | None = None
-    ) -> None:
-        choices = params.n or 1
+    def __init__(self, params: ChatCompletionParams, head: Head) -> None:
+        count = params.n or 1
         super().__init__(
-            Chunks(
-                head.fields("chat.completion.chunk"),
-                choices=choices,
-                per_prompt=choices,
+            {
+                "id": _id(head),
+                "object": "chat.completion.chunk",
+                "created": int(head.created_s),
+                "model": head.model,
+            },
+            Choices(
+                count=count,
+                per_prompt=count,
                 includes_usage=includes_usage(params.stream_options),
+                has_logprobs=bool(params.logprobs),
+                reports=is_report_wanted(params.fullstop),
             ),
-            choices=choices,
-            has_logprobs=bool(params.logprobs),
-            reports=is_report_wanted(params.fullstop),
         )
         self._allows_parallel_calls = allows_parallel_calls(params)
         self._shows_thinking = shows_thinking(params)
-        self._texts = texts
+        self._texts = head.vocabulary
 
-    def _beginning(self, choice: int) -> str:
-        return _delta('"role":"assistant","content":""')
+    def _begin(self, choice: int) -> None:
+        self._delta(choice, _fields('"role":"assistant","content":""'))
 
-    def _text(self, text: str) -> str:
-        return _delta(f'"content":{json_text(text)}')
+    def _text_fields(self, text: str) -> str:
+        return _fields(f'"content":{json_text(text)}')
 
-    def _thinking(self, text: str) -> str | None:
-        if not self._shows_thinking:
-            return None
-        return _delta(f'"reasoning_content":{json_text(text)}')
+    def _token_fields(self, text: str, tokens: list[TokenSpan]) -> str:
+        logprobs = json_text(_logprobs(tokens, self._texts))
+        return _fields(f'"content":{json_text(text)}', logprobs)
 
-    def _call(self, event: ToolCallDelta) -> str | None:
-        if event.index > 0 and not self._allows_parallel_calls:
-            return None
-        calls = json_text([{"index": event.index, **call_to_wire(event.call)}])
-        return _delta(f'"tool_calls":{calls}')
+    def _thinking(self, text: str, choice: int) -> None:
+        if self._shows_thinking:
+            self._delta(choice, _fields(f'"reasoning_content":{json_text(text)}'))
 
-    def _tokens(self, choice: int, text: str, tokens: list[TokenSpan]) -> str:
-        logprobs = json_text(logprobs_to_wire(entries_to_wire(tokens, self._texts)))
-        return _delta(f'"content":{json_text(text)}', logprobs)
+    def _call(self, call: ToolCallDelta, choice: int) -> None:
+        if call.index == 0 or self._allows_parallel_calls:
+            calls = json_text([{"index": call.index, **call_to_wire(call.call)}])
+            self._delta(choice, _fields(f'"tool_calls":{calls}'))
 
-    def _end(self) -> dict[str, object]:
+    def _last_fields(self) -> Mapping[str, object]:
         return {"delta": {}}
 
 
-def _delta(fields: str, logprobs: str = "null") -> str:
-    return f'"delta":{{{fields}}},"logprobs":{logprobs}'
+def _fields(delta: str, logprobs: str = "null") -> str:
+    return f'"delta":{{{delta}}},"logprobs":{logprobs}'

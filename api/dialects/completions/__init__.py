@@ -1,1 +1,1 @@
-"""Completions, ``POST /v1/completions``: raw prompts, no chat template."""
+"""OpenAI's Completions API, ``POST /v1/completions``: raw prompts, no chat template."""

@@ -1,14 +1,19 @@
-"""The Completions request types, spelled as in OpenAI's reference and its open relatives.
+"""Completions' requests and answers, spelled as in OpenAI's reference and its open relatives.
 
-Only shapes: what they mean is ``read``'s business. Unknown fields are ignored. Any thread.
+https://platform.openai.com/docs/api-reference/completions
+Only shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields are
+ignored. Any thread.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
+from api.dialects.openai.answers import ChoiceEnding, CompletionUsage, ErrorAnswer
 from api.dialects.openai.parameters import GenerationParams, StreamOptions
+from api.dialects.shared.report import FullstopReport
 
 
 def _as_prompts(value: Any) -> Any:
@@ -56,3 +61,39 @@ class CompletionParams(GenerationParams):
     suffix: str | None = None
     logprobs: int | None = Field(default=None, ge=0, le=20)
     stream_options: StreamOptions | None = None
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+class TextLogprobs(TypedDict):
+    """How likely the tokens of the answer's text were: lists in step with each other."""
+
+    tokens: list[str]
+    token_logprobs: list[float]
+    top_logprobs: list[dict[str, float]] | None
+    text_offset: Annotated[list[int], Field(description="where each token begins, in characters")]
+
+
+class TextChoice(ChoiceEnding):
+    """One choice, or in a stream what is new of it."""
+
+    index: int
+    text: str
+    logprobs: TextLogprobs | None
+    fullstop: NotRequired[FullstopReport]
+
+
+class Completion(TypedDict):
+    """The answer of ``POST /v1/completions``, and one event of its stream."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[TextChoice]
+    usage: NotRequired[CompletionUsage | None]
+
+
+# One event of a stream, before the last, which is ``[DONE]``.
+CompletionEvent = Completion | ErrorAnswer

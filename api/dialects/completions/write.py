@@ -1,67 +1,150 @@
-"""A Completions answer as server-sent events.
+"""A Completions answer, whole and as server-sent events.
 
-Pure but for its own state: a whole conversation is the list of what its methods returned. Knows
-no web framework. Any thread.
+Pure but for the encoder's own state. Knows no web framework. Any thread.
 """
 
-from api.dialects.completions.read import choices_per_prompt, echo_of, logprobs_to_wire
-from api.dialects.completions.wire import CompletionParams
-from api.dialects.openai.calls import call_to_wire
-from api.dialects.openai.choices import ChoicesEncoder
-from api.dialects.openai.chunks import AnswerHead, Chunks
-from api.dialects.openai.logprobs import TokenTexts
+from collections.abc import Mapping, Sequence
+
+from api.dialects.completions.read import choices_per_prompt
+from api.dialects.completions.wire import (
+    Completion,
+    CompletionParams,
+    TextChoice,
+    TextLogprobs,
+)
+from api.dialects.openai.choices import Choices, ChoicesEncoder
+from api.dialects.openai.endings import stop_to_wire, usage_to_wire
+from api.dialects.openai.logprobs import (
+    TokenTexts,
+    answer_tokens,
+    finite,
+    logprob_of,
+    token_text,
+)
 from api.dialects.openai.parameters import includes_usage
+from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.extension import is_report_wanted
+from api.dialects.shared.report import report_to_wire
+from api.dialects.shared.said import raw_text_of
 from api.transport.json_text import json_text
-from engine import TokenSpan, ToolCallDelta
+from engine import TokenSpan
+
+
+def write_completion(
+    answers: Sequence[Collected], params: CompletionParams, head: Head
+) -> Completion:
+    """Return the whole answer.
+
+    Args:
+        answers: For each choice its events and its end.
+        params: The request.
+        head: What is known from the beginning.
+    """
+    choices = []
+    for index, (events, finished) in enumerate(answers):
+        reason, matched = stop_to_wire(finished.stop)
+        choice: TextChoice = {
+            "index": index,
+            "text": _echo(params, index) + raw_text_of(events),
+            "logprobs": (
+                _logprobs(answer_tokens(events), params.logprobs, head.vocabulary)
+                if params.logprobs is not None
+                else None
+            ),
+            "finish_reason": reason,
+            "matched_stop": matched,
+            "stop_reason": matched,
+        }
+        if is_report_wanted(params.fullstop):
+            choice["fullstop"] = report_to_wire(finished)
+        choices.append(choice)
+    usages = [finished.usage for _, finished in answers]
+    return {
+        "id": _id(head),
+        "object": "text_completion",
+        "created": int(head.created_s),
+        "model": head.model,
+        "choices": choices,
+        "usage": usage_to_wire(usages, choices_per_prompt(params)),
+    }
+
+
+def _id(head: Head) -> str:
+    return f"cmpl-{head.unique}"
+
+
+def _echo(params: CompletionParams, choice: int) -> str:
+    """Return what precedes the answer in a choice's text: its prompt, if that is wanted."""
+    prompt = params.prompt[choice // choices_per_prompt(params)]
+    return prompt if params.echo and isinstance(prompt, str) else ""
+
+
+def _logprobs(tokens: Sequence[TokenSpan], count: int, texts: TokenTexts | None) -> TextLogprobs:
+    """Return a choice's ``logprobs``: one list for each fact, in step with each other.
+
+    Args:
+        tokens: The tokens of the answer's text.
+        count: How many of the likeliest tokens are named for each.
+        texts: What token ids stand for.
+    """
+    return {
+        "tokens": [token_text(token.raw) for token in tokens],
+        "token_logprobs": [logprob_of(token) for token in tokens],
+        "top_logprobs": [_top(token, texts) for token in tokens] if count and texts else None,
+        "text_offset": [token.start for token in tokens],
+    }
+
+
+def _top(token: TokenSpan, texts: TokenTexts | None) -> dict[str, float]:
+    stats = token.stats
+    if stats is None or texts is None:
+        return {}
+    top = {token_text(texts.bytes_of(token_id)): finite(value) for token_id, value in stats.top}
+    # The token itself is always among them, likely or not.
+    top.setdefault(token_text(token.token_raw), finite(stats.logprob))
+    return top
 
 
 class CompletionEncoder(ChoicesEncoder):
     """Turns the events of one request's generations into the chunks of one stream.
 
     Args:
-        head: What is known from the beginning.
         params: The request.
-        texts: What token ids stand for, where likelihoods are asked for.
+        head: What is known from the beginning.
     """
 
-    def __init__(
-        self, head: AnswerHead, params: CompletionParams, texts: TokenTexts | None = None
-    ) -> None:
+    def __init__(self, params: CompletionParams, head: Head) -> None:
         per_prompt = choices_per_prompt(params)
-        choices = len(params.prompt) * per_prompt
+        count = len(params.prompt) * per_prompt
         super().__init__(
-            Chunks(
-                head.fields("text_completion"),
-                choices=choices,
+            {
+                "id": _id(head),
+                "object": "text_completion",
+                "created": int(head.created_s),
+                "model": head.model,
+            },
+            Choices(
+                count=count,
                 per_prompt=per_prompt,
                 includes_usage=includes_usage(params.stream_options),
+                has_logprobs=params.logprobs is not None,
+                reports=is_report_wanted(params.fullstop),
             ),
-            choices=choices,
-            has_logprobs=params.logprobs is not None,
-            reports=is_report_wanted(params.fullstop),
         )
         self._params = params
-        self._texts = texts
+        self._texts = head.vocabulary
 
-    def _beginning(self, choice: int) -> str | None:
-        echo = echo_of(self._params, choice)
-        return self._text(echo) if echo else None
+    def _begin(self, choice: int) -> None:
+        echo = _echo(self._params, choice)
+        if echo:
+            self._delta(choice, self._text_fields(echo))
 
-    def _text(self, text: str) -> str:
+    def _text_fields(self, text: str) -> str:
         return f'"text":{json_text(text)},"logprobs":null'
 
-    def _thinking(self, text: str) -> str:
-        return f'"text":"","reasoning_content":{json_text(text)},"logprobs":null'
-
-    def _call(self, event: ToolCallDelta) -> str:
-        calls = json_text([{"index": event.index, **call_to_wire(event.call)}])
-        return f'"text":"","tool_calls":{calls},"logprobs":null'
-
-    def _tokens(self, choice: int, text: str, tokens: list[TokenSpan]) -> str:
-        count = self._params.logprobs or 0
-        logprobs = logprobs_to_wire(tokens, count, self._texts)
+    def _token_fields(self, text: str, tokens: list[TokenSpan]) -> str:
+        logprobs = _logprobs(tokens, self._params.logprobs or 0, self._texts)
         return f'"text":{json_text(text)},"logprobs":{json_text(logprobs)}'
 
-    def _end(self) -> dict[str, object]:
+    def _last_fields(self) -> Mapping[str, object]:
         return {"text": ""}

@@ -2,8 +2,8 @@
 
 import hashlib
 from datetime import UTC, datetime
-from typing import Any
 
+from api.dialects.ollama.wire import Ability, OllamaDetails, OllamaListed, OllamaModel
 from engine import ModelInfo
 
 # Clients ask for the version to learn what they may send; this is the reference we follow.
@@ -28,7 +28,7 @@ def time_text(when: datetime) -> str:
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def listed(model: ModelInfo) -> dict[str, Any]:
+def listed(model: ModelInfo) -> OllamaListed:
     """Return the model's entry of ``/api/tags``."""
     return {
         "name": tagged(model.id),
@@ -40,20 +40,21 @@ def listed(model: ModelInfo) -> dict[str, Any]:
     }
 
 
-def running(model: ModelInfo) -> dict[str, Any]:
+def running(model: ModelInfo) -> OllamaListed:
     """Return the model's entry of ``/api/ps``: it stays until another is loaded."""
     entry = listed(model)
     del entry["modified_at"]
-    return {
-        **entry,
-        "expires_at": time_text(_NEVER),
-        "size_vram": model.size_bytes,
-        "context_length": model.context_length,
-    }
+    entry["expires_at"] = time_text(_NEVER)
+    entry["size_vram"] = model.size_bytes
+    entry["context_length"] = model.context_length
+    return entry
 
 
-def shown(model: ModelInfo) -> dict[str, Any]:
+def shown(model: ModelInfo) -> OllamaModel:
     """Return the answer of ``/api/show``."""
+    capabilities: list[Ability] = ["completion"]
+    capabilities += ["tools"] if model.can_call_tools else []
+    capabilities += ["thinking"] if model.can_think else []
     return {
         "modelfile": "",
         "parameters": "",
@@ -64,16 +65,12 @@ def shown(model: ModelInfo) -> dict[str, Any]:
             f"{model.architecture}.context_length": model.context_length,
             f"{model.architecture}.vocab_size": model.vocabulary_size,
         },
-        "capabilities": [
-            "completion",
-            *(["tools"] if model.can_call_tools else []),
-            *(["thinking"] if model.can_think else []),
-        ],
+        "capabilities": capabilities,
         "modified_at": _loaded_at(model),
     }
 
 
-def _details(model: ModelInfo) -> dict[str, Any]:
+def _details(model: ModelInfo) -> OllamaDetails:
     return {
         "parent_model": "",
         "format": "safetensors",

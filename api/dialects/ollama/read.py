@@ -1,26 +1,23 @@
-"""Between Ollama's types and the domain's. Pure functions, no web framework."""
+"""From the requests of Ollama's API to the engine's. Pure functions, no web framework."""
 
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import Any
 
-from api.dialects.ollama.wire import AnswerParams, ChatMessage, ChatParams, GenerateParams, Options
+from api.dialects.ollama.wire import AnswerParams, ChatParams, OllamaTurn, Options, PromptParams
 from api.dialects.shared.effort import asks_for_thinking
 from api.dialects.shared.extension import allows_more_keys, scoped, wants_image_notes
 from api.dialects.shared.images import note_of
 from api.dialects.shared.sampling import nucleus
 from api.dialects.shared.stops import stop_strings
 from api.dialects.shared.tools import function_of
-from api.transport.errors import ApiError, ErrorKind, FieldPath, invalid, unsupported
+from api.transport.errors import FieldPath, invalid, unsupported
 from engine import (
-    Finished,
     GenerationRequest,
     Message,
     OutputConstraint,
     Sampling,
-    StopInfo,
-    StopKind,
     StopRules,
     Tool,
     ToolCall,
@@ -28,31 +25,35 @@ from engine import (
 
 _SEEDS = 2**64
 _NO_TIME = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
-_NS = 1_000_000_000
 # Beyond it every token is as likely as any other, and the logits' quotients lose their digits.
 _MAX_TEMPERATURE = 1000.0
 
 
-# -- requests ---------------------------------------------------------------------------------
+def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[GenerationRequest]:
+    """Return what ``/api/chat`` asks for: one generation, or none where there are no messages.
 
-
-def chat_from_wire(params: ChatParams) -> GenerationRequest:
-    """Return what ``/api/chat`` asks for.
+    Args:
+        params: The request.
+        strict: Changes nothing here.
 
     Raises:
         ApiError: A feature is not supported, or a field is wrong; the error names it.
         InvalidRequest: A stop is wrong; the message names its index.
     """
+    if not params.messages:
+        return []
     has_notes = wants_image_notes(params.fullstop)
-    return GenerationRequest(
-        messages=_turns(params.messages or [], has_notes),
-        tools=_functions(params),
-        **_common(params),
+    wanted = GenerationRequest(
+        messages=_turns(params.messages, has_notes), tools=_functions(params), **_common(params)
     )
+    return [wanted]
 
 
-def generate_from_wire(params: GenerateParams) -> GenerationRequest:
-    """Return what ``/api/generate`` asks for; raises as ``chat_from_wire`` does."""
+def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[GenerationRequest]:
+    """Return what ``/api/generate`` asks for: one generation, or none where there is no prompt.
+
+    Takes and raises what ``chat_from_wire`` does.
+    """
     for name, what in (
         ("suffix", "filling in the middle"),
         ("template", "a template of the request's own"),
@@ -62,12 +63,20 @@ def generate_from_wire(params: GenerateParams) -> GenerationRequest:
             raise unsupported((name,), what)
     notes = _notes(params.images, ("images",), wants_image_notes(params.fullstop))
     prompt = "\n".join((params.prompt or "", *notes))
+    if params.raw and params.system:
+        raise invalid(("system",), "cannot be used with raw; write it into the prompt")
     if params.raw:
-        if params.system:
-            raise invalid(("system",), "cannot be used with raw; write it into the prompt")
-        return GenerationRequest(prompt=prompt, **_common(params))
-    system = (Message("system", params.system),) if params.system else ()
-    return GenerationRequest(messages=(*system, Message("user", prompt)), **_common(params))
+        wanted = GenerationRequest(prompt=prompt, **_common(params))
+    else:
+        system = (Message("system", params.system),) if params.system else ()
+        turns = (*system, Message("user", prompt))
+        wanted = GenerationRequest(messages=turns, **_common(params))
+    return [wanted] if params.prompt else []
+
+
+def is_streamed(params: AnswerParams) -> bool:
+    """Whether the answer is a stream: unlike everywhere else, silence means one here."""
+    return params.stream is not False
 
 
 def is_unloading(params: AnswerParams) -> bool:
@@ -153,7 +162,7 @@ def _constraint(form: object) -> OutputConstraint | None:
             raise invalid(("format",), 'must be "json" or a JSON schema')
 
 
-def _turns(messages: list[ChatMessage], has_notes: bool) -> tuple[Message, ...]:
+def _turns(messages: list[OllamaTurn], has_notes: bool) -> tuple[Message, ...]:
     """Return the conversation; results without an id belong to the calls in their order."""
     turns: list[Message] = []
     open_calls: list[ToolCall] = []
@@ -176,7 +185,7 @@ def _turns(messages: list[ChatMessage], has_notes: bool) -> tuple[Message, ...]:
     return tuple(turns)
 
 
-def _result(message: ChatMessage, text: str, open_calls: list[ToolCall]) -> Message:
+def _result(message: OllamaTurn, text: str, open_calls: list[ToolCall]) -> Message:
     """Return a tool's turn, and take the call that it answers from the open ones."""
     for index, call in enumerate(open_calls):
         asked_for = message.tool_call_id or call.id
@@ -184,50 +193,3 @@ def _result(message: ChatMessage, text: str, open_calls: list[ToolCall]) -> Mess
             del open_calls[index]
             return Message("tool", text, tool_call_id=call.id, name=call.name)
     return Message("tool", text, tool_call_id=message.tool_call_id, name=message.tool_name)
-
-
-# -- answers ----------------------------------------------------------------------------------
-
-
-def done_reason_to_wire(stop: StopInfo) -> str:
-    """Return ``done_reason``; this API has no word for what matched."""
-    match stop.kind:
-        case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN | StopKind.TOOL_CALL:
-            return "stop"
-        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
-            return "length"
-        case StopKind.ERROR:
-            return "error"
-        case StopKind.CANCELLED:
-            raise ApiError(ErrorKind.UNAVAILABLE, "the generation was cancelled on the server")
-        case _:
-            assert_never(stop.kind)
-
-
-def counts_to_wire(finished: Finished) -> dict[str, int]:
-    """Return the counts and durations (nanoseconds) of the last line."""
-    usage, timing = finished.usage, finished.timing
-    return {
-        "total_duration": round(timing.total_s * _NS),
-        "load_duration": 0,
-        "prompt_eval_count": usage.prompt_tokens,
-        "prompt_eval_duration": round(timing.prefill_s * _NS),
-        "eval_count": usage.output_tokens,
-        "eval_duration": round(timing.decode_s * _NS),
-    }
-
-
-def call_to_wire(call: ToolCall, index: int) -> dict[str, Any]:
-    """Return a call as this API spells it: arguments are an object."""
-    return {
-        "id": f"call_{call.id}",
-        "function": {"index": index, "name": call.name, "arguments": _arguments(call.arguments)},
-    }
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {"arguments": text}
-    return value if isinstance(value, dict) else {"arguments": value}

@@ -1,16 +1,20 @@
-"""The request types of Ollama's API, spelled as in its reference.
+"""The requests and answers of Ollama's API, spelled as in its reference.
 
-Only shapes: what they mean is ``read``'s business. Unknown fields are ignored. Any thread.
+https://github.com/ollama/ollama/blob/main/docs/api.md
+Only shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields are
+ignored. Any thread.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, RootModel, WithJsonSchema
+from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
 
-from api.dialects.shared.answers import DEFERRED, AnswerModel, FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.extension import FullstopOptions
+from api.dialects.shared.report import FullstopReport
 from api.dialects.shared.stops import STOPS
+from api.dialects.shared.tools import FunctionParam
 
 # Numbers outside what makes sense are taken as the nearest that does, as the reference does it.
 _Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -57,34 +61,26 @@ class CalledFunction(WireModel):
     arguments: dict[str, Any]
 
 
-class ToolCallParam(WireModel):
+class OllamaCallParam(WireModel):
     """A call that an earlier answer made."""
 
     id: str | None = None
     function: CalledFunction
 
 
-class ChatMessage(WireModel):
+class OllamaTurn(WireModel):
     """One turn."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str | None = None
     thinking: str | None = None
     images: list[Any] | None = None
-    tool_calls: list[ToolCallParam] | None = None
+    tool_calls: list[OllamaCallParam] | None = None
     tool_name: str | None = None
     tool_call_id: str | None = None
 
 
-class FunctionParam(WireModel):
-    """A function that the client runs."""
-
-    name: str = Field(min_length=1)
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-
-
-class ToolParam(WireModel):
+class OllamaTool(WireModel):
     """A tool; only functions can be offered to a model here."""
 
     type: str | None = None
@@ -108,11 +104,11 @@ class AnswerParams(WireModel):
 class ChatParams(AnswerParams):
     """``POST /api/chat``; no messages ask whether the model is there."""
 
-    messages: list[ChatMessage] | None = None
-    tools: list[ToolParam] | None = None
+    messages: list[OllamaTurn] | None = None
+    tools: list[OllamaTool] | None = None
 
 
-class GenerateParams(AnswerParams):
+class PromptParams(AnswerParams):
     """``POST /api/generate``; no prompt asks whether the model is there."""
 
     prompt: str | None = None
@@ -131,30 +127,36 @@ class ShowParams(WireModel):
     name: str | None = None
 
 
-class OllamaErrorAnswer(AnswerModel):
+# -- answers ----------------------------------------------------------------------------------
+
+
+class OllamaErrorAnswer(TypedDict):
     """What every failure looks like."""
 
     error: str
 
 
-class OllamaAnswer(AnswerModel):
+DoneReason = Literal["stop", "length", "load", "unload", "error"]
+
+
+class OllamaAnswer(TypedDict):
     """One line of an answer; the last has ``done`` and the counts, durations in nanoseconds."""
 
     model: str
     created_at: str
     done: bool
-    done_reason: Literal["stop", "length", "load", "unload", "error"] | None = None
-    total_duration: int | None = None
-    load_duration: int | None = None
-    prompt_eval_count: int | None = None
-    prompt_eval_duration: int | None = None
-    eval_count: int | None = None
-    eval_duration: int | None = None
-    error: str | None = Field(default=None, description="where a stream broke off")
-    fullstop: FullstopReport | None = None
+    done_reason: NotRequired[DoneReason]
+    total_duration: NotRequired[int]
+    load_duration: NotRequired[int]
+    prompt_eval_count: NotRequired[int]
+    prompt_eval_duration: NotRequired[int]
+    eval_count: NotRequired[int]
+    eval_duration: NotRequired[int]
+    error: NotRequired[Annotated[str, Field(description="where a stream broke off")]]
+    fullstop: NotRequired[FullstopReport]
 
 
-class OllamaCalledFunction(AnswerModel):
+class OllamaCalledFunction(TypedDict):
     """What is to be called, and with what."""
 
     index: int
@@ -162,20 +164,20 @@ class OllamaCalledFunction(AnswerModel):
     arguments: dict[str, Any]
 
 
-class OllamaCall(AnswerModel):
+class OllamaCall(TypedDict):
     """A call that the client is to make."""
 
     id: str
     function: OllamaCalledFunction
 
 
-class OllamaMessage(AnswerModel):
+class OllamaMessage(TypedDict):
     """The answer, or in a stream what is new of it."""
 
     role: Literal["assistant"]
     content: str
-    thinking: str | None = None
-    tool_calls: list[OllamaCall] | None = None
+    thinking: NotRequired[str]
+    tool_calls: NotRequired[list[OllamaCall]]
 
 
 class OllamaChatAnswer(OllamaAnswer):
@@ -188,22 +190,15 @@ class OllamaGenerateAnswer(OllamaAnswer):
     """An answer of ``/api/generate``, and a line of its stream."""
 
     response: str
-    thinking: str | None = None
+    thinking: NotRequired[str]
 
 
-class OllamaChatLine(RootModel[OllamaChatAnswer | OllamaErrorAnswer]):
-    """One line of a stream of ``/api/chat``."""
-
-    model_config = DEFERRED
-
-
-class OllamaGenerateLine(RootModel[OllamaGenerateAnswer | OllamaErrorAnswer]):
-    """One line of a stream of ``/api/generate``."""
-
-    model_config = DEFERRED
+# One line of a stream.
+OllamaChatLine = OllamaChatAnswer | OllamaErrorAnswer
+OllamaGenerateLine = OllamaGenerateAnswer | OllamaErrorAnswer
 
 
-class OllamaDetails(AnswerModel):
+class OllamaDetails(TypedDict):
     """What kind of model it is."""
 
     parent_model: str
@@ -214,7 +209,7 @@ class OllamaDetails(AnswerModel):
     quantization_level: str
 
 
-class OllamaListed(AnswerModel):
+class OllamaListed(TypedDict):
     """A model; those that run tell until when, the others since when they are there."""
 
     name: str
@@ -222,25 +217,28 @@ class OllamaListed(AnswerModel):
     size: int
     digest: str
     details: OllamaDetails
-    modified_at: str | None = None
-    expires_at: str | None = None
-    size_vram: int | None = None
-    context_length: int | None = None
+    modified_at: NotRequired[str]
+    expires_at: NotRequired[str]
+    size_vram: NotRequired[int]
+    context_length: NotRequired[int]
 
 
-class OllamaModels(AnswerModel):
+class OllamaModels(TypedDict):
     """``GET /api/tags`` and ``GET /api/ps``."""
 
     models: list[OllamaListed]
 
 
-class OllamaVersion(AnswerModel):
+class OllamaVersion(TypedDict):
     """``GET /api/version``."""
 
     version: str
 
 
-class OllamaModel(AnswerModel):
+Ability = Literal["completion", "tools", "thinking"]
+
+
+class OllamaModel(TypedDict):
     """``POST /api/show``."""
 
     modelfile: str
@@ -248,5 +246,5 @@ class OllamaModel(AnswerModel):
     template: str
     details: OllamaDetails
     model_info: dict[str, str | int]
-    capabilities: list[Literal["completion", "tools", "thinking"]]
+    capabilities: list[Ability]
     modified_at: str

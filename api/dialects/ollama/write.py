@@ -1,134 +1,233 @@
-"""Answers of Ollama's API as lines of JSON.
+"""Answers of Ollama's API: one object, or a stream of objects on lines of their own.
 
-Pure but for its own state: a whole answer is the list of what its methods returned. Knows no web
-framework. Any thread.
+Pure but for the encoders' own state. Knows no web framework. Any thread.
+https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
-from collections.abc import Iterable, Sequence
+import json
+from abc import abstractmethod
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, assert_never
 
 from api.dialects.ollama.errors import error_to_wire
-from api.dialects.ollama.read import call_to_wire, counts_to_wire, done_reason_to_wire
-from api.dialects.shared.extension import report_to_wire
-from api.transport.errors import ApiError, failure_of
-from api.transport.json_text import json_text
-from engine import (
-    Event,
-    Finished,
-    PromptProgress,
-    TextDelta,
-    ThinkingDelta,
-    TokenTrace,
-    ToolCallDelta,
+from api.dialects.ollama.models import time_text
+from api.dialects.ollama.wire import (
+    AnswerParams,
+    ChatParams,
+    DoneReason,
+    OllamaAnswer,
+    OllamaCall,
+    OllamaChatAnswer,
+    OllamaErrorAnswer,
+    OllamaGenerateAnswer,
+    OllamaMessage,
+    PromptParams,
 )
+from api.dialects.shared.dialect import Collected, Head
+from api.dialects.shared.encoder import AnswerEncoder
+from api.dialects.shared.errors import not_an_ending
+from api.dialects.shared.extension import is_report_wanted
+from api.dialects.shared.report import report_to_wire
+from api.dialects.shared.said import raw_text_of, reasoning_of, text_of
+from api.transport.errors import ApiError
+from api.transport.json_text import json_text
+from engine import Finished, StopInfo, StopKind, ToolCallDelta
+
+_NS = 1_000_000_000
+
+_Answer = OllamaChatAnswer | OllamaGenerateAnswer
 
 
 class JsonLine(NamedTuple):
     """One line of the stream, not yet serialised."""
 
-    value: dict[str, Any]
+    value: _Answer | OllamaErrorAnswer
 
     def frame(self) -> str:
         """Return the line as it stands in the stream."""
         return f"{json_text(self.value)}\n"
 
 
-class AnswerEncoder:
+def done_reason_to_wire(stop: StopInfo) -> DoneReason:
+    """Return ``done_reason``; this API has no word for what matched."""
+    match stop.kind:
+        case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN | StopKind.TOOL_CALL:
+            return "stop"
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
+            return "length"
+        case StopKind.ERROR | StopKind.CANCELLED:
+            raise not_an_ending(stop)
+        case _:
+            assert_never(stop.kind)
+
+
+class LineEncoder(AnswerEncoder[JsonLine]):
     """Turns the events of one generation into the lines of one answer.
 
     Args:
-        model: The name under which the answer is sent.
-        created_at: When it was asked for, as the API spells times.
-        is_chat: Whether lines hold a ``message``, or a ``response`` and ``thinking`` beside it.
-        reports: Whether the last line holds the stop record.
+        params: The request.
+        head: What is known from the beginning.
     """
 
-    def __init__(self, *, model: str, created_at: str, is_chat: bool, reports: bool) -> None:
-        self._head: dict[str, Any] = {"model": model, "created_at": created_at}
-        self._is_chat = is_chat
-        self._reports = reports
+    def __init__(self, params: AnswerParams, head: Head) -> None:
+        super().__init__()
+        # The name that was asked for, as the reference answers.
+        self._model = params.model
+        self._created_at = time_text(datetime.fromtimestamp(head.created_s, UTC))
+        self._reports = is_report_wanted(params.fullstop)
 
-    def encode(self, events: Sequence[Event], choice: int = 0) -> list[JsonLine]:
-        """Return the answer's next lines; the last one once ``Finished`` is among the events."""
-        lines: list[JsonLine] = []
-        for event in events:
-            match event:
-                case TextDelta():
-                    lines.append(self._line(text=event.text))
-                case ThinkingDelta():
-                    lines.append(self._line(thinking=event.text))
-                case ToolCallDelta():
-                    if self._is_chat:
-                        lines.append(self._line(calls=[call_to_wire(event.call, event.index)]))
-                    else:
-                        # Nothing was offered that could be called: it is text like any other.
-                        lines.append(self._line(text=event.raw))
-                case Finished():
-                    lines.append(self._last(event))
-                case PromptProgress() | TokenTrace():
-                    pass
-                case _:
-                    assert_never(event)
-        return lines
-
-    def fail(self, error: ApiError) -> list[JsonLine]:
-        """Return the error as a line, after which the stream is closed."""
-        return [JsonLine(error_to_wire(error, "")[1])]
-
-    def sign_of_life(self) -> JsonLine:
-        """Return a line that says nothing; a blank one would be no JSON to the clients."""
-        return self._line()
-
-    def whole(self, events: Iterable[Event], finished: Finished) -> dict[str, Any]:
-        """Return an answer that is not streamed.
+    @abstractmethod
+    def line(self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()) -> _Answer:
+        """Return a line that does not end the answer.
 
         Args:
-            events: Its deltas.
-            finished: Its end, a normal one.
+            text: New text.
+            thinking: New reasoning.
+            calls: New tool calls.
         """
-        text = thinking = ""
-        calls: list[dict[str, Any]] = []
-        for event in events:
-            match event:
-                case TextDelta():
-                    text += event.text
-                case ThinkingDelta():
-                    thinking += event.text
-                case ToolCallDelta():
-                    if self._is_chat:
-                        calls.append(call_to_wire(event.call, event.index))
-                    else:
-                        text += event.raw
-                case _:
-                    pass
-        content = self._line(text=text, thinking=thinking, calls=calls).value
-        return content | self._end(finished)
 
-    def unanswered(self, reason: Literal["load", "unload"]) -> dict[str, Any]:
-        """Return the answer to a request that only asks for the model to be there, or to go."""
-        return {**self._line().value, "done": True, "done_reason": reason}
-
-    def _last(self, finished: Finished) -> JsonLine:
-        failure = failure_of(finished)
-        end = self._line().value
-        if failure is None:
-            return JsonLine(end | self._end(finished))
-        reason = {"done": True, "done_reason": "error"}
-        return JsonLine(end | reason | error_to_wire(failure, "")[1])
-
-    def _end(self, finished: Finished) -> dict[str, Any]:
-        end: dict[str, Any] = {"done": True, "done_reason": done_reason_to_wire(finished.stop)}
+    def end(self, answer: OllamaAnswer, finished: Finished) -> None:
+        """Add to an answer how it ended, with counts and durations (nanoseconds)."""
+        usage, timing = finished.usage, finished.timing
+        answer["done"] = True
+        answer["done_reason"] = done_reason_to_wire(finished.stop)
         if self._reports:
-            end["fullstop"] = report_to_wire(finished)
-        return end | counts_to_wire(finished)
+            answer["fullstop"] = report_to_wire(finished)
+        answer["total_duration"] = round(timing.total_s * _NS)
+        answer["load_duration"] = 0
+        answer["prompt_eval_count"] = usage.prompt_tokens
+        answer["prompt_eval_duration"] = round(timing.prefill_s * _NS)
+        answer["eval_count"] = usage.output_tokens
+        answer["eval_duration"] = round(timing.decode_s * _NS)
 
-    def _line(
-        self, text: str = "", thinking: str = "", calls: Sequence[dict[str, Any]] = ()
-    ) -> JsonLine:
-        extra = {"thinking": thinking} if thinking else {}
-        if not self._is_chat:
-            return JsonLine({**self._head, "response": text, **extra, "done": False})
-        message: dict[str, Any] = {"role": "assistant", "content": text, **extra}
+    def unanswered(self, reason: Literal["load", "unload"]) -> _Answer:
+        """Return the answer to a request that only asks for the model to be there, or to go."""
+        answer = self.line()
+        answer["done"], answer["done_reason"] = True, reason
+        return answer
+
+    def keepalive(self) -> str:
+        """Return a line that says nothing; a blank one would be no JSON to the clients."""
+        return JsonLine(self.line()).frame()
+
+    def _text(self, text: str, choice: int) -> None:
+        self._send(JsonLine(self.line(text=text)))
+
+    def _thinking(self, text: str, choice: int) -> None:
+        self._send(JsonLine(self.line(thinking=text)))
+
+    def _end(self, finished: Finished, choice: int) -> None:
+        answer = self.line()
+        self.end(answer, finished)
+        self._send(JsonLine(answer))
+
+    def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
+        failure = error_to_wire(error, "")[1]
+        if finished is None:
+            self._send(JsonLine(failure))
+        else:
+            answer = self.line()
+            answer["done"], answer["done_reason"] = True, "error"
+            answer["error"] = failure["error"]
+            self._send(JsonLine(answer))
+
+
+class ChatLineEncoder(LineEncoder):
+    """Writes the lines of ``/api/chat``."""
+
+    def line(
+        self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
+    ) -> OllamaChatAnswer:
+        """Return a line whose message is what is new."""
+        message: OllamaMessage = {"role": "assistant", "content": text}
+        if thinking:
+            message["thinking"] = thinking
         if calls:
             message["tool_calls"] = list(calls)
-        return JsonLine({**self._head, "message": message, "done": False})
+        return {
+            "model": self._model,
+            "created_at": self._created_at,
+            "message": message,
+            "done": False,
+        }
+
+    def _call(self, call: ToolCallDelta, choice: int) -> None:
+        self._send(JsonLine(self.line(calls=[call_to_wire(call)])))
+
+
+class PromptLineEncoder(LineEncoder):
+    """Writes the lines of ``/api/generate``; a call is text there, since nothing was offered."""
+
+    def line(
+        self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
+    ) -> OllamaGenerateAnswer:
+        """Return a line whose response is what is new."""
+        if thinking:
+            return {
+                "model": self._model,
+                "created_at": self._created_at,
+                "response": text,
+                "thinking": thinking,
+                "done": False,
+            }
+        return {
+            "model": self._model,
+            "created_at": self._created_at,
+            "response": text,
+            "done": False,
+        }
+
+
+def write_chat(answers: Sequence[Collected], params: ChatParams, head: Head) -> OllamaChatAnswer:
+    """Return the whole answer of ``/api/chat``.
+
+    Args:
+        answers: The one generation's events, and its end.
+        params: The request.
+        head: What is known from the beginning.
+    """
+    [(events, finished)] = answers
+    encoder = ChatLineEncoder(params, head)
+    calls = [call_to_wire(event) for event in events if isinstance(event, ToolCallDelta)]
+    answer = encoder.line(text_of(events), reasoning_of(events), calls)
+    encoder.end(answer, finished)
+    return answer
+
+
+def write_response(
+    answers: Sequence[Collected], params: PromptParams, head: Head
+) -> OllamaGenerateAnswer:
+    """Return the whole answer of ``/api/generate``.
+
+    Args:
+        answers: The one generation's events, and its end.
+        params: The request.
+        head: What is known from the beginning.
+    """
+    [(events, finished)] = answers
+    encoder = PromptLineEncoder(params, head)
+    answer = encoder.line(raw_text_of(events, has_thinking=True), reasoning_of(events))
+    encoder.end(answer, finished)
+    return answer
+
+
+def call_to_wire(event: ToolCallDelta) -> OllamaCall:
+    """Return a call as this API spells it: arguments are an object."""
+    call = event.call
+    return {
+        "id": f"call_{call.id}",
+        "function": {
+            "index": event.index,
+            "name": call.name,
+            "arguments": _arguments(call.arguments),
+        },
+    }
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {"arguments": text}
+    return value if isinstance(value, dict) else {"arguments": value}

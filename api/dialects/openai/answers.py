@@ -1,45 +1,45 @@
 """What the answers of OpenAI's three APIs have in common, spelled as in its reference.
 
-For documents and their readers; what is sent is made elsewhere. Any thread.
+https://platform.openai.com/docs/api-reference. Any thread.
 """
 
-from typing import Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
-
-from api.dialects.shared.answers import AnswerModel
+from typing_extensions import TypedDict
 
 FinishReason = Literal["stop", "length", "tool_calls"]
+ErrorType = Literal["invalid_request_error", "permission_error", "rate_limit_error", "server_error"]
 
 
-class ErrorFields(AnswerModel):
+class ErrorFields(TypedDict):
     """What went wrong; all four are always there."""
 
     message: str
-    type: Literal["invalid_request_error", "permission_error", "rate_limit_error", "server_error"]
-    param: str | None = Field(description="the field that is wrong")
+    type: ErrorType
+    param: Annotated[str | None, Field(description="the field that is wrong")]
     code: str | None
 
 
-class ErrorAnswer(AnswerModel):
+class ErrorAnswer(TypedDict):
     """What every failure looks like, in a body and in a stream."""
 
     error: ErrorFields
 
 
-class PromptTokensDetails(AnswerModel):
+class PromptTokensDetails(TypedDict):
     """Which of the prompt's tokens needed no work."""
 
     cached_tokens: int
 
 
-class CompletionTokensDetails(AnswerModel):
+class CompletionTokensDetails(TypedDict):
     """Which of the answer's tokens are not in its text."""
 
     reasoning_tokens: int
 
 
-class CompletionUsage(AnswerModel):
+class CompletionUsage(TypedDict):
     """Tokens over all choices."""
 
     prompt_tokens: int
@@ -49,23 +49,23 @@ class CompletionUsage(AnswerModel):
     completion_tokens_details: CompletionTokensDetails
 
 
-class CalledFunctionAnswer(AnswerModel):
+class CalledFunctionAnswer(TypedDict):
     """A function's name and its arguments as JSON text."""
 
     name: str
     arguments: str
 
 
-class CallAnswer(AnswerModel):
+class CallAnswer(TypedDict):
     """A call that the client is to make."""
 
-    index: int | None = Field(default=None, description="in streams")
+    index: NotRequired[Annotated[int, Field(description="in streams")]]
     id: str
     type: Literal["function"]
     function: CalledFunctionAnswer
 
 
-class LikelyToken(AnswerModel):
+class LikelyToken(TypedDict):
     """A token and how likely it was."""
 
     token: str
@@ -79,11 +79,15 @@ class TokenLogprob(LikelyToken):
     top_logprobs: list[LikelyToken]
 
 
-class Ending(AnswerModel):
+class ChoiceEnding(TypedDict):
     """How a choice ended; all but the first are there once it has."""
 
     finish_reason: FinishReason | None
-    matched_stop: str | int | None = Field(
-        default=None, description="the stop that matched: a string or a token id"
-    )
-    stop_reason: str | int | None = Field(default=None, description="the same as matched_stop")
+    matched_stop: NotRequired[
+        Annotated[
+            str | int | None, Field(description="the stop that matched: a string or a token id")
+        ]
+    ]
+    stop_reason: NotRequired[
+        Annotated[str | int | None, Field(description="the same as matched_stop")]
+    ]

@@ -1,124 +1,148 @@
 """The stream of an answer of several choices: what Chat Completions and Completions share.
 
-Pure but for its own state: a whole conversation is the list of what its methods returned. Knows
-no web framework. Any thread.
+Pure but for its own state; no web framework. Any thread.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import assert_never
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from api.dialects.openai.chunks import Chunks
-from api.dialects.openai.endings import stop_to_wire
+from api.dialects.openai.answers import CompletionUsage
+from api.dialects.openai.endings import stop_to_wire, usage_to_wire
+from api.dialects.openai.errors import error_to_wire
 from api.dialects.openai.logprobs import answer_tokens
-from api.dialects.shared.extension import report_to_wire
-from api.transport.errors import ApiError, failure_of
-from api.transport.events import SseEvent
-from engine import (
-    Event,
-    Finished,
-    PromptProgress,
-    TextDelta,
-    ThinkingDelta,
-    TokenSpan,
-    TokenTrace,
-    ToolCallDelta,
-)
+from api.dialects.shared.encoder import AnswerEncoder
+from api.dialects.shared.report import report_to_wire
+from api.transport.errors import ApiError
+from api.transport.events import DONE, SseEvent
+from api.transport.json_text import json_text
+from engine import Finished, PromptProgress, TokenSpan, TokenTrace, Usage
 
 
-class ChoicesEncoder(ABC):
-    """Turns the events of one request's generations into the chunks of one stream.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """How many choices an answer has, and what its stream tells of them.
 
-    An API says what a chunk holds: its methods return the fields of one choice as JSON text
-    without its braces, or None where nothing is to be said.
-
-    Args:
-        chunks: Wraps choices into chunks.
-        choices: How many choices the stream has.
+    Attributes:
+        count: How many there are.
+        per_prompt: How many of them share a prompt.
+        includes_usage: Whether a chunk with the usage follows the last choice.
         has_logprobs: Whether likelihoods go with the text.
         reports: Whether the last chunk of a choice holds the stop record.
     """
 
-    def __init__(self, chunks: Chunks, *, choices: int, has_logprobs: bool, reports: bool) -> None:
-        self._chunks = chunks
-        self._reports = reports
-        self._has_logprobs = has_logprobs
+    count: int
+    per_prompt: int
+    includes_usage: bool
+    has_logprobs: bool
+    reports: bool
+
+
+class ChoicesEncoder(AnswerEncoder[SseEvent]):
+    """Turns the events of one request's generations into the chunks of one stream.
+
+    An API says what a chunk holds: ``_delta`` takes the fields of one choice as JSON text
+    without its braces.
+
+    Args:
+        head: The fields that every chunk has beside its choices.
+        choices: What is told of how many choices.
+    """
+
+    def __init__(self, head: Mapping[str, object], choices: Choices) -> None:
+        super().__init__()
+        self._head = head
+        self._choices = choices
         # Text that waits for the trace of the token that brought it.
-        self._texts_due = [""] * choices
+        self._texts_due = [""] * choices.count
         self._started: set[int] = set()
+        self._usages: dict[int, Usage] = {}
+        # What every delta has in common is serialised once.
+        self._delta_head = json_text(head)[:-1] + ',"choices":[{"index":'
+        usage = ',"usage":null' if choices.includes_usage else ""
+        self._delta_tail = f',"finish_reason":null}}]{usage}}}'
 
-    def encode(self, events: Sequence[Event], choice: int = 0) -> list[SseEvent]:
-        """Return the stream's next chunks; the last ones once every choice has finished."""
-        out: list[SseEvent] = []
-        for event in events:
-            match event:
-                case TextDelta():
-                    if self._has_logprobs:
-                        self._texts_due[choice] += event.text
-                    elif event.text:
-                        self._add(out, choice, self._text(event.text))
-                case ThinkingDelta():
-                    if event.text:
-                        self._add(out, choice, self._thinking(event.text))
-                case ToolCallDelta():
-                    self._add(out, choice, self._call(event))
-                case TokenTrace():
-                    if self._has_logprobs:
-                        self._add_tokens(out, choice, event)
-                case PromptProgress():
-                    self._start(out, choice)
-                case Finished():
-                    self._finish(out, choice, event)
-                case _:
-                    assert_never(event)
-        return out
+    # -- what an API says ------------------------------------------------------------------
 
-    def fail(self, error: ApiError) -> list[SseEvent]:
-        """Return the error as a chunk, after which the stream is closed."""
-        return self._chunks.fail(error)
+    def _begin(self, choice: int) -> None:
+        """Send what precedes the text of a choice."""
 
     @abstractmethod
-    def _beginning(self, choice: int) -> str | None: ...
+    def _text_fields(self, text: str) -> str:
+        """Return what a chunk says of more text."""
 
     @abstractmethod
-    def _text(self, text: str) -> str: ...
+    def _token_fields(self, text: str, tokens: list[TokenSpan]) -> str:
+        """Return what a chunk says of more text and its tokens."""
 
     @abstractmethod
-    def _thinking(self, text: str) -> str | None: ...
+    def _last_fields(self) -> Mapping[str, object]:
+        """Return what the last chunk of a choice says beside its end."""
 
-    @abstractmethod
-    def _call(self, event: ToolCallDelta) -> str | None: ...
+    # -- chunks ----------------------------------------------------------------------------
 
-    @abstractmethod
-    def _tokens(self, choice: int, text: str, tokens: list[TokenSpan]) -> str: ...
+    def _delta(self, choice: int, fields: str) -> None:
+        """Send a chunk of one choice that goes on."""
+        self._send(SseEvent(None, f"{self._delta_head}{choice},{fields}{self._delta_tail}"))
 
-    @abstractmethod
-    def _end(self) -> dict[str, object]: ...
+    def _chunk(
+        self, choices: Sequence[Mapping[str, object]], usage: CompletionUsage | None = None
+    ) -> None:
+        chunk: dict[str, object] = {**self._head, "choices": choices}
+        if self._choices.includes_usage:
+            chunk["usage"] = usage
+        self._send(SseEvent(None, json_text(chunk)))
 
-    def _start(self, out: list[SseEvent], choice: int) -> None:
+    # -- events ----------------------------------------------------------------------------
+
+    def _progress(self, progress: PromptProgress, choice: int) -> None:
+        self._start(choice)
+
+    def _start(self, choice: int) -> None:
         if choice not in self._started:
             self._started.add(choice)
-            self._add(out, choice, self._beginning(choice))
+            self._begin(choice)
 
-    def _add(self, out: list[SseEvent], choice: int, fields: str | None) -> None:
-        if fields is not None:
-            out.append(self._chunks.delta(choice, fields))
+    def _text(self, text: str, choice: int) -> None:
+        if self._choices.has_logprobs:
+            self._texts_due[choice] += text
+        else:
+            self._delta(choice, self._text_fields(text))
 
-    def _add_tokens(self, out: list[SseEvent], choice: int, event: TokenTrace | Finished) -> None:
+    def _token(self, trace: TokenTrace, choice: int) -> None:
+        self._add_tokens(trace, choice)
+
+    def _add_tokens(self, event: TokenTrace | Finished, choice: int) -> None:
+        """Send the text that an event settles, with its likelihoods where they are wanted."""
+        if not self._choices.has_logprobs:
+            return
         text, self._texts_due[choice] = self._texts_due[choice], ""
         tokens = answer_tokens([event])
         if text or tokens:
-            self._add(out, choice, self._tokens(choice, text, tokens))
+            self._delta(choice, self._token_fields(text, tokens))
 
-    def _finish(self, out: list[SseEvent], choice: int, finished: Finished) -> None:
-        failure = failure_of(finished)
-        if failure is not None:
-            out.extend(self.fail(failure))
-            return
-        self._start(out, choice)
-        if self._has_logprobs:
-            self._add_tokens(out, choice, finished)
-        last = {**self._end(), "logprobs": None, **stop_to_wire(finished.stop)}
-        if self._reports:
+    def _end(self, finished: Finished, choice: int) -> None:
+        self._start(choice)
+        self._add_tokens(finished, choice)
+        reason, matched = stop_to_wire(finished.stop)
+        last = {
+            "index": choice,
+            **self._last_fields(),
+            "logprobs": None,
+            "finish_reason": reason,
+            "matched_stop": matched,
+            "stop_reason": matched,
+        }
+        if self._choices.reports:
             last["fullstop"] = report_to_wire(finished)
-        out += self._chunks.last(choice, last, finished.usage)
+        self._chunk([last])
+        self._usages[choice] = finished.usage
+        if len(self._usages) < self._choices.count:
+            return
+        if self._choices.includes_usage:
+            in_order = [self._usages[index] for index in sorted(self._usages)]
+            self._chunk([], usage_to_wire(in_order, self._choices.per_prompt))
+        self._send(DONE)
+
+    def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
+        self._send(SseEvent(None, json_text(error_to_wire(error, "")[1])))

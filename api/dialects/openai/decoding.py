@@ -1,16 +1,14 @@
-"""What the parameters that OpenAI's three APIs share mean: sampling, stops, thinking, choices.
+"""What the parameters that OpenAI's three APIs share mean: sampling, stops, thinking.
 
 Pure functions, no web framework. Any thread.
 """
-
-from dataclasses import replace
 
 from api.dialects.openai.parameters import GenerationParams
 from api.dialects.shared.effort import asks_for_thinking
 from api.dialects.shared.extension import scoped
 from api.dialects.shared.sampling import nucleus, token_biases
 from api.dialects.shared.stops import stop_strings
-from engine import GenerationRequest, Sampling, StopRules, checked_token_ids
+from engine import Sampling, StopRules, checked_token_ids
 
 _HOSTED_MAX_STOPS = 4
 # The vendor's seeds are signed; a generator of random numbers takes them as they are in memory.
@@ -73,17 +71,3 @@ def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
     if effort is not None:
         return asks_for_thinking(effort)
     return None
-
-
-def choices_of(request: GenerationRequest, count: int) -> list[GenerationRequest]:
-    """Return a generation for each of ``count`` choices.
-
-    Choices of one seed differ among each other and are the same again next time.
-    """
-    seed = request.sampling.seed
-    if seed is None:
-        return [request] * count
-    return [
-        replace(request, sampling=replace(request.sampling, seed=(seed + index) % _SEEDS))
-        for index in range(count)
-    ]

@@ -1,4 +1,4 @@
-"""How an answer's end and its token counts are said in Chat Completions and Completions.
+"""How an answer's end, its calls and its token counts are said in OpenAI's APIs.
 
 Pure functions, no web framework. Any thread.
 """
@@ -6,36 +6,29 @@ Pure functions, no web framework. Any thread.
 from collections.abc import Sequence
 from typing import assert_never
 
-from api.transport.errors import ApiError, ErrorKind
-from engine import StopInfo, StopKind, Usage
+from api.dialects.openai.answers import CallAnswer, CompletionUsage, FinishReason
+from api.dialects.shared.errors import not_an_ending
+from engine import StopInfo, StopKind, ToolCall, Usage
 
 
-def stop_to_wire(stop: StopInfo) -> dict[str, object]:
-    """Return ``finish_reason`` with what matched, under both names that clients look for.
-
-    Raises:
-        ApiError: It was no normal end, which this API says with an error.
-    """
+def stop_to_wire(stop: StopInfo) -> tuple[FinishReason, str | int | None]:
+    """Return ``finish_reason``, and what matched."""
     match stop.kind:
         case StopKind.EOS:
-            return _reason("stop", None)
+            return "stop", None
         case StopKind.STOP_STRING | StopKind.STOP_TOKEN:
-            return _reason("stop", stop.value)
+            return "stop", stop.value
         case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
-            return _reason("length", None)
+            return "length", None
         case StopKind.TOOL_CALL:
-            return _reason("tool_calls", None)
+            return "tool_calls", None
         case StopKind.ERROR | StopKind.CANCELLED:
-            raise ApiError(ErrorKind.INTERNAL, f"the generation ended with {stop.kind.value}")
+            raise not_an_ending(stop)
         case _:
             assert_never(stop.kind)
 
 
-def _reason(reason: str, matched: str | int | None) -> dict[str, object]:
-    return {"finish_reason": reason, "matched_stop": matched, "stop_reason": matched}
-
-
-def usage_to_wire(usages: Sequence[Usage], per_prompt: int | None = None) -> dict[str, object]:
+def usage_to_wire(usages: Sequence[Usage], per_prompt: int | None = None) -> CompletionUsage:
     """Return ``usage`` over all choices.
 
     Args:
@@ -54,3 +47,17 @@ def usage_to_wire(usages: Sequence[Usage], per_prompt: int | None = None) -> dic
             "reasoning_tokens": sum(usage.thinking_tokens for usage in usages)
         },
     }
+
+
+def call_to_wire(call: ToolCall) -> CallAnswer:
+    """Return a call as Chat Completions spells it."""
+    return {
+        "id": call_id(call),
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+
+
+def call_id(call: ToolCall) -> str:
+    """Return the id by which a client answers a call."""
+    return f"call_{call.id}"

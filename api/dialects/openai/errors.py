@@ -1,26 +1,36 @@
-"""Failures in the words of OpenAI's error envelope. Pure; any thread."""
+"""Failures in the words of OpenAI's error envelope. Pure; any thread.
+
+https://platform.openai.com/docs/guides/error-codes
+"""
 
 from typing import assert_never
 
-from api.dialects.openai.answers import ErrorAnswer
-from api.transport.errors import ApiError, ContextOverflow, Dialect, ErrorKind, path_text, status_of
+from api.dialects.openai.answers import ErrorAnswer, ErrorType
+from api.dialects.shared.errors import with_field
+from api.transport.errors import ApiError, ContextOverflow, ErrorKind, path_text, status_of
+
+# The engine's names of fields that all three APIs spell in the same way.
+FIELD_NAMES = {
+    "stops.strings": "stop",
+    "stops.token_ids": "stop_token_ids",
+    "tool_choice.name": "tool_choice",
+}
 
 
-def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, object]]:
+def error_to_wire(error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
     """Return the status and the body of an error answer; all four keys are always there."""
     type_, code = _type_and_code(error.kind)
-    param = path_text(error.field) or None
-    inner: dict[str, object] = {
-        "message": message_of(error),
-        "type": type_,
-        "param": param,
-        "code": error.code or code,
+    return status_of(error.kind), {
+        "error": {
+            "message": _message(error),
+            "type": type_,
+            "param": path_text(error.field) or None,
+            "code": error.code or code,
+        }
     }
-    return status_of(error.kind), {"error": inner}
 
 
-def message_of(error: ApiError) -> str:
-    """Return what an error answer says of a failure."""
+def _message(error: ApiError) -> str:
     if isinstance(error, ContextOverflow):
         # Clients look for these very words. Some look for the code in them as well, which the
         # vendor's own library has not put there since version 3.
@@ -29,11 +39,10 @@ def message_of(error: ApiError) -> str:
             f"messages resulted in {error.prompt_tokens} tokens. Please reduce the length of the "
             f"messages. ({error.code})"
         )
-    param = path_text(error.field)
-    return f"{param}: {error.message}" if param else error.message
+    return with_field(error)
 
 
-def _type_and_code(kind: ErrorKind) -> tuple[str, str | None]:
+def _type_and_code(kind: ErrorKind) -> tuple[ErrorType, str | None]:
     match kind:
         case ErrorKind.INVALID_REQUEST:
             return "invalid_request_error", None
@@ -61,39 +70,3 @@ def _type_and_code(kind: ErrorKind) -> tuple[str, str | None]:
             return "server_error", None
         case _:
             assert_never(kind)
-
-
-# The engine's names of fields that all three spell in the same way.
-_NAMES = {
-    "stops.strings": "stop",
-    "stops.token_ids": "stop_token_ids",
-    "tool_choice.name": "tool_choice",
-}
-CHAT = Dialect(
-    name="Chat Completions",
-    render_error=error_to_wire,
-    error_type=ErrorAnswer,
-    field_names={
-        **_NAMES,
-        "constraint.json_schema": "response_format.json_schema.schema",
-        "constraint": "response_format",
-    },
-)
-COMPLETIONS = Dialect(
-    name="Completions",
-    render_error=error_to_wire,
-    error_type=ErrorAnswer,
-    field_names={**_NAMES, "messages": "prompt", "top_logprobs": "logprobs"},
-)
-RESPONSES = Dialect(
-    name="Responses",
-    render_error=error_to_wire,
-    error_type=ErrorAnswer,
-    field_names={
-        **_NAMES,
-        "messages": "input",
-        "max_tokens": "max_output_tokens",
-        "constraint.json_schema": "text.format.schema",
-        "constraint": "text.format",
-    },
-)

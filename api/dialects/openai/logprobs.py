@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from api.dialects.openai.answers import LikelyToken, TokenLogprob
 from engine import Channel, Event, Finished, TokenSpan, TokenTrace
 
 # What the vendor writes for a token that cannot come; JSON has no infinity.
@@ -32,7 +33,7 @@ def answer_tokens(events: Iterable[Event]) -> list[TokenSpan]:
     ]
 
 
-def entry_to_wire(token: TokenSpan, texts: TokenTexts | None) -> dict[str, object]:
+def entry_to_wire(token: TokenSpan, texts: TokenTexts | None) -> TokenLogprob:
     """Return a token as Chat Completions and Responses describe it."""
     stats = token.stats
     top = stats.top if stats is not None and texts is not None else ()
@@ -45,9 +46,7 @@ def entry_to_wire(token: TokenSpan, texts: TokenTexts | None) -> dict[str, objec
     }
 
 
-def entries_to_wire(
-    tokens: Sequence[TokenSpan], texts: TokenTexts | None
-) -> list[dict[str, object]]:
+def entries_to_wire(tokens: Sequence[TokenSpan], texts: TokenTexts | None) -> list[TokenLogprob]:
     """Return tokens as Chat Completions and Responses describe them."""
     return [entry_to_wire(token, texts) for token in tokens]
 
@@ -72,5 +71,5 @@ def token_text(raw: bytes) -> str:
         return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
 
 
-def _described(raw: bytes, logprob: float) -> dict[str, object]:
+def _described(raw: bytes, logprob: float) -> LikelyToken:
     return {"token": token_text(raw), "logprob": finite(logprob), "bytes": list(raw)}

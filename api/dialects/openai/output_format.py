@@ -4,14 +4,13 @@ Pure functions, no web framework. Any thread.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from api.dialects.openai.parameters import GenerationParams, StructuredOutputs
 from api.dialects.shared.extension import allows_more_keys
-from api.transport.errors import FieldPath, invalid, unsupported
-from engine import InvalidRequest, OutputConstraint
+from api.transport.errors import FieldPath, invalid, required, unsupported
+from engine import OutputConstraint
 
 _OTHER_FORMS = {
     "regex": "a regular expression",
@@ -42,7 +41,7 @@ def constraint_of(
             return OutputConstraint()
         case "json_schema":
             if schema is None:
-                raise invalid(schema_path, "Field required", code="missing_required_parameter")
+                raise required(schema_path)
             return OutputConstraint(schema)
         case _:
             raise unsupported((*path, "type"), f"the format {kind}")
@@ -71,20 +70,10 @@ def guided(
     return found
 
 
-@contextmanager
-def naming_form(params: GenerationParams) -> Iterator[None]:
-    """Give the engine's complaints about a form the name of the field that asked for it.
-
-    Raises:
-        InvalidRequest: As the engine raised it, or under the name of an open servers' field.
-    """
-    try:
-        yield
-    except InvalidRequest as refusal:
-        asked = _asking_field(params)
-        if asked is None or not refusal.field.startswith("constraint"):
-            raise
-        raise InvalidRequest(asked, refusal.reason) from None
+def form_names(params: GenerationParams) -> Mapping[str, str]:
+    """Return what a request calls the engine's fields of the form, if not what its API does."""
+    asked = _asking_field(params)
+    return {} if asked is None else {"constraint.json_schema": asked, "constraint": asked}
 
 
 def _asking_field(params: GenerationParams) -> str | None:

@@ -1,1 +1,1 @@
-"""Responses, ``POST /v1/responses``."""
+"""OpenAI's Responses API, ``POST /v1/responses``."""

@@ -1,19 +1,23 @@
 """The Responses API's answers and the events of its streams, spelled as in OpenAI's reference.
 
-They describe what ``write`` and ``stream`` make, for documents and their readers. Any thread.
+https://platform.openai.com/docs/api-reference/responses and
+https://platform.openai.com/docs/api-reference/responses-streaming. ``write`` and ``stream`` make
+them, and documents describe them. Any thread.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, RootModel
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from api.dialects.openai.answers import TokenLogprob
-from api.dialects.shared.answers import DEFERRED, AnswerModel, FullstopReport
+from api.dialects.shared.report import FullstopReport
 
+ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 
-class OutputText(AnswerModel):
+class OutputText(TypedDict):
     """Text of a message."""
 
     type: Literal["output_text"]
@@ -22,17 +26,18 @@ class OutputText(AnswerModel):
     logprobs: list[TokenLogprob]
 
 
-class ReasoningText(AnswerModel):
+class ReasoningText(TypedDict):
     """Text of a reasoning item."""
 
     type: Literal["reasoning_text"]
     text: str
 
 
-OutputPart = Annotated[OutputText | ReasoningText, Field(discriminator="type")]
+OutputPart = OutputText | ReasoningText
+_Part = Annotated[OutputPart, Field(discriminator="type")]
 
 
-class OutputMessage(AnswerModel):
+class OutputMessage(TypedDict):
     """Text of the answer."""
 
     id: str
@@ -42,7 +47,7 @@ class OutputMessage(AnswerModel):
     content: list[OutputText]
 
 
-class OutputReasoning(AnswerModel):
+class OutputReasoning(TypedDict):
     """What the model thought."""
 
     id: str
@@ -53,7 +58,7 @@ class OutputReasoning(AnswerModel):
     encrypted_content: None
 
 
-class OutputCall(AnswerModel):
+class OutputCall(TypedDict):
     """A call that the client is to make."""
 
     id: str
@@ -64,23 +69,24 @@ class OutputCall(AnswerModel):
     arguments: str
 
 
-OutputItem = Annotated[OutputMessage | OutputReasoning | OutputCall, Field(discriminator="type")]
+OutputItem = OutputMessage | OutputReasoning | OutputCall
+_Item = Annotated[OutputItem, Field(discriminator="type")]
 
 
-class InputDetails(AnswerModel):
+class InputDetails(TypedDict):
     """Which of the input's tokens needed no work."""
 
     cached_tokens: int
     cache_write_tokens: int
 
 
-class OutputDetails(AnswerModel):
+class OutputDetails(TypedDict):
     """Which of the output's tokens are not in the answer's text."""
 
     reasoning_tokens: int
 
 
-class ResponseUsage(AnswerModel):
+class ResponseUsage(TypedDict):
     """Tokens."""
 
     input_tokens: int
@@ -90,43 +96,43 @@ class ResponseUsage(AnswerModel):
     total_tokens: int
 
 
-class ResponseFailure(AnswerModel):
+class ResponseFailure(TypedDict):
     """Why there is no whole answer."""
 
     code: Literal["invalid_prompt", "server_error"]
     message: str
 
 
-class IncompleteDetails(AnswerModel):
+class IncompleteDetails(TypedDict):
     """Why the answer was cut."""
 
     reason: Literal["max_output_tokens"]
 
 
-class ReasoningEcho(AnswerModel):
+class ReasoningEcho(TypedDict):
     """What was asked about reasoning."""
 
     effort: str | None
     summary: None
 
 
-class FormatEcho(AnswerModel):
+class FormatEcho(TypedDict):
     """What was asked about the answer's form."""
 
     type: str
-    name: str | None = None
-    description: str | None = None
-    json_schema: dict[str, Any] | None = Field(default=None, serialization_alias="schema")
-    strict: bool | None = None
+    name: NotRequired[str]
+    description: NotRequired[str]
+    schema: NotRequired[dict[str, Any]]
+    strict: NotRequired[bool]
 
 
-class TextEcho(AnswerModel):
+class TextEcho(TypedDict):
     """What was asked about the answer's text."""
 
     format: FormatEcho
 
 
-class FunctionEcho(AnswerModel):
+class FunctionEcho(TypedDict):
     """A function that was offered."""
 
     type: Literal["function"]
@@ -136,13 +142,13 @@ class FunctionEcho(AnswerModel):
     strict: bool
 
 
-class ResponseAnswer(AnswerModel):
+class ResponseAnswer(TypedDict):
     """The answer of ``POST /v1/responses``, in each of its states."""
 
     id: str
     object: Literal["response"]
     created_at: int
-    status: Literal["in_progress", "completed", "incomplete", "failed"]
+    status: ResponseStatus
     background: bool
     error: ResponseFailure | None
     incomplete_details: IncompleteDetails | None
@@ -150,7 +156,7 @@ class ResponseAnswer(AnswerModel):
     max_output_tokens: int | None
     metadata: dict[str, Any]
     model: str
-    output: list[OutputItem]
+    output: list[_Item]
     parallel_tool_calls: bool
     previous_response_id: None
     reasoning: ReasoningEcho
@@ -163,15 +169,18 @@ class ResponseAnswer(AnswerModel):
     top_p: float | None
     truncation: Literal["disabled"]
     usage: ResponseUsage | None
-    fullstop: FullstopReport | None = Field(
-        default=None, description="there if stops were given, or the report was asked for"
-    )
+    fullstop: NotRequired[
+        Annotated[
+            FullstopReport,
+            Field(description="there if stops were given, or the report was asked for"),
+        ]
+    ]
 
 
 # -- streams ----------------------------------------------------------------------------------
 
 
-class _Numbered(AnswerModel):
+class _Numbered(TypedDict):
     sequence_number: int
 
 
@@ -193,7 +202,7 @@ class ItemEvent(_Numbered):
 
     type: Literal["response.output_item.added", "response.output_item.done"]
     output_index: int
-    item: OutputItem
+    item: _Item
 
 
 class PartEvent(_Numbered):
@@ -203,7 +212,7 @@ class PartEvent(_Numbered):
     item_id: str
     output_index: int
     content_index: int
-    part: OutputPart
+    part: _Part
 
 
 class _Text(_Numbered):
@@ -261,22 +270,16 @@ class ArgumentsDone(_Numbered):
     arguments: str
 
 
-class ResponseEvent(
-    RootModel[
-        Annotated[
-            StateEvent
-            | ItemEvent
-            | PartEvent
-            | OutputTextDelta
-            | OutputTextDone
-            | ReasoningDelta
-            | ReasoningDone
-            | ArgumentsDelta
-            | ArgumentsDone,
-            Field(discriminator="type"),
-        ]
-    ]
-):
-    """One event of a stream; its ``event:`` line repeats the type."""
-
-    model_config = DEFERRED
+# One event of a stream; its ``event:`` line repeats the type.
+ResponseEvent = Annotated[
+    StateEvent
+    | ItemEvent
+    | PartEvent
+    | OutputTextDelta
+    | OutputTextDone
+    | ReasoningDelta
+    | ReasoningDone
+    | ArgumentsDelta
+    | ArgumentsDone,
+    Field(discriminator="type"),
+]

@@ -1,4 +1,4 @@
-"""From the Responses API's requests to the domain's. Pure functions, no web framework."""
+"""From the Responses API's requests to the engine's. Pure functions, no web framework."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -15,22 +15,29 @@ from api.dialects.responses.wire import (
     MessageItem,
     Part,
     ReasoningItem,
-    RefusalPart,
     ResponseParams,
-    ToolParam,
+    ResponseTool,
 )
+from api.dialects.shared.content import RefusalPart
 from api.dialects.shared.extension import is_report_wanted, wants_image_notes
 from api.dialects.shared.images import media_type_of, note_of
 from api.dialects.shared.tools import check_left_out
-from api.transport.errors import FieldPath, invalid, unsupported
-from engine import GenerationRequest, Message, OutputConstraint, Tool, ToolCall, TraceLevel
+from api.transport.errors import FieldPath, invalid, required, unsupported
+from engine import (
+    GenerationRequest,
+    Message,
+    OutputConstraint,
+    Tool,
+    ToolCall,
+    TraceLevel,
+)
 
 _LOGPROBS = "message.output_text.logprobs"
 _DEFAULT_EFFORT = "medium"
 
 
-def request_from_wire(params: ResponseParams, *, strict: bool = False) -> GenerationRequest:
-    """Return what a request asks for.
+def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[GenerationRequest]:
+    """Return what a request asks for: one generation.
 
     Args:
         params: The request.
@@ -42,7 +49,7 @@ def request_from_wire(params: ResponseParams, *, strict: bool = False) -> Genera
     """
     _refuse_unsupported(params)
     tools, tool_choice = chosen_tools(params.tool_choice, functions_of(params))
-    return GenerationRequest(
+    wanted = GenerationRequest(
         messages=_messages(params),
         tools=tools,
         tool_choice=tool_choice,
@@ -55,6 +62,7 @@ def request_from_wire(params: ResponseParams, *, strict: bool = False) -> Genera
         trace=TraceLevel.FULL if wants_logprobs(params) else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
     )
+    return [wanted]
 
 
 def allows_parallel_calls(params: ResponseParams) -> bool:
@@ -87,9 +95,9 @@ def functions_of(params: ResponseParams) -> list[Tool]:
     return functions
 
 
-def _tool(index: int, tool: ToolParam) -> Tool:
+def _tool(index: int, tool: ResponseTool) -> Tool:
     if not tool.name:
-        raise invalid(("tools", index, "name"), "Field required", code="missing_required_parameter")
+        raise required(("tools", index, "name"))
     return Tool(tool.name, tool.description or "", tool.parameters or {})
 
 

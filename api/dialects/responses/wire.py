@@ -1,5 +1,6 @@
 """The Responses request types, spelled as in OpenAI's reference.
 
+https://platform.openai.com/docs/api-reference/responses
 Only shapes: what they mean is ``read``'s business. Unknown fields are ignored. Any thread.
 """
 
@@ -10,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from api.dialects.openai.parameters import FORMAT_TYPE, TOOL_CHOICE, GenerationParams
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.content import TextOr
+from api.dialects.shared.content import RefusalPart, TextOr, TextPart
 
 
 class InputTextPart(WireModel):
@@ -39,20 +40,6 @@ class OutputTextPart(WireModel):
 
     type: Literal["output_text"]
     text: str
-
-
-class TextPart(WireModel):
-    """``{"type": "text"}``, as some clients carry it over from Chat Completions."""
-
-    type: Literal["text"]
-    text: str
-
-
-class RefusalPart(WireModel):
-    """``{"type": "refusal"}`` of an earlier answer."""
-
-    type: Literal["refusal"]
-    refusal: str
 
 
 Part = Annotated[
@@ -120,7 +107,7 @@ def _as_items(value: Any) -> Any:
     ]
 
 
-class ToolParam(WireModel):
+class ResponseTool(WireModel):
     """A tool; only functions can be offered to a model here."""
 
     type: str
@@ -129,7 +116,7 @@ class ToolParam(WireModel):
     parameters: dict[str, Any] | None = None
 
 
-class ReasoningParam(WireModel):
+class ResponseReasoning(WireModel):
     """Whether the model thinks first, and how hard."""
 
     effort: str | None = None
@@ -157,10 +144,10 @@ class ResponseParams(GenerationParams):
     input: Annotated[list[Item], Field(min_length=1), TextOr(_as_items)]
     instructions: str | None = None
     max_output_tokens: int | None = Field(default=None, ge=1)
-    tools: list[ToolParam] | None = None
+    tools: list[ResponseTool] | None = None
     tool_choice: Annotated[Any, TOOL_CHOICE] = None
     parallel_tool_calls: bool | None = None
-    reasoning: ReasoningParam | None = None
+    reasoning: ResponseReasoning | None = None
     text: TextParam | None = None
     include: list[str] | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)

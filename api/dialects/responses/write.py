@@ -1,16 +1,30 @@
-"""A Responses answer in the vendor's types: its items, its usage, its end.
+"""A Responses answer in the vendor's types: its items, its usage, its end; and whole answers.
 
 Pure functions, no web framework. Any thread.
 """
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, assert_never
+from typing import Literal, assert_never, cast
 
-from api.dialects.openai.calls import call_id
-from api.dialects.openai.logprobs import TokenTexts, answer_tokens, entries_to_wire
+from api.dialects.openai.answers import TokenLogprob
+from api.dialects.openai.endings import call_id
+from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
+from api.dialects.responses.answers import (
+    FormatEcho,
+    FunctionEcho,
+    ItemStatus,
+    OutputCall,
+    OutputItem,
+    OutputMessage,
+    OutputReasoning,
+    OutputText,
+    ReasoningText,
+    ResponseAnswer,
+    ResponseStatus,
+    ResponseUsage,
+)
 from api.dialects.responses.read import (
     allows_parallel_calls,
     functions_of,
@@ -18,8 +32,10 @@ from api.dialects.responses.read import (
     wants_report,
 )
 from api.dialects.responses.wire import ResponseParams
-from api.dialects.shared.extension import report_to_wire
-from api.transport.errors import ApiError, ErrorKind
+from api.dialects.shared.dialect import Collected, Head
+from api.dialects.shared.errors import not_an_ending
+from api.dialects.shared.report import report_to_wire
+from api.dialects.shared.said import reasoning_of, text_of
 from engine import (
     Channel,
     Event,
@@ -34,57 +50,47 @@ from engine import (
     Usage,
 )
 
-Entries = list[dict[str, object]]
+Entries = list[TokenLogprob]
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
-    """What is known of a response before its first token.
+def item_id(head: Head, prefix: str, index: int) -> str:
+    """Return the id of the ``index``-th item.
 
-    Attributes:
-        response_id: Its id.
-        created: Unix time, in seconds.
-        model: The name of the model that answers.
-        params: The request.
+    Args:
+        head: What is known from the beginning.
+        prefix: What kind of item it is.
+        index: Its place in the output.
     """
-
-    response_id: str
-    created: int
-    model: str
-    params: ResponseParams
-
-    def item_id(self, prefix: str, index: int) -> str:
-        """Return the id of the ``index``-th item."""
-        return f"{prefix}_{self.response_id.removeprefix('resp_')}{index:02d}"
+    return f"{prefix}_{head.unique}{index:02d}"
 
 
 # -- the response object ----------------------------------------------------------------------
 
 
 def response_object(
-    head: ResponseHead,
-    status: str,
-    output: Sequence[dict[str, Any]] = (),
+    params: ResponseParams,
+    head: Head,
+    status: ResponseStatus,
+    output: Sequence[OutputItem] = (),
     finished: Finished | None = None,
-) -> dict[str, Any]:
+) -> ResponseAnswer:
     """Return a response in one of its states.
 
     Args:
+        params: The request.
         head: What is known from the beginning.
         status: The vendor's word for the state.
         output: Its items.
         finished: How it ended, once it has.
     """
-    params = head.params
-    incomplete = {"reason": "max_output_tokens"} if status == "incomplete" else None
-    response: dict[str, Any] = {
-        "id": head.response_id,
+    response: ResponseAnswer = {
+        "id": f"resp_{head.unique}",
         "object": "response",
-        "created_at": head.created,
+        "created_at": int(head.created_s),
         "status": status,
         "background": False,
         "error": None,
-        "incomplete_details": incomplete,
+        "incomplete_details": ({"reason": "max_output_tokens"} if status == "incomplete" else None),
         "instructions": params.instructions,
         "max_output_tokens": params.max_output_tokens,
         "metadata": params.metadata or {},
@@ -111,34 +117,20 @@ def response_object(
     return response
 
 
-def failed_object(
-    head: ResponseHead, error: ApiError, output: Sequence[dict[str, Any]] = ()
-) -> dict[str, Any]:
-    """Return a response that broke off, with the items that were whole by then."""
-    code = "invalid_prompt" if error.kind is ErrorKind.INVALID_REQUEST else "server_error"
-    return response_object(head, "failed", output) | {
-        "error": {"code": code, "message": error.message}
-    }
-
-
-def status_of(stop: StopInfo) -> str:
-    """Return the state in which an answer ended.
-
-    Raises:
-        ApiError: It was no normal end, which this API says with an error.
-    """
+def status_of(stop: StopInfo) -> Literal["completed", "incomplete"]:
+    """Return the state in which an answer ended."""
     match stop.kind:
         case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN | StopKind.TOOL_CALL:
             return "completed"
         case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
             return "incomplete"
         case StopKind.ERROR | StopKind.CANCELLED:
-            raise ApiError(ErrorKind.INTERNAL, f"the generation ended with {stop.kind.value}")
+            raise not_an_ending(stop)
         case _:
             assert_never(stop.kind)
 
 
-def usage_to_wire(usage: Usage) -> dict[str, object]:
+def usage_to_wire(usage: Usage) -> ResponseUsage:
     """Return ``usage``."""
     return {
         "input_tokens": usage.prompt_tokens,
@@ -149,14 +141,15 @@ def usage_to_wire(usage: Usage) -> dict[str, object]:
     }
 
 
-def _format(params: ResponseParams) -> dict[str, object]:
+def _format(params: ResponseParams) -> FormatEcho:
+    """Return the form that was asked for, as it was asked."""
     wanted = params.text.format if params.text is not None else None
     if wanted is None:
         return {"type": "text"}
-    return wanted.model_dump(by_alias=True, exclude_none=True)
+    return cast(FormatEcho, wanted.model_dump(by_alias=True, exclude_none=True))
 
 
-def _tool(tool: Tool) -> dict[str, object]:
+def _tool(tool: Tool) -> FunctionEcho:
     return {
         "type": "function",
         "name": tool.name,
@@ -169,19 +162,19 @@ def _tool(tool: Tool) -> dict[str, object]:
 # -- items ------------------------------------------------------------------------------------
 
 
-def text_part(text: str, logprobs: Entries) -> dict[str, object]:
+def text_part(text: str, logprobs: Entries) -> OutputText:
     """Return a message's content."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
 
 
-def reasoning_part(text: str) -> dict[str, object]:
+def reasoning_part(text: str) -> ReasoningText:
     """Return a reasoning item's content."""
     return {"type": "reasoning_text", "text": text}
 
 
 def message_item(
-    item_id: str, status: str, content: Sequence[dict[str, object]]
-) -> dict[str, object]:
+    item_id: str, status: ItemStatus, content: Sequence[OutputText] = ()
+) -> OutputMessage:
     """Return an item with text of the answer."""
     return {
         "id": item_id,
@@ -193,8 +186,8 @@ def message_item(
 
 
 def reasoning_item(
-    item_id: str, status: str, content: Sequence[dict[str, object]]
-) -> dict[str, object]:
+    item_id: str, status: ItemStatus, content: Sequence[ReasoningText] = ()
+) -> OutputReasoning:
     """Return an item with reasoning; nobody has summed it up."""
     return {
         "id": item_id,
@@ -206,7 +199,7 @@ def reasoning_item(
     }
 
 
-def call_item(call: ToolCall, status: str, arguments: str) -> dict[str, object]:
+def call_item(call: ToolCall, status: ItemStatus, arguments: str) -> OutputCall:
     """Return an item with a call."""
     return {
         "id": f"fc_{call.id}",
@@ -236,56 +229,50 @@ def needs_message(finished: Finished, *, has_answer: bool) -> bool:
 # -- whole answers ----------------------------------------------------------------------------
 
 
-def response_to_wire(
-    head: ResponseHead,
-    events: Sequence[Event],
-    finished: Finished,
-    texts: TokenTexts | None = None,
-) -> dict[str, Any]:
+def write_response(
+    answers: Sequence[Collected], params: ResponseParams, head: Head
+) -> ResponseAnswer:
     """Return the whole answer.
 
     Args:
+        answers: The one generation's events, and its end.
+        params: The request.
         head: What is known from the beginning.
-        events: The generation's events.
-        finished: The last event.
-        texts: What token ids stand for, where likelihoods are asked for.
     """
+    [(events, finished)] = answers
     status = status_of(finished.stop)
-    items = _items(head, [one for one in events if is_shown(one, head.params)], texts)
+    items = _items([one for one in events if is_shown(one, params)], params, head)
     if needs_message(finished, has_answer=any(item["type"] != "reasoning" for item in items)):
-        item_id = head.item_id("msg", len(items))
-        items.append(message_item(item_id, "completed", [text_part("", [])]))
+        empty = item_id(head, "msg", len(items))
+        items.append(message_item(empty, "completed", [text_part("", [])]))
     if status == "incomplete" and items and items[-1]["type"] != "function_call":
         items[-1]["status"] = status
-    return response_object(head, status, items, finished)
+    return response_object(params, head, status, items, finished)
 
 
-def _items(
-    head: ResponseHead, events: Sequence[Event], texts: TokenTexts | None
-) -> list[dict[str, object]]:
+def _items(events: Sequence[Event], params: ResponseParams, head: Head) -> list[OutputItem]:
     kinds = (ThinkingDelta, TextDelta, ToolCallDelta)
     deltas = [event for event in events if isinstance(event, kinds)]
-    tokens = deque(answer_tokens(events) if wants_logprobs(head.params) else [])
+    tokens = deque(answer_tokens(events) if wants_logprobs(params) else [])
     length = 0
-    items: list[dict[str, object]] = []
+    items: list[OutputItem] = []
     for kind, group in groupby(deltas, type):
-        index = len(items)
+        same = list(group)
         if kind is ToolCallDelta:
             items += [
                 call_item(event.call, "completed", event.call.arguments)
-                for event in group
+                for event in same
                 if isinstance(event, ToolCallDelta)
             ]
-            continue
-        text = "".join(event.text for event in group if not isinstance(event, ToolCallDelta))
-        if kind is ThinkingDelta:
-            item_id = head.item_id("rs", index)
-            items.append(reasoning_item(item_id, "completed", [reasoning_part(text)]))
+        elif kind is ThinkingDelta:
+            thought = reasoning_part(reasoning_of(same))
+            items.append(reasoning_item(item_id(head, "rs", len(items)), "completed", [thought]))
         else:
+            text = text_of(same)
             length += len(text)
             entries: Entries = []
             while tokens and tokens[0].start < length:
-                entries += entries_to_wire([tokens.popleft()], texts)
+                entries += entries_to_wire([tokens.popleft()], head.vocabulary)
             part = text_part(text, entries)
-            items.append(message_item(head.item_id("msg", index), "completed", [part]))
+            items.append(message_item(item_id(head, "msg", len(items)), "completed", [part]))
     return items

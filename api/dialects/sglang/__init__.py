@@ -1,1 +1,1 @@
-"""SGLang's native dialect: ``POST /generate``, raw prompts in, text and token ids out."""
+"""SGLang's native API, ``POST /generate``: raw prompts in, text and token ids out."""

@@ -1,21 +1,18 @@
-"""Between the types of ``/generate`` and the domain's. Pure functions, no web framework."""
+"""From the requests of ``/generate`` to the engine's. Pure functions, no web framework."""
 
 import json
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, assert_never
+from collections.abc import Mapping
+from typing import Any
 
 from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.dialects.shared.extension import allows_more_keys, scoped
-from api.dialects.shared.sampling import nucleus, token_biases
+from api.dialects.shared.sampling import choices_of, nucleus, token_biases
 from api.dialects.shared.stops import stop_strings
 from api.transport.errors import invalid, unsupported
 from engine import (
-    Finished,
     GenerationRequest,
     OutputConstraint,
     Sampling,
-    StopKind,
     StopRules,
     TraceLevel,
     checked_token_ids,
@@ -25,8 +22,12 @@ _SEEDS = 2**64
 _MAX_TOP_LOGPROBS = 20
 
 
-def requests_from_wire(params: GenerateParams) -> list[GenerationRequest]:
+def requests_from_wire(params: GenerateParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return what a request asks for: one generation for each prompt and each of its ``n``.
+
+    Args:
+        params: The request.
+        strict: Changes nothing here.
 
     Raises:
         ApiError: A feature is not supported, or a field is wrong; the error names it.
@@ -38,7 +39,7 @@ def requests_from_wire(params: GenerateParams) -> list[GenerationRequest]:
     wanted = [
         choice
         for prompt, sampling in zip(prompts, samplings, strict=True)
-        for choice in _choices(prompt, sampling, params)
+        for choice in choices_of(_request(prompt, sampling, params), sampling.n or 1)
     ]
     if len(wanted) > MAX_PROMPTS:
         raise invalid(
@@ -57,9 +58,15 @@ def is_batch(params: GenerateParams) -> bool:
     return isinstance(sampling, SamplingParams) and (sampling.n or 1) > 1
 
 
-def prompt_field(params: GenerateParams) -> str:
-    """Return the name of the field that holds the prompt."""
-    return "text" if params.text is not None else "input_ids"
+def answer_count(params: GenerateParams) -> int:
+    """Return how many answers a request has."""
+    samplings = _samplings(params, len(_prompts(params)))
+    return sum(sampling.n or 1 for sampling in samplings)
+
+
+def prompt_name(params: GenerateParams) -> Mapping[str, str]:
+    """Return what the request calls the engine's prompt."""
+    return {"prompt": "text" if params.text is not None else "input_ids"}
 
 
 def _prompts(params: GenerateParams) -> list[str | tuple[int, ...]]:
@@ -85,19 +92,6 @@ def _samplings(params: GenerateParams, prompts: int) -> list[SamplingParams]:
             )
         return given
     return [given if given is not None else SamplingParams()] * prompts
-
-
-def _choices(
-    prompt: str | tuple[int, ...], sampling: SamplingParams, params: GenerateParams
-) -> Iterable[GenerationRequest]:
-    first = _request(prompt, sampling, params)
-    seed = first.sampling.seed
-    for index in range(sampling.n or 1):
-        if seed is None or index == 0:
-            yield first
-        else:
-            # Answers of one seed differ among each other and are the same again next time.
-            yield replace(first, sampling=replace(first.sampling, seed=(seed + index) % _SEEDS))
 
 
 def _request(
@@ -181,21 +175,3 @@ def _refuse_prompt_logprobs(params: GenerateParams) -> None:
         raise unsupported(("return_text_in_logprobs",), "text in log-probabilities")
     if (params.top_logprobs_num or 0) > _MAX_TOP_LOGPROBS:
         raise invalid(("top_logprobs_num",), f"must be from 0 to {_MAX_TOP_LOGPROBS}")
-
-
-def finish_reason_to_wire(finished: Finished) -> dict[str, object]:
-    """Return ``meta_info.finish_reason``."""
-    stop = finished.stop
-    match stop.kind:
-        case StopKind.EOS | StopKind.TOOL_CALL:
-            return {"type": "stop", "matched": None}
-        case StopKind.STOP_STRING | StopKind.STOP_TOKEN:
-            return {"type": "stop", "matched": stop.value}
-        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
-            return {"type": "length", "length": finished.usage.output_tokens}
-        case StopKind.CANCELLED:
-            return {"type": "abort", "message": "the generation was cancelled on the server"}
-        case StopKind.ERROR:
-            return {"type": "abort", "message": finished.error or "the generation failed"}
-        case _:
-            assert_never(stop.kind)

@@ -1,15 +1,18 @@
 """The types of ``/generate``, spelled as in SGLang's reference.
 
-Only shapes: what they mean is ``read``'s business. Unknown fields are ignored. Any thread.
+https://docs.sglang.ai/basic_usage/native_api.html
+Only shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields are
+ignored. Any thread.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, RootModel
+from pydantic import Field
+from typing_extensions import TypedDict
 
-from api.dialects.shared.answers import DEFERRED, AnswerModel, FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.extension import FullstopOptions
+from api.dialects.shared.report import FullstopReport
 from api.dialects.shared.stops import STOPS
 
 MAX_PROMPTS = 128
@@ -80,85 +83,82 @@ class GenerateParams(WireModel):
     fullstop: FullstopOptions | None = None
 
 
-class SglangErrorFields(AnswerModel):
+# -- answers ----------------------------------------------------------------------------------
+
+
+class SglangErrorFields(TypedDict):
     """What went wrong."""
 
     message: str
     type: str
-    param: str | None = Field(description="the field that is wrong")
-    code: int = Field(description="the HTTP status")
+    param: Annotated[str | None, Field(description="the field that is wrong")]
+    code: Annotated[int, Field(description="the HTTP status")]
 
 
-class SglangErrorAnswer(AnswerModel):
+class SglangErrorAnswer(TypedDict):
     """What every failure looks like."""
 
     error: SglangErrorFields
 
 
-class Stopped(AnswerModel):
+class Stopped(TypedDict):
     """The answer ended by itself, or at a stop."""
 
     type: Literal["stop"]
     matched: str | int | None
 
 
-class OutOfLength(AnswerModel):
+class OutOfLength(TypedDict):
     """The answer came to a limit."""
 
     type: Literal["length"]
     length: int
 
 
-class Aborted(AnswerModel):
+class Aborted(TypedDict):
     """The answer broke off."""
 
     type: Literal["abort"]
     message: str
 
 
+FinishReason = Stopped | OutOfLength | Aborted
 _Likelihood = tuple[float, int, None]
 
 
-class GenerateMeta(AnswerModel):
+class GenerateMeta(TypedDict):
     """``meta_info`` of an answer."""
 
     id: str
-    finish_reason: Annotated[Stopped | OutOfLength | Aborted, Field(discriminator="type")] | None
+    finish_reason: Annotated[FinishReason, Field(discriminator="type")] | None
     matched_stop: str | int | None
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int
-    e2e_latency: float | None = Field(default=None, description="in seconds, at the end")
-    input_token_logprobs: list[_Likelihood] | None = None
-    output_token_logprobs: list[_Likelihood] | None = None
-    output_top_logprobs: list[list[_Likelihood]] | None = None
+    e2e_latency: NotRequired[Annotated[float, Field(description="in seconds, at the end")]]
+    input_token_logprobs: NotRequired[list[_Likelihood]]
+    output_token_logprobs: NotRequired[list[_Likelihood]]
+    output_top_logprobs: NotRequired[list[list[_Likelihood]]]
 
 
-class GenerateAnswer(AnswerModel):
+class GenerateAnswer(TypedDict):
     """One answer, and in a stream the answer as far as it has come."""
 
-    text: str = Field(description="all text so far, without the stop")
+    text: Annotated[str, Field(description="all text so far, without the stop")]
     output_ids: list[int]
-    reasoning_content: str | None = None
     meta_info: GenerateMeta
-    index: int | None = Field(default=None, description="in the stream of several answers")
-    error: SglangErrorFields | None = Field(default=None, description="where a stream broke off")
-    fullstop: FullstopReport | None = None
+    index: NotRequired[Annotated[int, Field(description="in the stream of several answers")]]
+    error: NotRequired[SglangErrorFields]
+    fullstop: NotRequired[FullstopReport]
 
 
-class GenerateAnswers(RootModel[GenerateAnswer | list[GenerateAnswer]]):
-    """One answer to one prompt; several prompts, or several answers to one, make a list."""
-
-    model_config = DEFERRED
-
-
-class GenerateEvent(RootModel[GenerateAnswer | SglangErrorAnswer]):
-    """One event of a stream, before the last, which is ``[DONE]``."""
-
-    model_config = DEFERRED
+# One answer to one prompt; several prompts, or several answers to one, make a list.
+GenerateAnswers = GenerateAnswer | list[GenerateAnswer]
+# One event of a stream, before the last, which is ``[DONE]``.
+GenerateEvent = GenerateAnswer | SglangErrorAnswer
 
 
-class SglangModel(AnswerModel):
+class SglangModel(TypedDict):
     """``GET /get_model_info``."""
 
     model_path: str

@@ -1,108 +1,199 @@
-"""One answer of ``/generate`` as it grows: its text, its token ids and what is told of them.
+"""Answers of ``/generate``: each frame of a stream holds all that has come so far.
 
-Pure but for its own state; knows no web framework. Any thread.
+Pure but for their own state; knows no web framework. Any thread.
+https://docs.sglang.ai/basic_usage/native_api.html
 """
 
-from collections.abc import Iterable
-from typing import Any, assert_never
+from collections.abc import Sequence
+from typing import assert_never
 
-from api.dialects.sglang.read import finish_reason_to_wire
-from api.dialects.shared.extension import report_to_wire
-from engine import (
-    Event,
-    Finished,
-    PromptProgress,
-    TextDelta,
-    ThinkingDelta,
-    TokenStats,
-    TokenTrace,
-    ToolCallDelta,
+from api.dialects.sglang.errors import error_to_wire
+from api.dialects.sglang.read import answer_count, is_batch
+from api.dialects.sglang.wire import (
+    FinishReason,
+    GenerateAnswer,
+    GenerateAnswers,
+    GenerateMeta,
+    GenerateParams,
 )
+from api.dialects.shared.dialect import Collected, Head
+from api.dialects.shared.encoder import AnswerEncoder
+from api.dialects.shared.errors import not_an_ending
+from api.dialects.shared.extension import is_report_wanted
+from api.dialects.shared.report import report_to_wire
+from api.dialects.shared.said import raw_text_of
+from api.transport.errors import ApiError
+from api.transport.events import DONE, SseEvent
+from api.transport.json_text import json_text
+from engine import Event, Finished, PromptProgress, StopKind, TokenStats, TokenTrace
 
 
-class Output:
-    """Collects the events of one generation.
+def finish_reason_to_wire(finished: Finished) -> FinishReason:
+    """Return ``meta_info.finish_reason`` of an answer that ended normally."""
+    stop = finished.stop
+    match stop.kind:
+        case StopKind.EOS | StopKind.TOOL_CALL:
+            return {"type": "stop", "matched": None}
+        case StopKind.STOP_STRING | StopKind.STOP_TOKEN:
+            return {"type": "stop", "matched": stop.value}
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
+            return {"type": "length", "length": finished.usage.output_tokens}
+        case StopKind.CANCELLED | StopKind.ERROR:
+            raise not_an_ending(stop)
+        case _:
+            assert_never(stop.kind)
+
+
+class _GrowingAnswer:
+    """One answer as far as it has come.
+
+    Args:
+        params: The request.
+        head: What is known from the beginning.
+        index: Which answer of the request it is.
 
     Attributes:
-        finished: The end, once it has come.
+        text: All text so far.
+        prompt_tokens: How many tokens the prompt has, once that is known.
+        cached_tokens: How many of them the cache held.
     """
 
-    def __init__(
-        self, answer_id: str, *, has_logprobs: bool = False, reports: bool = False
-    ) -> None:
-        self.finished: Finished | None = None
-        self._id = answer_id
-        self._has_logprobs = has_logprobs
-        self._reports = reports
-        self._text = ""
-        self._thinking = ""
+    def __init__(self, params: GenerateParams, head: Head, index: int) -> None:
+        self.text = ""
+        self.prompt_tokens = 0
+        self.cached_tokens = 0
+        self._id = _answer_id(params, head, index)
+        self._has_logprobs = bool(params.return_logprob)
+        self._reports = is_report_wanted(params.fullstop)
         self._ids: list[int] = []
         self._stats: list[tuple[int, TokenStats]] = []
-        self._prompt_tokens = 0
-        self._cached_tokens = 0
 
-    def add(self, events: Iterable[Event]) -> bool:
-        """Take some events; return whether there is anything new to tell."""
-        is_new = False
-        for event in events:
-            match event:
-                case TextDelta():
-                    self._text += event.text
-                case ThinkingDelta():
-                    self._thinking += event.text
-                case ToolCallDelta():
-                    # Here a call is text like any other.
-                    self._text += event.raw
-                case TokenTrace():
-                    self._ids.append(event.token_id)
-                    if event.stats is not None:
-                        self._stats.append((event.token_id, event.stats))
-                case PromptProgress():
-                    self._prompt_tokens, self._cached_tokens = event.total, event.cached
-                    continue
-                case Finished():
-                    self._finish(event)
-                case _:
-                    assert_never(event)
-            is_new = True
-        return is_new
+    def add_token(self, trace: TokenTrace) -> None:
+        """Take a token that was sampled."""
+        self._ids.append(trace.token_id)
+        if trace.stats is not None:
+            self._stats.append((trace.token_id, trace.stats))
 
-    def to_wire(self) -> dict[str, Any]:
-        """Return the answer as far as it has come."""
-        answer: dict[str, Any] = {"text": self._text, "output_ids": self._ids}
-        if self._thinking:
-            answer["reasoning_content"] = self._thinking
-        answer["meta_info"] = self._meta()
-        if self._reports and self.finished is not None:
-            answer["fullstop"] = report_to_wire(self.finished)
-        return answer
-
-    def _finish(self, finished: Finished) -> None:
-        self.finished = finished
-        self._text += finished.unfinished_tool_call
-        self._prompt_tokens = finished.usage.prompt_tokens
-        self._cached_tokens = finished.usage.cached_tokens
-
-    def _meta(self) -> dict[str, Any]:
-        finished = self.finished
-        meta: dict[str, Any] = {
+    def to_wire(
+        self, finished: Finished | None = None, reason: FinishReason | None = None
+    ) -> GenerateAnswer:
+        """Return the answer; at its end with how and why it ended."""
+        meta: GenerateMeta = {
             "id": self._id,
-            "finish_reason": None if finished is None else finish_reason_to_wire(finished),
+            "finish_reason": reason,
             "matched_stop": None if finished is None else finished.stop.value,
-            "prompt_tokens": self._prompt_tokens,
+            "prompt_tokens": self.prompt_tokens,
             "completion_tokens": len(self._ids),
-            "cached_tokens": self._cached_tokens,
+            "cached_tokens": self.cached_tokens,
         }
         if finished is not None:
-            meta["completion_tokens"] = finished.usage.output_tokens
+            usage = finished.usage
+            meta["prompt_tokens"], meta["cached_tokens"] = usage.prompt_tokens, usage.cached_tokens
+            meta["completion_tokens"] = usage.output_tokens
             meta["e2e_latency"] = finished.timing.total_s
         if self._has_logprobs:
             meta["input_token_logprobs"] = []
             meta["output_token_logprobs"] = [
-                [stats.logprob, token_id, None] for token_id, stats in self._stats
+                (stats.logprob, token_id, None) for token_id, stats in self._stats
             ]
             meta["output_top_logprobs"] = [
-                [[logprob, token_id, None] for token_id, logprob in stats.top]
+                [(logprob, token_id, None) for token_id, logprob in stats.top]
                 for _, stats in self._stats
             ]
-        return meta
+        answer: GenerateAnswer = {"text": self.text, "output_ids": self._ids, "meta_info": meta}
+        if self._reports and finished is not None:
+            answer["fullstop"] = report_to_wire(finished)
+        return answer
+
+
+def _answer_id(params: GenerateParams, head: Head, index: int) -> str:
+    """Return an answer's id: the client's own where there is one."""
+    if isinstance(params.rid, list) and index < len(params.rid):
+        return params.rid[index]
+    stem = params.rid if isinstance(params.rid, str) else head.unique
+    return stem if answer_count(params) == 1 else f"{stem}_{index}"
+
+
+def write_answers(
+    answers: Sequence[Collected], params: GenerateParams, head: Head
+) -> GenerateAnswers:
+    """Return the whole answer, or a list of them.
+
+    Args:
+        answers: For each generation its events and its end.
+        params: The request.
+        head: What is known from the beginning.
+    """
+    written = []
+    for index, (events, finished) in enumerate(answers):
+        answer = _GrowingAnswer(params, head, index)
+        answer.text = raw_text_of(events)
+        for event in events:
+            if isinstance(event, TokenTrace):
+                answer.add_token(event)
+        written.append(answer.to_wire(finished, finish_reason_to_wire(finished)))
+    return written if is_batch(params) else written[0]
+
+
+class GenerateEncoder(AnswerEncoder[SseEvent]):
+    """Turns the events of one request's generations into the frames of one stream.
+
+    Args:
+        params: The request.
+        head: What is known from the beginning.
+    """
+
+    def __init__(self, params: GenerateParams, head: Head) -> None:
+        super().__init__()
+        count = answer_count(params)
+        self._answers = [_GrowingAnswer(params, head, index) for index in range(count)]
+        self._unfinished = count
+        self._is_batch = is_batch(params)
+        self._has_grown = False
+
+    def encode(self, events: Sequence[Event], choice: int = 0) -> list[SseEvent]:
+        """Return the next frame; ``[DONE]`` too once every answer has ended."""
+        self._has_grown = False
+        frames = super().encode(events, choice)
+        if self._has_grown:
+            frames.append(self._frame(self._answers[choice].to_wire(), choice))
+        return frames
+
+    def _text(self, text: str, choice: int) -> None:
+        self._answers[choice].text += text
+        self._has_grown = True
+
+    def _token(self, trace: TokenTrace, choice: int) -> None:
+        self._answers[choice].add_token(trace)
+        self._has_grown = True
+
+    def _progress(self, progress: PromptProgress, choice: int) -> None:
+        answer = self._answers[choice]
+        answer.prompt_tokens, answer.cached_tokens = progress.total, progress.cached
+
+    def _end(self, finished: Finished, choice: int) -> None:
+        answer = self._answers[choice].to_wire(finished, finish_reason_to_wire(finished))
+        self._last(answer, choice)
+        self._unfinished -= 1
+        if self._unfinished == 0:
+            self._send(DONE)
+
+    def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
+        failure = error_to_wire(error, "")[1]
+        if finished is None:
+            self._send(SseEvent(None, json_text(failure)))
+        else:
+            reason: FinishReason = {"type": "abort", "message": error.message}
+            answer = self._answers[choice].to_wire(finished, reason)
+            answer["error"] = failure["error"]
+            self._last(answer, choice)
+        self._send(DONE)
+
+    def _last(self, answer: GenerateAnswer, choice: int) -> None:
+        self._has_grown = False
+        self._send(self._frame(answer, choice))
+
+    def _frame(self, answer: GenerateAnswer, choice: int) -> SseEvent:
+        if self._is_batch:
+            answer["index"] = choice
+        return SseEvent(None, json_text(answer))

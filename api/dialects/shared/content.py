@@ -4,11 +4,13 @@ Pure; knows no vendor and no web framework. Any thread.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
+
+from api.dialects.shared.body import WireModel
 
 
 class TextOr:
@@ -49,3 +51,17 @@ def _as_parts_or_none(value: Any) -> Any:
 # For annotations: Annotated[list[Part], TEXT_OR_PARTS].
 TEXT_OR_PARTS = TextOr(_as_parts)
 TEXT_OR_PARTS_OR_NULL = TextOr(_as_parts_or_none, accepts_null=True)
+
+
+class TextPart(WireModel):
+    """``{"type": "text"}``."""
+
+    type: Literal["text"]
+    text: str
+
+
+class RefusalPart(WireModel):
+    """``{"type": "refusal"}`` of an earlier answer."""
+
+    type: Literal["refusal"]
+    refusal: str

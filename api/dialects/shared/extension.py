@@ -1,4 +1,4 @@
-"""The product's own object ``fullstop`` in requests and answers, the same in every dialect.
+"""The product's own object ``fullstop`` in requests, the same in every dialect.
 
 A request's ``fullstop`` chooses where stops are looked for and asks for the whole stop record;
 without it nothing of ours is in an answer. Pure; knows no vendor and no web framework.
@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from api.dialects.shared.body import WireModel
-from engine import Finished, InvalidRequest, StopRules, StopScope, tokens_per_s
+from engine import InvalidRequest, StopRules, StopScope
 
 _Scope = Literal["text", "text+thinking", "all"]
 
@@ -70,30 +70,3 @@ def wants_image_notes(options: FullstopOptions | None) -> bool:
 def allows_more_keys(options: FullstopOptions | None) -> bool:
     """Whether JSON that is held to a schema may have keys that the schema does not name."""
     return options is not None and options.additional_properties
-
-
-def report_to_wire(finished: Finished) -> dict[str, object]:
-    """Return the object ``fullstop`` of an answer: the stop record, speeds and times (seconds)."""
-    stop, timing = finished.stop, finished.timing
-    return {
-        "stop": {
-            "kind": stop.kind.value,
-            "value": stop.value,
-            "token_id": stop.token_id,
-            "token_text": stop.token_text,
-            "channel": stop.channel.value,
-            "text_offset": stop.text_offset,
-            "token_index": stop.token_index,
-            "held": stop.held,
-            "dropped": stop.dropped,
-        },
-        "unfinished_tool_call": finished.unfinished_tool_call or None,
-        "timing": {
-            "queued_s": timing.queued_s,
-            "prefill_s": timing.prefill_s,
-            "first_token_s": timing.first_token_s,
-            "decode_s": timing.decode_s,
-            "total_s": timing.total_s,
-            "tokens_per_s": tokens_per_s(finished.usage, timing),
-        },
-    }

@@ -4,9 +4,13 @@ Pure; knows no vendor and no web framework. Any thread.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from api.transport.errors import FieldPath, invalid
+from engine import GenerationRequest
 
+# Vendors' seeds may be signed; a generator of random numbers takes them as they are in memory.
+_SEEDS = 2**64
 # No vocabulary has ids of more digits.
 _MOST_DIGITS = 18
 _MOST_SHOWN = 40
@@ -42,3 +46,17 @@ def token_biases(
             shown = key if len(key) <= _MOST_SHOWN else f"{key[:_MOST_SHOWN]}…"
             raise invalid((*field, shown), "must be a token id in decimal digits")
     return tuple((int(key), bias) for key, bias in biases.items())
+
+
+def choices_of(request: GenerationRequest, count: int) -> list[GenerationRequest]:
+    """Return a generation for each of ``count`` choices.
+
+    Choices of one seed differ among each other and are the same again next time.
+    """
+    seed = request.sampling.seed
+    if seed is None:
+        return [request] * count
+    return [
+        replace(request, sampling=replace(request.sampling, seed=(seed + index) % _SEEDS))
+        for index in range(count)
+    ]

@@ -3,10 +3,12 @@
 The same in every dialect. Pure; knows no vendor's request. Any thread.
 """
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from api.transport.errors import FieldPath, invalid, unsupported
+from pydantic import Field
+
+from api.dialects.shared.body import WireModel
+from api.transport.errors import FieldPath, required, unsupported
 from engine import Tool
 
 # A request that offers one of these counts on it, and no model here knows how to call it or no
@@ -28,28 +30,15 @@ _REFUSED = (
 )
 
 
-class DescribedFunction(Protocol):
-    """A function as Chat Completions and Ollama describe it."""
+class FunctionParam(WireModel):
+    """A function that the client runs, as Chat Completions and Ollama describe it."""
 
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def description(self) -> str | None:
-        """What it does."""
-        ...
-
-    @property
-    def parameters(self) -> Mapping[str, Any] | None:
-        """The schema of its arguments."""
-        ...
+    name: str = Field(min_length=1)
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
 
 
-def function_of(
-    kind: str | None, described: DescribedFunction | None, path: FieldPath
-) -> Tool | None:
+def function_of(kind: str | None, described: FunctionParam | None, path: FieldPath) -> Tool | None:
     """Return the function that a tool is, or None where it is another tool that is left out.
 
     Args:
@@ -64,7 +53,7 @@ def function_of(
         check_left_out(kind, path)
         return None
     if described is None:
-        raise invalid((*path, "function"), "Field required", code="missing_required_parameter")
+        raise required((*path, "function"))
     return Tool(described.name, described.description or "", described.parameters or {})
 
 

@@ -9,7 +9,7 @@ from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.completions.wire import CompletionParams
 from api.dialects.ollama.wire import ChatParams, Options
-from api.dialects.ollama.wire import GenerateParams as OllamaParams
+from api.dialects.ollama.wire import PromptParams as OllamaParams
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.sglang.wire import GenerateParams, SamplingParams
 from api.dialects.shared.body import WireModel

@@ -6,20 +6,18 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.dialects.anthropic import read as messages
 from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.anthropic.write import MessageEncoder
-from api.dialects.chat import read as chat
+from api.dialects.anthropic.write import MessageEncoder, write_message
+from api.dialects.chat import write as chat
 from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.chat.write import ChatEncoder
-from api.dialects.completions import read as completions
+from api.dialects.completions import write as completions
 from api.dialects.completions.wire import CompletionParams
 from api.dialects.completions.write import CompletionEncoder
-from api.dialects.openai.chunks import AnswerHead
 from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.wire import ResponseParams
-from api.dialects.responses.write import ResponseHead
-from api.dialects.responses.write import response_to_wire as whole_response
+from api.dialects.responses.write import write_response
+from api.dialects.shared.dialect import Head
 from engine.scheduling.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import ToolCall
@@ -34,6 +32,7 @@ from engine.values.events import (
     Usage,
 )
 
+HEAD = Head("1", 1, "m", "req_1")
 ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 NORMAL = [kind for kind in StopKind if kind not in (StopKind.ERROR, StopKind.CANCELLED)]
 VALUES: dict[StopKind, str | int] = {StopKind.STOP_STRING: "END", StopKind.STOP_TOKEN: 21}
@@ -106,13 +105,10 @@ def rebuilt_message(events: list[dict[str, Any]]) -> dict[str, Any]:
 @given(answers())
 def test_a_streamed_message_adds_up_to_the_whole_one(batches: list[list[Event]]) -> None:
     params = MessageCreateParams.model_validate({**ASK, "max_tokens": 64})
-    encoder = MessageEncoder(message_id="msg_1", model="m", params=params, request_id="req_1")
+    encoder = MessageEncoder(params, HEAD)
     streamed = [json.loads(event.data) for batch in batches for event in encoder.encode(batch)]
-    events, finished = whole(batches)
 
-    assert rebuilt_message(streamed) == messages.response_to_wire(
-        events, message_id="msg_1", model="m", params=params, finished=finished
-    )
+    assert rebuilt_message(streamed) == write_message([whole(batches)], params, HEAD)
 
 
 def rebuilt_completion(chunks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -137,11 +133,11 @@ def rebuilt_completion(chunks: list[dict[str, Any]]) -> dict[str, Any]:
 @given(answers())
 def test_a_streamed_completion_adds_up_to_the_whole_one(batches: list[list[Event]]) -> None:
     params = ChatCompletionParams.model_validate({**ASK, "stream_options": {"include_usage": True}})
-    encoder = ChatEncoder(AnswerHead("chatcmpl-1", 1, "m"), params)
+    encoder = ChatEncoder(params, HEAD)
     lines = [event.data for batch in batches for event in encoder.encode(batch)]
     assert lines.pop() == "[DONE]"
     found = rebuilt_completion([json.loads(line) for line in lines])
-    body = chat.response_to_wire([whole(batches)], AnswerHead("chatcmpl-1", 1, "m"), params)
+    body = chat.write_completion([whole(batches)], params, HEAD)
     (choice,) = body["choices"]
 
     assert found["usage"] == body["usage"]
@@ -165,18 +161,13 @@ def test_a_streamed_raw_completion_adds_up_to_the_whole_one(
     params = CompletionParams.model_validate(
         {"model": "m", "prompt": "Once", "echo": echo, "stream_options": {"include_usage": True}}
     )
-    encoder = CompletionEncoder(AnswerHead("cmpl-1", 1, "m"), params)
+    encoder = CompletionEncoder(params, HEAD)
     lines = [event.data for batch in batches for event in encoder.encode(batch)]
     assert lines.pop() == "[DONE]"
     *chunks, end, usage = [json.loads(line) for line in lines]
-    body = completions.response_to_wire([whole(batches)], AnswerHead("cmpl-1", 1, "m"), params)
+    body = completions.write_completion([whole(batches)], params, HEAD)
     parts = [chunk["choices"][0] for chunk in chunks]
     rebuilt = end["choices"][0] | {"text": "".join(part["text"] for part in parts)}
-    if thinking := "".join(part.get("reasoning_content", "") for part in parts):
-        rebuilt["reasoning_content"] = thinking
-    if found := [call for part in parts for call in part.get("tool_calls", [])]:
-        assert [call.pop("index") for call in found] == list(range(len(found)))
-        rebuilt["tool_calls"] = found
 
     assert body["choices"] == [rebuilt]
     assert body["usage"] == usage["usage"]
@@ -208,11 +199,11 @@ def test_a_streamed_response_adds_up_to_the_whole_one(
     batches: list[list[Event]], parallel: bool
 ) -> None:
     asked = {"model": "m", "input": "Hi", "stop": "END", "parallel_tool_calls": parallel}
-    head = ResponseHead("resp_1", 1, "m", ResponseParams.model_validate(asked))
-    encoder = ResponseEncoder(head)
+    params = ResponseParams.model_validate(asked)
+    encoder = ResponseEncoder(params, HEAD)
     events = [json.loads(event.data) for batch in batches for event in encoder.encode(batch)]
     last = events[-1]
-    expected = whole_response(head, *whole(batches))
+    expected = write_response([whole(batches)], params, HEAD)
 
     assert last["response"] == expected
     assert last["type"] == f"response.{expected['status']}"

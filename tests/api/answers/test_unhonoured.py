@@ -5,22 +5,21 @@ from typing import Any
 
 import pytest
 
-from api.dialects.anthropic.read import request_from_wire as read_message
+from api.dialects.anthropic.read import requests_from_wire as read_message
 from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.chat.read import request_from_wire as read_chat
-from api.dialects.chat.read import response_to_wire as chat_to_wire
+from api.dialects.chat.read import requests_from_wire as read_chat
 from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.chat.write import ChatEncoder
+from api.dialects.chat.write import ChatEncoder, write_completion
 from api.dialects.completions.read import requests_from_wire as read_completion
 from api.dialects.completions.wire import CompletionParams
 from api.dialects.ollama.read import chat_from_wire
 from api.dialects.ollama.wire import ChatParams
-from api.dialects.openai.chunks import AnswerHead
-from api.dialects.responses.read import request_from_wire as read_response
+from api.dialects.responses.read import requests_from_wire as read_response
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.sglang.read import requests_from_wire as read_generate
 from api.dialects.sglang.wire import GenerateParams
 from api.dialects.shared.body import parsed
+from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError
 from engine.scheduling.generation import merge_deltas
 from engine.values.request import GenerationRequest, OutputConstraint
@@ -31,7 +30,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Oslo"]}}, "require
 
 def chat(**fields: Any) -> GenerationRequest:
     body = json.dumps({"model": "m", "messages": TURNS, **fields}).encode()
-    return read_chat(parsed(body, ChatCompletionParams))
+    return read_chat(parsed(body, ChatCompletionParams))[0]
 
 
 def completion(**fields: Any) -> GenerationRequest:
@@ -41,17 +40,17 @@ def completion(**fields: Any) -> GenerationRequest:
 
 def response(**fields: Any) -> GenerationRequest:
     body = json.dumps({"model": "m", "input": "Hi", **fields}).encode()
-    return read_response(parsed(body, ResponseParams))
+    return read_response(parsed(body, ResponseParams))[0]
 
 
 def message(**fields: Any) -> GenerationRequest:
     body = json.dumps({"model": "m", "max_tokens": 5, "messages": TURNS, **fields}).encode()
-    return read_message(parsed(body, MessageCreateParams))
+    return read_message(parsed(body, MessageCreateParams))[0]
 
 
 def ollama(**fields: Any) -> GenerationRequest:
     body = json.dumps({"model": "m", "messages": TURNS, **fields}).encode()
-    return chat_from_wire(parsed(body, ChatParams))
+    return chat_from_wire(parsed(body, ChatParams))[0]
 
 
 READERS = {"chat": chat, "completions": completion, "responses": response}
@@ -260,13 +259,13 @@ def test_chat_takes_the_effort_of_gateways_too(fields: dict[str, Any], thinks: b
 def test_chat_keeps_reasoning_from_the_answer_where_it_is_excluded(scenario_named: Any) -> None:
     scenario = scenario_named("thinking")
     events = merge_deltas([event for batch in scenario.batches for event in batch])
-    head = AnswerHead("chatcmpl-1", 0, "m")
+    head = Head("1", 0, "m")
     for excluded in (False, True):
         params = ChatCompletionParams.model_validate(
             {"model": "m", "messages": TURNS, "reasoning": {"exclude": excluded}}
         )
-        whole = chat_to_wire([(events, scenario.finished)], head, params)
-        encoder = ChatEncoder(head, params)
+        whole = write_completion([(events, scenario.finished)], params, head)
+        encoder = ChatEncoder(params, head)
         streamed = [one.data for batch in scenario.batches for one in encoder.encode(batch)]
 
         assert ("reasoning_content" in json.dumps(whole)) is not excluded

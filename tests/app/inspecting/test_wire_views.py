@@ -14,13 +14,13 @@ import pytest
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.parsing import parse
 from api.conformance.captures.values import Severity, WireDialect
-from api.dialects.anthropic.read import request_from_wire as from_messages
+from api.dialects.anthropic.read import requests_from_wire as from_messages
 from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.chat.read import requests_from_wire as from_chat
 from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.ollama.read import chat_from_wire as from_ollama
 from api.dialects.ollama.wire import ChatParams
-from api.dialects.responses.read import request_from_wire as from_responses
+from api.dialects.responses.read import requests_from_wire as from_responses
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.shared.body import parsed
 from api.server.thread import ServerThread
@@ -122,10 +122,10 @@ def comparable(request: GenerationRequest) -> GenerationRequest:
 @pytest.mark.parametrize(
     ("dialect", "params", "back"),
     [
-        (WireDialect.MESSAGES, MessageCreateParams, lambda p: from_messages(p, strict=False)),
+        (WireDialect.MESSAGES, MessageCreateParams, lambda p: from_messages(p, strict=False)[0]),
         (WireDialect.CHAT, ChatCompletionParams, lambda p: from_chat(p, strict=False)[0]),
-        (WireDialect.RESPONSES, ResponseParams, lambda p: from_responses(p, strict=False)),
-        (WireDialect.OLLAMA, ChatParams, from_ollama),
+        (WireDialect.RESPONSES, ResponseParams, lambda p: from_responses(p, strict=False)[0]),
+        (WireDialect.OLLAMA, ChatParams, lambda p: from_ollama(p)[0]),
     ],
     ids=lambda value: value.value if isinstance(value, WireDialect) else None,
 )

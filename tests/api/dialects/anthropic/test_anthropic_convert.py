@@ -2,15 +2,11 @@ from typing import Any
 
 import pytest
 
-from api.dialects.anthropic.read import (
-    prompt_from_wire,
-    request_from_wire,
-    response_to_wire,
-    stop_to_wire,
-    usage_to_wire,
-)
+from api.dialects.anthropic.read import prompt_from_wire, requests_from_wire
 from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
+from api.dialects.anthropic.write import stop_to_wire, usage_to_wire, write_message
 from api.dialects.shared.body import parsed
+from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError
 from api.transport.json_text import json_text
 from engine.errors import InvalidRequest
@@ -22,6 +18,7 @@ from engine.values.request import GenerationRequest, OutputConstraint, ToolChoic
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER = {"name": "weather", "input_schema": SCHEMA}
+HEAD = Head("1", 1, "m")
 
 
 def params(**fields: Any) -> MessageCreateParams:
@@ -30,7 +27,8 @@ def params(**fields: Any) -> MessageCreateParams:
 
 
 def request(**fields: Any) -> GenerationRequest:
-    return request_from_wire(params(**fields))
+    [wanted] = requests_from_wire(params(**fields))
+    return wanted
 
 
 def turns(*messages: dict[str, Any], **fields: Any) -> tuple[Message, ...]:
@@ -276,9 +274,9 @@ def test_a_block_in_the_wrong_turn_is_named(turn: dict[str, Any], path: tuple[An
 def test_a_stop_of_white_space_is_refused_by_the_strict_alone() -> None:
     wanted = params(stop_sequences=["END", "\n\n"])
 
-    assert request_from_wire(wanted).stops.strings == ("END", "\n\n")
+    assert requests_from_wire(wanted)[0].stops.strings == ("END", "\n\n")
     with pytest.raises(ApiError, match="must contain non-whitespace") as caught:
-        request_from_wire(wanted, strict=True)
+        requests_from_wire(wanted, strict=True)
     assert caught.value.field == ("stop_sequences", 1)
 
 
@@ -322,7 +320,7 @@ def test_usage_counts_cached_tokens_apart() -> None:
 def test_an_empty_answer_has_one_empty_block(scenario_named: Any) -> None:
     finished = scenario_named("stop_at_the_first_character").finished
 
-    body = response_to_wire([], message_id="msg_1", model="m", params=params(), finished=finished)
+    body = write_message([([], finished)], params(), HEAD)
 
     assert body["content"] == [{"type": "text", "text": ""}]
     assert (body["stop_reason"], body["stop_sequence"]) == ("stop_sequence", "A")
@@ -333,9 +331,7 @@ def test_thinking_comes_before_the_answer(scenario_named: Any) -> None:
     finished = scenario_named("thinking").finished
     events = [ThinkingDelta("Hm"), TextDelta("4")]
 
-    body = response_to_wire(
-        events, message_id="msg_1", model="m", params=params(), finished=finished
-    )
+    body = write_message([(events, finished)], params(), HEAD)
 
     assert body["content"] == [
         {"type": "thinking", "thinking": "Hm", "signature": "unsigned"},

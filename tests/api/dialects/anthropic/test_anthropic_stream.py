@@ -6,6 +6,7 @@ import pytest
 
 from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.anthropic.write import MessageEncoder
+from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.events import SseEvent
 from engine.values.events import Event
@@ -15,12 +16,8 @@ ASK = {"model": "m", "max_tokens": 64, "messages": [{"role": "user", "content": 
 
 
 def encoder(**fields: Any) -> MessageEncoder:
-    return MessageEncoder(
-        message_id="msg_1",
-        model="demo-model",
-        params=MessageCreateParams.model_validate({**ASK, **fields}),
-        request_id="req_1",
-    )
+    params = MessageCreateParams.model_validate({**ASK, **fields})
+    return MessageEncoder(params, Head("1", 0, "demo-model", "req_1"))
 
 
 def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:

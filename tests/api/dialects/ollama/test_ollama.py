@@ -2,18 +2,27 @@
 
 import json
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
-from api.dialects.ollama.read import chat_from_wire, generate_from_wire
+from api.dialects.ollama.read import chat_from_wire, prompt_from_wire
 from api.dialects.ollama.wire import (
     ChatParams,
-    GenerateParams,
     OllamaChatAnswer,
     OllamaGenerateAnswer,
+    PromptParams,
 )
-from api.dialects.ollama.write import AnswerEncoder, JsonLine
+from api.dialects.ollama.write import (
+    ChatLineEncoder,
+    JsonLine,
+    LineEncoder,
+    PromptLineEncoder,
+    write_chat,
+)
+from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError
 from api.transport.events import SseEvent
 from engine.values.chat import Message
@@ -22,26 +31,24 @@ from engine.values.request import GenerationRequest
 from tests.api.conftest import LONG
 from tests.support.encoding import written
 
+HEAD = Head("1", datetime(2026, 11, 21, tzinfo=UTC).timestamp(), "demo-model")
 ASK = {"model": "demo-model", "messages": [{"role": "user", "content": "Hi"}]}
 
 
 def read(**fields: Any) -> GenerationRequest:
-    return chat_from_wire(ChatParams.model_validate({**ASK, **fields}))
+    return chat_from_wire(ChatParams.model_validate({**ASK, **fields}))[0]
 
 
 def read_prompt(**fields: Any) -> GenerationRequest:
-    return generate_from_wire(
-        GenerateParams.model_validate({"model": "m", "prompt": "Hi", **fields})
-    )
+    asked = {"model": "m", "prompt": "Hi", **fields}
+    return prompt_from_wire(PromptParams.model_validate(asked))[0]
 
 
-def encoder(*, is_chat: bool = True, reports: bool = False) -> AnswerEncoder:
-    return AnswerEncoder(
-        model="demo-model:latest",
-        created_at="2026-11-21T00:00:00.000000Z",
-        is_chat=is_chat,
-        reports=reports,
-    )
+def encoder(*, is_chat: bool = True, reports: bool = False) -> LineEncoder:
+    asked = {**ASK, "model": "demo-model:latest", "fullstop": {"report": reports}}
+    if is_chat:
+        return ChatLineEncoder(ChatParams.model_validate(asked), HEAD)
+    return PromptLineEncoder(PromptParams.model_validate(asked), HEAD)
 
 
 def encoded(batches: Iterable[list[Event]], **options: bool) -> list[JsonLine]:
@@ -201,7 +208,11 @@ def test_the_whole_answer_is_what_the_stream_adds_up_to(
         scenario = scenario_named(name)
         lines = [line.value for line in encoded(scenario.batches)]
         events = [event for batch in scenario.batches for event in batch]
-        whole = encoder().whole(events, scenario.finished)
+        whole = write_chat(
+            [(events, scenario.finished)],
+            ChatParams.model_validate({**ASK, "model": "demo-model:latest"}),
+            HEAD,
+        )
         said = [line["message"] for line in lines]
 
         assert whole["message"]["content"] == "".join(one["content"] for one in said)
@@ -234,7 +245,7 @@ def test_silence_means_lines_of_json(serve: Callable[..., Any], staged: Any) -> 
     assert "".join(line["message"]["content"] for line in lines) == "Hello"
     assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
     for line in lines:
-        OllamaChatAnswer.model_validate(line)
+        TypeAdapter(OllamaChatAnswer).validate_python(line)
 
 
 def test_a_prompt_is_answered_whole_when_asked(serve: Callable[..., Any], staged: Any) -> None:
@@ -242,7 +253,7 @@ def test_a_prompt_is_answered_whole_when_asked(serve: Callable[..., Any], staged
     ask = {"model": "any", "prompt": LONG, "stream": False, "options": {"num_predict": 3}}
     answer = site.send("POST", "/api/generate", ask).json
 
-    OllamaGenerateAnswer.model_validate(answer)
+    TypeAdapter(OllamaGenerateAnswer).validate_python(answer)
     assert (answer["model"], answer["response"]) == ("any", "word word word ")
     assert (answer["done_reason"], answer["eval_count"]) == ("length", 3)
     assert answer["total_duration"] > 0

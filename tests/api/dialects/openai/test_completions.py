@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from api.dialects.completions.read import requests_from_wire, response_to_wire
+from api.dialects.completions.read import requests_from_wire
 from api.dialects.completions.wire import CompletionParams
-from api.dialects.completions.write import CompletionEncoder
-from api.dialects.openai.chunks import AnswerHead
+from api.dialects.completions.write import CompletionEncoder, write_completion
 from api.dialects.shared.body import parsed
+from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text
@@ -113,15 +113,15 @@ def test_what_would_change_the_answer_if_ignored_is_refused(
 
 
 def encoder(**fields: Any) -> CompletionEncoder:
-    return CompletionEncoder(AnswerHead("cmpl-1", 1_795_000_000, "demo-model"), params(**fields))
+    return CompletionEncoder(params(**fields), Head("1", 1_795_000_000, "demo-model"))
 
 
 def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:
     return written(encoder(**fields), batches)
 
 
-def test_a_conversation_is_as_its_golden_file_says(scenario: Any, check_golden: Any) -> None:
-    check_golden("completions", scenario.name, encoded(scenario.batches))
+def test_a_conversation_is_as_its_golden_file_says(raw_scenario: Any, check_golden: Any) -> None:
+    check_golden("completions", raw_scenario.name, encoded(raw_scenario.batches))
 
 
 def test_with_usage_and_echo_it_is_as_its_golden_file_says(
@@ -160,14 +160,14 @@ def test_a_broken_answer_ends_in_an_error_chunk_alone(scenario_named: Callable[.
     assert "[DONE]" not in [event.data for event in events]
 
 
-def test_thinking_and_calls_stand_beside_the_text(scenario_named: Callable[..., Any]) -> None:
-    def choice(name: str) -> Any:
-        *events, finished = itertools.chain.from_iterable(scenario_named(name).batches)
-        body = response_to_wire([(events, finished)], AnswerHead("cmpl-1", 1, "m"), params())
-        return body["choices"][0]
+def test_what_is_no_text_elsewhere_is_text_as_the_model_wrote_it(
+    scenario_named: Callable[..., Any],
+) -> None:
+    for name, text in (("thinking", "Let me see.4"), ("tool_calls", "I shall look.")):
+        batches = scenario_named(name).batches
+        *events, finished = itertools.chain.from_iterable(batches)
+        body = write_completion([(events, finished)], params(), Head("1", 1, "m"))
+        streamed = [chunk["choices"][0]["text"] for chunk in chunks(encoded(batches))]
 
-    assert choice("thinking")["text"] == "4"
-    assert choice("thinking")["reasoning_content"] == "Let me see."
-    assert choice("tool_calls")["text"] == "I shall look."
-    assert choice("tool_calls")["finish_reason"] == "tool_calls"
-    assert len(choice("tool_calls")["tool_calls"]) == 2
+        assert body["choices"][0]["text"] == text
+        assert "".join(streamed) == text

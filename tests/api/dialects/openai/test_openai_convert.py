@@ -2,15 +2,12 @@ from typing import Any
 
 import pytest
 
-from api.dialects.chat.read import (
-    request_from_wire,
-    requests_from_wire,
-    response_to_wire,
-)
+from api.dialects.chat.read import requests_from_wire
 from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.openai.chunks import AnswerHead
+from api.dialects.chat.write import write_completion
 from api.dialects.openai.endings import stop_to_wire, usage_to_wire
 from api.dialects.shared.body import parsed
+from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError
 from api.transport.json_text import json_text
 from engine.errors import InvalidRequest
@@ -29,7 +26,7 @@ def params(**fields: Any) -> ChatCompletionParams:
 
 
 def request(**fields: Any) -> GenerationRequest:
-    return request_from_wire(params(**fields))
+    return requests_from_wire(params(**fields))[0]
 
 
 def turns(*messages: dict[str, Any]) -> tuple[Message, ...]:
@@ -124,9 +121,9 @@ def test_a_bad_stop_is_named_by_its_index(bad: Any) -> None:
 def test_more_than_four_stops_are_refused_by_the_strict_alone() -> None:
     wanted = params(stop=["1", "2", "3", "4", "5"])
 
-    assert len(request_from_wire(wanted).stops.strings) == 5
+    assert len(requests_from_wire(wanted)[0].stops.strings) == 5
     with pytest.raises(ApiError) as caught:
-        request_from_wire(wanted, strict=True)
+        requests_from_wire(wanted, strict=True)
     assert caught.value.code == "array_above_max_length"
 
 
@@ -292,11 +289,7 @@ def test_what_asks_for_nothing_is_no_error() -> None:
 def test_a_normal_end_has_its_reason_and_what_matched(
     stop: StopInfo, reason: str, matched: str | int | None
 ) -> None:
-    assert stop_to_wire(stop) == {
-        "finish_reason": reason,
-        "matched_stop": matched,
-        "stop_reason": matched,
-    }
+    assert stop_to_wire(stop) == (reason, matched)
 
 
 @pytest.mark.parametrize("kind", [StopKind.ERROR, StopKind.CANCELLED])
@@ -322,11 +315,7 @@ def test_an_answer_keeps_thinking_text_and_calls_apart(scenario_named: Any) -> N
     finished = scenario_named("tool_calls").finished
 
     def message(*events: Any) -> Any:
-        body = response_to_wire(
-            [(events, finished)],
-            AnswerHead("chatcmpl-1", 1, "m"),
-            params(),
-        )
+        body = write_completion([(events, finished)], params(), Head("1", 1, "m"))
         return body["choices"][0]["message"]
 
     assert message(ThinkingDelta("Hm"), TextDelta("4")) == {

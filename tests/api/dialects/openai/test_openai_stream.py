@@ -4,7 +4,7 @@ from typing import Any
 
 from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.chat.write import ChatEncoder
-from api.dialects.openai.chunks import AnswerHead
+from api.dialects.shared.dialect import Head
 from api.transport.events import SseEvent
 from engine.values.events import Event
 from tests.support.encoding import chunks, written
@@ -13,10 +13,8 @@ ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
 
 def encoder(**fields: Any) -> ChatEncoder:
-    return ChatEncoder(
-        AnswerHead("chatcmpl-1", 1_795_000_000, "demo-model"),
-        ChatCompletionParams.model_validate({**ASK, **fields}),
-    )
+    params = ChatCompletionParams.model_validate({**ASK, **fields})
+    return ChatEncoder(params, Head("1", 1_795_000_000, "demo-model"))
 
 
 def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from api.dialects.responses.read import request_from_wire
+from api.dialects.responses.read import requests_from_wire
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import status_of
 from api.dialects.shared.body import parsed
@@ -18,7 +18,7 @@ TOOL = {"type": "function", "name": "weather", "parameters": SCHEMA, "strict": T
 
 def request(**fields: Any) -> GenerationRequest:
     body = {"model": "m", "input": "Hi", **fields}
-    return request_from_wire(parsed(json_text(body).encode(), ResponseParams))
+    return requests_from_wire(parsed(json_text(body).encode(), ResponseParams))[0]
 
 
 def turns(*items: Any, **fields: Any) -> tuple[Message, ...]:

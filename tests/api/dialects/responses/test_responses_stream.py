@@ -4,8 +4,8 @@ from typing import Any
 
 from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.wire import ResponseParams
-from api.dialects.responses.write import ResponseHead
 from api.dialects.shared.body import parsed
+from api.dialects.shared.dialect import Head
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text
 from engine.values.events import Event
@@ -15,7 +15,7 @@ from tests.support.encoding import written
 def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:
     body = {"model": "m", "input": "Hi", **fields}
     params = parsed(json_text(body).encode(), ResponseParams)
-    writer = ResponseEncoder(ResponseHead("resp_1", 1_795_000_000, "demo-model", params))
+    writer = ResponseEncoder(params, Head("1", 1_795_000_000, "demo-model"))
     return written(writer, batches)
 
 

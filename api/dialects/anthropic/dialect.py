@@ -1,0 +1,49 @@
+"""The dialect as one value. Pure; any thread."""
+
+from api.dialects.anthropic.answers import (
+    MessageAnswer,
+    MessageErrorAnswer,
+    MessageEvent,
+    TokenCount,
+)
+from api.dialects.anthropic.errors import error_to_wire
+from api.dialects.anthropic.read import requests_from_wire
+from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
+from api.dialects.anthropic.write import MessageEncoder, count_tokens, write_message
+from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
+
+DIALECT = Dialect(
+    name="Messages",
+    title="Anthropic Messages",
+    reference="https://docs.claude.com/en/api/messages",
+    render_error=error_to_wire,
+    error_type=MessageErrorAnswer,
+    field_names={
+        "stops.strings": "stop_sequences",
+        "stops.token_ids": "stop_token_ids",
+        "constraint.json_schema": "output_config.format.schema",
+        "constraint": "output_config.format",
+    },
+    answers=(
+        AnswerRoute(
+            path="/v1/messages",
+            summary="Anthropic Messages",
+            request=MessageCreateParams,
+            read=requests_from_wire,
+            answer=MessageAnswer,
+            write_whole=write_message,
+            event=MessageEvent,
+            encoder=MessageEncoder,
+        ),
+    ),
+    queries=(
+        QueryRoute(
+            method="POST",
+            path="/v1/messages/count_tokens",
+            summary="Tokens of a Messages prompt",
+            request=CountTokensParams,
+            reply=count_tokens,
+            answer=TokenCount,
+        ),
+    ),
+)

@@ -1,0 +1,35 @@
+"""The dialect as one value. Pure; any thread."""
+
+from api.dialects.chat.read import requests_from_wire
+from api.dialects.chat.wire import ChatCompletion, ChatCompletionParams, ChatEvent
+from api.dialects.chat.write import ChatEncoder, write_completion
+from api.dialects.openai.answers import ErrorAnswer
+from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
+from api.dialects.openai.output_format import form_names
+from api.dialects.shared.dialect import AnswerRoute, Dialect
+
+DIALECT = Dialect(
+    name="Chat Completions",
+    title="OpenAI Chat Completions",
+    reference="https://platform.openai.com/docs/api-reference/chat",
+    render_error=error_to_wire,
+    error_type=ErrorAnswer,
+    field_names={
+        **FIELD_NAMES,
+        "constraint.json_schema": "response_format.json_schema.schema",
+        "constraint": "response_format",
+    },
+    answers=(
+        AnswerRoute(
+            path="/v1/chat/completions",
+            summary="OpenAI Chat Completions",
+            request=ChatCompletionParams,
+            read=requests_from_wire,
+            answer=ChatCompletion,
+            write_whole=write_completion,
+            event=ChatEvent,
+            encoder=ChatEncoder,
+            own_names=form_names,
+        ),
+    ),
+)

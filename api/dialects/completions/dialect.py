@@ -1,0 +1,31 @@
+"""The dialect as one value. Pure; any thread."""
+
+from api.dialects.completions.read import requests_from_wire
+from api.dialects.completions.wire import Completion, CompletionEvent, CompletionParams
+from api.dialects.completions.write import CompletionEncoder, write_completion
+from api.dialects.openai.answers import ErrorAnswer
+from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
+from api.dialects.openai.output_format import form_names
+from api.dialects.shared.dialect import AnswerRoute, Dialect
+
+DIALECT = Dialect(
+    name="Completions",
+    title="OpenAI Completions",
+    reference="https://platform.openai.com/docs/api-reference/completions",
+    render_error=error_to_wire,
+    error_type=ErrorAnswer,
+    field_names={**FIELD_NAMES, "messages": "prompt", "top_logprobs": "logprobs"},
+    answers=(
+        AnswerRoute(
+            path="/v1/completions",
+            summary="OpenAI Completions",
+            request=CompletionParams,
+            read=requests_from_wire,
+            answer=Completion,
+            write_whole=write_completion,
+            event=CompletionEvent,
+            encoder=CompletionEncoder,
+            own_names=form_names,
+        ),
+    ),
+)

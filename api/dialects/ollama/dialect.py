@@ -1,0 +1,124 @@
+"""The dialect as one value. Pure; any thread."""
+
+from api.dialects.ollama.errors import error_to_wire
+from api.dialects.ollama.queries import (
+    admit,
+    list_running,
+    list_tags,
+    reply_without_question,
+    show,
+    unload_if_wanted,
+    version,
+)
+from api.dialects.ollama.read import chat_from_wire, is_streamed, prompt_from_wire
+from api.dialects.ollama.wire import (
+    ChatParams,
+    OllamaChatAnswer,
+    OllamaChatLine,
+    OllamaErrorAnswer,
+    OllamaGenerateAnswer,
+    OllamaGenerateLine,
+    OllamaModel,
+    OllamaModels,
+    OllamaVersion,
+    PromptParams,
+    ShowParams,
+)
+from api.dialects.ollama.write import (
+    ChatLineEncoder,
+    PromptLineEncoder,
+    write_chat,
+    write_response,
+)
+from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, QueryRoute
+
+DIALECT = Dialect(
+    name="Ollama",
+    title="Ollama",
+    reference="https://github.com/ollama/ollama/blob/main/docs/api.md",
+    render_error=error_to_wire,
+    error_type=OllamaErrorAnswer,
+    field_names={
+        "stops.strings": "options.stop",
+        "stops.token_ids": "options.stop_token_ids",
+        "max_tokens": "options.num_predict",
+        "constraint.json_schema": "format",
+        "constraint": "format",
+    },
+    prefix="/api/",
+    answers=(
+        AnswerRoute(
+            path="/api/chat",
+            summary="Ollama's chat",
+            request=ChatParams,
+            read=chat_from_wire,
+            answer=OllamaChatAnswer,
+            write_whole=write_chat,
+            event=OllamaChatLine,
+            encoder=ChatLineEncoder,
+            media_type=LINES,
+            wants_stream=is_streamed,
+            admit=admit,
+            on_accepted=unload_if_wanted,
+            reply_without_question=reply_without_question,
+        ),
+        AnswerRoute(
+            path="/api/generate",
+            summary="Ollama's single prompts",
+            request=PromptParams,
+            read=prompt_from_wire,
+            answer=OllamaGenerateAnswer,
+            write_whole=write_response,
+            event=OllamaGenerateLine,
+            encoder=PromptLineEncoder,
+            media_type=LINES,
+            wants_stream=is_streamed,
+            admit=admit,
+            on_accepted=unload_if_wanted,
+            reply_without_question=reply_without_question,
+        ),
+    ),
+    queries=(
+        QueryRoute(
+            method="POST",
+            path="/api/show",
+            summary="What the loaded model can do, for Ollama's clients",
+            request=ShowParams,
+            reply=show,
+            answer=OllamaModel,
+        ),
+        QueryRoute(
+            method="GET",
+            path="/api/tags",
+            summary="The loaded model, for Ollama's clients",
+            reply=list_tags,
+            answer=OllamaModels,
+        ),
+        QueryRoute(
+            method="HEAD",
+            path="/api/tags",
+            summary="Whether the list of models is there",
+            reply=list_tags,
+        ),
+        QueryRoute(
+            method="GET",
+            path="/api/ps",
+            summary="The loaded model and its size in memory, for Ollama's clients",
+            reply=list_running,
+            answer=OllamaModels,
+        ),
+        QueryRoute(
+            method="GET",
+            path="/api/version",
+            summary="The version of Ollama's API that is spoken",
+            reply=version,
+            answer=OllamaVersion,
+        ),
+        QueryRoute(
+            method="HEAD",
+            path="/api/version",
+            summary="Whether Ollama's API is there",
+            reply=version,
+        ),
+    ),
+)

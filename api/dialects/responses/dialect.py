@@ -1,0 +1,39 @@
+"""The dialect as one value. Pure; any thread."""
+
+from api.dialects.openai.answers import ErrorAnswer
+from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
+from api.dialects.openai.output_format import form_names
+from api.dialects.responses.answers import ResponseAnswer, ResponseEvent
+from api.dialects.responses.read import requests_from_wire
+from api.dialects.responses.stream import ResponseEncoder
+from api.dialects.responses.wire import ResponseParams
+from api.dialects.responses.write import write_response
+from api.dialects.shared.dialect import AnswerRoute, Dialect
+
+DIALECT = Dialect(
+    name="Responses",
+    title="OpenAI Responses",
+    reference="https://platform.openai.com/docs/api-reference/responses",
+    render_error=error_to_wire,
+    error_type=ErrorAnswer,
+    field_names={
+        **FIELD_NAMES,
+        "messages": "input",
+        "max_tokens": "max_output_tokens",
+        "constraint.json_schema": "text.format.schema",
+        "constraint": "text.format",
+    },
+    answers=(
+        AnswerRoute(
+            path="/v1/responses",
+            summary="OpenAI Responses",
+            request=ResponseParams,
+            read=requests_from_wire,
+            answer=ResponseAnswer,
+            write_whole=write_response,
+            event=ResponseEvent,
+            encoder=ResponseEncoder,
+            own_names=form_names,
+        ),
+    ),
+)

@@ -1,0 +1,63 @@
+"""The dialect as one value. Pure; any thread."""
+
+from api.dialects.sglang.errors import error_to_wire
+from api.dialects.sglang.queries import health_generate, model_info
+from api.dialects.sglang.read import prompt_name, requests_from_wire
+from api.dialects.sglang.wire import (
+    GenerateAnswers,
+    GenerateEvent,
+    GenerateParams,
+    SglangErrorAnswer,
+    SglangModel,
+)
+from api.dialects.sglang.write import GenerateEncoder, write_answers
+from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute, admit_any
+
+DIALECT = Dialect(
+    name="Generate",
+    title="SGLang /generate",
+    reference="https://docs.sglang.ai/basic_usage/native_api.html",
+    render_error=error_to_wire,
+    error_type=SglangErrorAnswer,
+    field_names={
+        "stops.strings": "sampling_params.stop",
+        "stops.token_ids": "sampling_params.stop_token_ids",
+        "max_tokens": "sampling_params.max_new_tokens",
+        "n": "sampling_params.n",
+        "sampling.logit_bias": "sampling_params.logit_bias",
+        "top_logprobs": "top_logprobs_num",
+        "constraint.json_schema": "sampling_params.json_schema",
+        "constraint": "sampling_params.json_schema",
+        # The one complaint under this name is that the prompt is empty.
+        "messages": "text",
+    },
+    answers=(
+        AnswerRoute(
+            path="/generate",
+            summary="SGLang's native API: raw prompts",
+            request=GenerateParams,
+            read=requests_from_wire,
+            answer=GenerateAnswers,
+            write_whole=write_answers,
+            event=GenerateEvent,
+            encoder=GenerateEncoder,
+            admit=admit_any,
+            own_names=prompt_name,
+        ),
+    ),
+    queries=(
+        QueryRoute(
+            method="GET",
+            path="/get_model_info",
+            summary="The loaded model, for SGLang's clients",
+            reply=model_info,
+            answer=SglangModel,
+        ),
+        QueryRoute(
+            method="GET",
+            path="/health_generate",
+            summary="Whether a token can be sampled",
+            reply=health_generate,
+        ),
+    ),
+)

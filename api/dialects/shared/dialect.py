@@ -1,0 +1,183 @@
+"""What a dialect is: one value, of which routes, documents, the request log and tables are made.
+
+Knows no vendor and no web framework. What reads and writes is pure; replies run on the server's
+loop.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from api.dialects.shared.body import WireModel
+from api.transport.context import Service, check_model
+from api.transport.errors import ApiError
+from api.transport.events import StreamEncoder
+from engine import Event, Finished, GenerationRequest, Vocabulary
+
+EVENTS = "text/event-stream; charset=utf-8"
+LINES = "application/x-ndjson"
+
+# A generation's deltas and traces in their order, and its end.
+Collected = tuple[Sequence[Event], Finished]
+
+_Params = TypeVar("_Params", bound=WireModel)
+_Sent = TypeVar("_Sent", bound=WireModel, contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is known of an answer before its first token.
+
+    Attributes:
+        unique: Hexadecimal digits of which the answer's ids are made.
+        created_s: When it was asked for, in seconds since the epoch.
+        model: The name of the model that answers.
+        request_id: Under which the request is answered and logged.
+        vocabulary: What token ids stand for, where that is known.
+    """
+
+    unique: str
+    created_s: float
+    model: str
+    request_id: str = ""
+    vocabulary: Vocabulary | None = None
+
+
+class ReadRequest(Protocol[_Sent]):
+    """Turns a request's body into generations."""
+
+    def __call__(self, params: _Sent, *, strict: bool) -> Sequence[GenerationRequest]:
+        """Return what the engine is to generate; nothing where the request has no question.
+
+        Args:
+            params: The request.
+            strict: Refuse what the hosted API refuses.
+
+        Raises:
+            ApiError: A feature is not supported, or a field is wrong; the error names it.
+            InvalidRequest: A stop is wrong; the message names its index.
+        """
+        ...
+
+
+async def admit_model(service: Service, params: Any) -> None:
+    """Let a request in unless it names another model where the settings are strict."""
+    check_model(service, params.model)
+
+
+async def admit_any(service: Service, params: Any) -> None:
+    """Let every request in, in a dialect whose requests name no model."""
+
+
+def is_stream_wanted(params: Any) -> bool:
+    """Whether a request asks for a stream."""
+    return bool(params.stream)
+
+
+def no_names(params: Any) -> Mapping[str, str]:
+    """Return no names of fields beside those that the dialect always uses."""
+    return {}
+
+
+def do_nothing(service: Service, params: Any) -> None:
+    """Do nothing when the generations of a request have been accepted."""
+
+
+async def nothing_to_answer(service: Service, params: Any, head: Head) -> dict[str, object]:
+    """Answer a request without a question, in dialects whose requests always have one."""
+    raise AssertionError("a request was read as no generation")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRoute(Generic[_Params]):
+    """A route whose answers the model generates.
+
+    Attributes:
+        path: Where requests are posted.
+        summary: What it is for, in a few words.
+        request: The type of a request's body.
+        read: Makes the generations of a request.
+        answer: The type of an answer that is sent whole.
+        write_whole: Makes such an answer of what the generations came to.
+        event: The type of one event of a stream, or of one line.
+        encoder: Makes what encodes a stream.
+        media_type: What a stream is.
+        wants_stream: Whether a request asks for a stream.
+        admit: Refuses a request that the model cannot answer.
+        own_names: What this request calls some of the engine's fields; the rest is the dialect's.
+        on_accepted: Told when the generations of a request have been accepted.
+        reply_without_question: Answers a request that was read as no generation.
+    """
+
+    path: str
+    summary: str
+    request: type[_Params]
+    read: ReadRequest[_Params]
+    answer: Any
+    write_whole: Callable[[Sequence[Collected], _Params, Head], object]
+    event: Any
+    encoder: Callable[[_Params, Head], StreamEncoder]
+    media_type: str = EVENTS
+    wants_stream: Callable[[_Params], bool] = is_stream_wanted
+    admit: Callable[[Service, _Params], Awaitable[None]] = admit_model
+    own_names: Callable[[_Params], Mapping[str, str]] = no_names
+    on_accepted: Callable[[Service, _Params], None] = do_nothing
+    reply_without_question: Callable[[Service, _Params, Head], Awaitable[object]] = (
+        nothing_to_answer
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRoute:
+    """A route that tells something without an answer being generated for the client.
+
+    Attributes:
+        method: The HTTP method.
+        path: Where it is.
+        summary: What it is for, in a few words.
+        reply: Makes the answer's body of the request's; None is an answer without a body.
+        request: The type of a request's body; None where there is none.
+        answer: The type of the answer's body; None where there is none.
+    """
+
+    method: Literal["GET", "HEAD", "POST"]
+    path: str
+    summary: str
+    reply: Callable[[Service, Any], Awaitable[object]]
+    request: type[WireModel] | None = None
+    answer: Any = None
+
+
+class RenderError(Protocol):
+    """Turns a failure into a vendor's status and body."""
+
+    def __call__(self, error: ApiError, request_id: str) -> tuple[int, Mapping[str, object]]:
+        """Return the HTTP status and the envelope."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One API in the words of its vendor.
+
+    Attributes:
+        name: Its name in logs, metrics and documents.
+        title: Its name for people.
+        reference: The address of the vendor's reference.
+        render_error: Makes the envelope of a failure.
+        error_type: The envelope's type.
+        field_names: The engine's names of request fields to this dialect's.
+        answers: The routes whose answers the model generates.
+        queries: The other routes.
+        prefix: Unknown paths that begin with it are answered in this dialect; empty for none.
+    """
+
+    name: str
+    title: str
+    reference: str
+    render_error: RenderError
+    error_type: Any
+    field_names: Mapping[str, str]
+    answers: tuple[AnswerRoute[Any], ...]
+    queries: tuple[QueryRoute, ...] = ()
+    prefix: str = ""

@@ -1,0 +1,111 @@
+"""The events of an answer as a stream: what the encoders of all dialects have in common.
+
+Pure but for its own state: a whole conversation is the list of what its methods returned. Knows
+no web framework. Any thread.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, TypeVar, assert_never
+
+from api.transport.errors import ApiError, failure_of
+from api.transport.events import COMMENT, Frame
+from engine import (
+    Event,
+    Finished,
+    PromptProgress,
+    TextDelta,
+    ThinkingDelta,
+    TokenTrace,
+    ToolCallDelta,
+)
+
+_Frame = TypeVar("_Frame", bound=Frame)
+
+
+class AnswerEncoder(ABC, Generic[_Frame]):
+    """Turns the events of one request's generations into the frames of one stream.
+
+    A dialect says what becomes of each event: its methods send frames, or none. A dialect without
+    words for thinking or calls gets them as the text that the model wrote.
+
+    Attributes:
+        failure: Why the answer broke off; the stream ends with it.
+    """
+
+    def __init__(self) -> None:
+        self.failure: ApiError | None = None
+        self._frames: list[_Frame] = []
+
+    def encode(self, events: Sequence[Event], choice: int = 0) -> list[_Frame]:
+        """Return the next frames; the last ones once every choice has finished."""
+        for event in events:
+            self._add(event, choice)
+        return self._sent()
+
+    def fail(self, error: ApiError) -> list[_Frame]:
+        """Return the frames that tell of a failure, after which the stream is closed."""
+        self.failure = error
+        self._broken(error)
+        return self._sent()
+
+    def keepalive(self) -> str:
+        """Return what breaks a silence and says nothing."""
+        return COMMENT
+
+    def _add(self, event: Event, choice: int) -> None:
+        match event:
+            case TextDelta():
+                if event.text:
+                    self._text(event.text, choice)
+            case TokenTrace():
+                self._token(event, choice)
+            case ThinkingDelta():
+                if event.text:
+                    self._thinking(event.text, choice)
+            case ToolCallDelta():
+                self._call(event, choice)
+            case PromptProgress():
+                self._progress(event, choice)
+            case Finished():
+                # The one place that asks whether a streamed answer failed.
+                self.failure = failure_of(event)
+                if self.failure is None:
+                    self._end(event, choice)
+                else:
+                    self._broken(self.failure, event, choice)
+            case _:
+                assert_never(event)
+
+    def _send(self, frame: _Frame) -> None:
+        self._frames.append(frame)
+
+    def _sent(self) -> list[_Frame]:
+        frames, self._frames = self._frames, []
+        return frames
+
+    @abstractmethod
+    def _text(self, text: str, choice: int) -> None:
+        """Add text of the answer."""
+
+    def _thinking(self, text: str, choice: int) -> None:
+        """Add reasoning."""
+        self._text(text, choice)
+
+    def _call(self, call: ToolCallDelta, choice: int) -> None:
+        """Add a tool call."""
+        self._text(call.raw, choice)
+
+    def _token(self, trace: TokenTrace, choice: int) -> None:
+        """Add what is told of one token; its text came before."""
+
+    def _progress(self, progress: PromptProgress, choice: int) -> None:
+        """Tell that the prompt is being read."""
+
+    @abstractmethod
+    def _end(self, finished: Finished, choice: int) -> None:
+        """Tell how a choice ended."""
+
+    @abstractmethod
+    def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
+        """Tell of a failure; ``finished`` is there where a generation ended with it."""

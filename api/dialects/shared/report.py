@@ -1,0 +1,74 @@
+"""The object ``fullstop`` that any answer holds whose request asked for it.
+
+Like all types of answers it is a dictionary's: it costs nothing when an answer is made, mypy
+checks what is made, and the OpenAPI document is made of it. Pure; any thread.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from engine import Channel, Finished, StopKind, tokens_per_s
+
+
+class StopReport(TypedDict):
+    """Why the answer ended."""
+
+    kind: StopKind
+    value: Annotated[
+        str | int | None, Field(description="the stop that matched: a string or a token id")
+    ]
+    token_id: Annotated[int | None, Field(description="the token on which the answer ended")]
+    token_text: str | None
+    channel: Channel
+    text_offset: Annotated[int | None, Field(description="where the match began, in characters")]
+    token_index: Annotated[int | None, Field(description="of the token that completed the match")]
+    held: Annotated[str, Field(description="text that was held back and then released")]
+    dropped: Annotated[str, Field(description="the stop and what followed it")]
+
+
+class TimingReport(TypedDict):
+    """How long it took, in seconds."""
+
+    queued_s: float
+    prefill_s: float
+    first_token_s: float | None
+    decode_s: float
+    total_s: float
+    tokens_per_s: float | None
+
+
+class FullstopReport(TypedDict):
+    """The object ``fullstop`` of an answer whose request asked for it."""
+
+    stop: StopReport
+    unfinished_tool_call: str | None
+    timing: TimingReport
+
+
+def report_to_wire(finished: Finished) -> FullstopReport:
+    """Return the object ``fullstop`` of an answer: the stop record, speeds and times (seconds)."""
+    stop, timing = finished.stop, finished.timing
+    return {
+        "stop": {
+            "kind": stop.kind,
+            "value": stop.value,
+            "token_id": stop.token_id,
+            "token_text": stop.token_text,
+            "channel": stop.channel,
+            "text_offset": stop.text_offset,
+            "token_index": stop.token_index,
+            "held": stop.held,
+            "dropped": stop.dropped,
+        },
+        "unfinished_tool_call": finished.unfinished_tool_call or None,
+        "timing": {
+            "queued_s": timing.queued_s,
+            "prefill_s": timing.prefill_s,
+            "first_token_s": timing.first_token_s,
+            "decode_s": timing.decode_s,
+            "total_s": timing.total_s,
+            "tokens_per_s": tokens_per_s(finished.usage, timing),
+        },
+    }

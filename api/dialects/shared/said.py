@@ -1,0 +1,31 @@
+"""What an answer that is sent whole says. Pure; any thread."""
+
+from collections.abc import Iterable
+
+from engine import Event, TextDelta, ThinkingDelta, ToolCallDelta
+
+
+def text_of(events: Iterable[Event]) -> str:
+    """Return the text of an answer."""
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+def raw_text_of(events: Iterable[Event], *, has_thinking: bool = False) -> str:
+    """Return all that the model wrote, for dialects without words for thinking or calls.
+
+    Args:
+        events: The answer's deltas.
+        has_thinking: Whether the dialect has words for thinking: then it is left out.
+    """
+    texts = []
+    for event in events:
+        if isinstance(event, TextDelta) or (isinstance(event, ThinkingDelta) and not has_thinking):
+            texts.append(event.text)
+        elif isinstance(event, ToolCallDelta):
+            texts.append(event.raw)
+    return "".join(texts)
+
+
+def reasoning_of(events: Iterable[Event]) -> str:
+    """Return the reasoning before an answer."""
+    return "".join(event.text for event in events if isinstance(event, ThinkingDelta))
