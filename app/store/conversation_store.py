@@ -9,11 +9,12 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
 from app.store import opening, rows, salvage, searching, writing
+from app.store.database import Database
 from app.store.database_causes import store_cause
 from app.store.pending import PendingWrites, Write
 from ui.records.conversations import Conversation
@@ -44,19 +45,15 @@ class SqliteConversationStore:
     def __init__(self, path: Path, loop: asyncio.AbstractEventLoop) -> None:
         self._path = path
         self._loop = loop
-        self._thread = ThreadPoolExecutor(1, "fullstop-store")
-        self._connection: sqlite3.Connection | None = None
-        self._problem: StoreProblem | None = None
+        self._database = Database(path)
+        # Why the file cannot be used yet, while it is tried again.
+        self._waits_because: StoreProblem | None = None
         self._tell: Callable[[StoreProblem | None], None] | None = None
-        self._conversations: list[Conversation] = []
-        self._presets: list[Preset] = []
         self._saved: dict[str, tuple[Any, ...]] = {}
         self._pending = PendingWrites()
         self._is_write_due = False
         # Whether the file could not be opened yet, and is tried again (store thread).
         self._is_waiting = False
-        # Whether the index of words was made anew, which is tried once (store thread).
-        self._is_search_new = False
         self._found: Callable[[list[Conversation], list[Preset]], None] | None = None
         # Why writing fails; empty while it works. Changed on the main thread alone.
         self._failing_because = ""
@@ -75,17 +72,17 @@ class SqliteConversationStore:
             StoreUnavailable: It can be neither read nor made.
         """
         try:
-            await asyncio.wrap_future(self._thread.submit(self._open, _PATIENT_MS))
+            await asyncio.wrap_future(self._database.submit(self._database.open, _PATIENT_MS))
         except (sqlite3.Error, OSError) as error:
             _log.error("%s cannot be opened", self._path, exc_info=error)
             cause = store_cause(error)
             if not may_wait or isinstance(error, sqlite3.NotSupportedError):
-                self._thread.shutdown(wait=False)
+                self._database.end_thread(waits=False)
                 words = f"{self._path} cannot be used: {cause}. What you write now is kept until "
                 raise StoreUnavailable(self._unsaved(f"{words}you close the window.")) from error
             self._is_waiting = True
             self._failing_because = cause
-            self._problem = self._unsaved(
+            self._waits_because = self._unsaved(
                 f"{self._path} cannot be used: {cause}. What you write is kept in memory, and "
                 "the file is tried again until it works. Earlier conversations appear then."
             )
@@ -102,15 +99,15 @@ class SqliteConversationStore:
             self._again.cancel()
         if count := len(self._pending):
             _log.error("%d changes could not be saved before the end", count)
-        await asyncio.wrap_future(self._thread.submit(self._close))
-        await asyncio.to_thread(self._thread.shutdown)
+        await asyncio.wrap_future(self._database.submit(self._close))
+        await asyncio.to_thread(self._database.end_thread, waits=True)
 
     # -- the window's side -----------------------------------------------------------------
 
     @property
     def problem(self) -> StoreProblem | None:
         """What went wrong when the file was opened."""
-        return self._problem
+        return self._waits_because or self._database.problem
 
     @property
     def has_unsaved(self) -> bool:
@@ -133,11 +130,11 @@ class SqliteConversationStore:
 
     def load_all(self) -> list[Conversation]:
         """Return all conversations as they were when the file was opened."""
-        return self._conversations
+        return self._database.conversations
 
     def load_presets(self) -> list[Preset]:
         """Return all presets as they were when the file was opened."""
-        return self._presets
+        return self._database.presets
 
     async def fill(self, conversation: Conversation) -> None:
         """Load the messages of a conversation; it stays unloaded if they can not be read."""
@@ -207,14 +204,14 @@ class SqliteConversationStore:
         self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
     ) -> Recovered:
         """Bring over what can be read of the damaged file that was set aside at the start."""
-        problem = self._problem
+        problem = self.problem
         if problem is None or problem.path is None or not problem.can_be_recovered:
             return Recovered()
         path = problem.path
 
         def take(*found: Any) -> tuple[int, int]:
             # Read on a thread of its own, written where all else is written, in small steps.
-            return self._thread.submit(self._take_over, *found).result()
+            return self._database.submit(self._database.take_over, *found).result()
 
         def tell(done: int, total: int) -> None:
             self._loop.call_soon_threadsafe(advance, done, total)
@@ -227,17 +224,18 @@ class SqliteConversationStore:
             cause = "nothing of it can be read"
             if isinstance(error, sqlite3.Error | OSError):
                 cause = store_cause(error)
-        await asyncio.wrap_future(self._thread.submit(self._read_all))
+        await asyncio.wrap_future(self._database.submit(self._database.read_all))
         if self._found is not None:
-            self._found(self._conversations, self._presets)
+            self._found(self.load_all(), self.load_presets())
         if not cause and not is_cancelled():
             self.decline_recovery()
         return Recovered(*recovered, cause)
 
     def decline_recovery(self) -> None:
         """Offer the damaged file no more; it stays where it is."""
-        if self._problem is not None and self._problem.path is not None:
-            opening.offer_no_more(self._problem.path)
+        problem = self.problem
+        if problem is not None and problem.path is not None:
+            opening.offer_no_more(problem.path)
 
     # -- writing, the main thread's side ---------------------------------------------------
 
@@ -268,17 +266,18 @@ class SqliteConversationStore:
     def _begin_writing(self) -> Future[None]:
         self._is_write_due = True
         patience_ms = _IMPATIENT_MS if self._failing_because else _PATIENT_MS
-        return self._thread.submit(self._write, patience_ms)
+        return self._database.submit(self._write, patience_ms)
 
     def _try_again(self) -> None:
         self._again = self._loop.call_later(_TRIED_AGAIN_AFTER_S, self._begin_writing)
 
     def _note_found(self) -> None:
         self._failing_because = ""
+        self._waits_because = None
         if self._tell is not None:
-            self._tell(self._problem)
+            self._tell(self.problem)
         if self._found is not None:
-            self._found(self._conversations, self._presets)
+            self._found(self.load_all(), self.load_presets())
 
     def _note_outcome(self, failure: sqlite3.Error | OSError | None, unusable: int) -> None:
         """Tell the window when saving begins to fail, fails otherwise, or works again."""
@@ -330,85 +329,40 @@ class SqliteConversationStore:
 
     # -- the store's thread ----------------------------------------------------------------
 
-    def _open(self, patience_ms: int) -> None:
-        # What the window needs at once is read before the file counts as sound.
-        self._connection, self._problem = opening.opened(
-            self._path, self._prepare, patience_ms / 1000
-        )
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        writing.recover(connection)
-        self._conversations = writing.summaries(connection)
-        self._presets = writing.presets(connection)
-        # What was last worked on is what the window shows first.
-        last = max(self._conversations, key=lambda c: c.updated_at, default=None)
-        if last is not None and not last.is_loaded:
-            last.fill(writing.messages(connection, last.id))
-
-    def _take_over(
-        self,
-        conversations: list[rows.ConversationRow],
-        messages: list[rows.MessageRow],
-        presets: list[rows.PresetRow],
-    ) -> tuple[int, int]:
-        if self._connection is None:
-            raise sqlite3.ProgrammingError("the store is not open")
-        return writing.take_over(self._connection, conversations, messages, presets)
-
-    def _read_all(self) -> None:
-        assert self._connection is not None
-        self._conversations = writing.summaries(self._connection)
-        self._presets = writing.presets(self._connection)
-
-    def _close(self) -> None:
-        self._is_waiting = False
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
     def _write(self, patience_ms: int) -> None:
         """Write what is pending, and tell the main thread how that went."""
         failure: sqlite3.Error | OSError | None = None
         unusable = 0
         try:
             if self._is_waiting:
-                self._open(patience_ms)
+                self._database.open(patience_ms)
                 self._is_waiting = False
                 self._loop.call_soon_threadsafe(self._note_found)
-            if self._connection is None:
+            if not self._database.is_open:
                 return  # closed
-            self._connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
-            unusable = self._carry_out(self._connection)
+            unusable = self._database.write(self._pending, patience_ms)
         except (sqlite3.Error, OSError) as error:
             failure = error
         self._loop.call_soon_threadsafe(self._note_outcome, failure, unusable)
 
-    def _carry_out(self, connection: sqlite3.Connection) -> int:
-        try:
-            return self._pending.carry_out(connection)
-        except sqlite3.DatabaseError as error:
-            if not opening.is_damage(error) or self._is_search_new:
-                raise
-            # Where only the index of words is damaged, the messages make a new one.
-            _log.error("the index of words is made anew", exc_info=error)
-            self._is_search_new = True
-            writing.rebuild_search(connection)
-            return self._pending.carry_out(connection)
+    def _close(self) -> None:
+        self._is_waiting = False
+        self._database.close()
 
     def _read(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
         """Let the store's thread read; a failure is told to the window and logged."""
 
         def run() -> _T:
-            if self._connection is None:
-                raise sqlite3.ProgrammingError("the store is not open")
             try:
-                return work(self._connection)
+                return self._database.read(work)
+            except sqlite3.ProgrammingError:
+                raise  # closed meanwhile
             except sqlite3.Error as error:
                 _log.error("conversations could not be read", exc_info=error)
                 self._loop.call_soon_threadsafe(self._tell_unreadable, store_cause(error))
                 raise
 
-        return self._thread.submit(run)
+        return self._database.submit(run)
 
 
 async def open_store(path: Path, *, may_wait: bool = False) -> SqliteConversationStore:
