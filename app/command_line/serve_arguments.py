@@ -35,7 +35,7 @@ class _Limit(NamedTuple):
     option: str
     kind: type[int] | type[float]
     metavar: str
-    default: float
+    default: float | None
     help: str
 
 
@@ -44,6 +44,7 @@ LIMITS = (
     _Limit("--max-rows", int, "N", 32, "answers that are generated together"),
     _Limit("--max-waiting", int, "N", 256, "requests that may wait behind them"),
     _Limit("--prefill-chunk", int, "N", 512, "most tokens of a prompt read between two tokens"),
+    _Limit("--context-bytes", int, "N", None, "memory for the context of all running answers"),
     _Limit("--prompt-cache-bytes", int, "N", 1 << 30, "memory for earlier prompts"),
     _Limit("--max-body-bytes", int, "N", 32 << 20, "largest request body"),
     _Limit("--max-connections", int, "N", 512, "open connections"),
@@ -134,11 +135,15 @@ def add_serve(commands: Any, run: Command) -> None:
             limit.option,
             type=limit.kind,
             metavar=limit.metavar,
-            help=f"{limit.help} (default {limit.default:g})"
-            if limit.kind is float
-            else f"{limit.help} (default {limit.default})",
+            help=f"{limit.help} ({_default_of(limit)})",
         )
     serve.set_defaults(command=run)
+
+
+def _default_of(limit: _Limit) -> str:
+    if limit.default is None:
+        return "default: what is free once the model is loaded"
+    return f"default {limit.default:g}" if limit.kind is float else f"default {limit.default}"
 
 
 def _port(text: str) -> int:

@@ -106,6 +106,7 @@ class ServeLimits:
     max_rows: int | None = None
     max_waiting: int | None = None
     prefill_chunk: int | None = None
+    context_bytes: int | None = None
     prompt_cache_bytes: int | None = None
     max_body_bytes: int | None = None
     max_connections: int | None = None

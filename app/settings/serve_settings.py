@@ -48,6 +48,7 @@ class ServeSettings(BaseModel):
     max_rows: Annotated[int, Field(ge=1, le=1024)] | None = None
     max_waiting: _Count | None = None
     prefill_chunk: _Count | None = None
+    context_bytes: _Bytes | None = None
     prompt_cache_bytes: Annotated[int, Field(ge=0, le=1 << 50)] | None = None
     max_body_bytes: _Bytes | None = None
     max_connections: _Count | None = None

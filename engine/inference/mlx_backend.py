@@ -23,6 +23,7 @@ from engine.constraining.token_constraint import TokenConstraint
 from engine.errors import ModelLoadFailed
 from engine.inference import prompts, sampling, weights
 from engine.inference.backend import Prompt, PromptCacheUse, Step
+from engine.inference.cache_measuring import measured
 from engine.inference.mlx_batch import RunningBatch
 from engine.inference.mlx_lm_internals import check_architecture, inner_tokenizer, tool_format
 from engine.inference.weights import DamagedWeights
@@ -383,6 +384,7 @@ def load(
         can_call_tools=bool(tokenizer.has_tool_calling),
         size_bytes=weights_size(folder),
         loaded_at=int(time.time()),
+        cache=measured(model, config),
     )
     return MlxBackend(
         model,

@@ -4,17 +4,21 @@ import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import psutil
 
+from engine.library.cache_size import CacheSize, estimated
 from engine.library.models import context_length, read_json, weights_size
 
 # The context that is reckoned with, where the model's own is longer.
 USUAL_CONTEXT = 8192
-_BYTES_PER_VALUE = 2
 _LEAST_HEADROOM_BYTES = 256 << 20
 _HEADROOM_SHARE = 0.1
+# Answers of so many tokens are taken on however little memory seems to be free: much of what the
+# system counts as used can be moved out of the way.
+_LEAST_TOKENS = 4096
+# Of what is free, kept prompts are reckoned with at most this much.
+_KEPT_SHARE = 0.25
 # By default macOS lets the graphics processor have about this much of the memory.
 _MAC_SHARE = 0.75
 
@@ -86,22 +90,22 @@ def need(folder: Path) -> MemoryNeed:
     context = min(context_length(config), USUAL_CONTEXT)
     return MemoryNeed(
         weights=weights,
-        cache=context * _cache_bytes_per_token(config),
+        cache=estimated(config).bytes_of(context),
         headroom=max(_LEAST_HEADROOM_BYTES, int(weights * _HEADROOM_SHARE)),
         context=context,
     )
 
 
-def _cache_bytes_per_token(config: dict[str, Any]) -> int:
-    """Return the size of one token's keys and values in all layers; 0 where it is not stated."""
-    text = config.get("text_config")
-    scope = {**config, **(text if isinstance(text, dict) else {})}
+def room_for_caches(now: Memory, size: CacheSize, weights: int, kept: int) -> int:
+    """Return the bytes that the caches of all running answers may take together.
 
-    def number(*names: str) -> int:
-        values = (scope.get(name) for name in names)
-        return next((value for value in values if isinstance(value, int) and value > 0), 0)
-
-    heads = number("num_attention_heads", "n_head")
-    width = number("head_dim") or (number("hidden_size", "n_embd") // heads if heads else 0)
-    layers = number("num_hidden_layers", "n_layer")
-    return 2 * layers * (number("num_key_value_heads") or heads) * width * _BYTES_PER_VALUE
+    Args:
+        now: What the machine has, with the model's weights in memory.
+        size: What one answer's cache takes.
+        weights: Bytes of the weights.
+        kept: Most bytes kept of earlier prompts.
+    """
+    free = min(now.available, now.usable - weights)
+    kept = min(kept, int(free * _KEPT_SHARE))
+    headroom = max(_LEAST_HEADROOM_BYTES, int(weights * _HEADROOM_SHARE))
+    return max(free - kept - headroom, size.allocated_bytes(_LEAST_TOKENS))

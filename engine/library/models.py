@@ -4,11 +4,12 @@ Pure file reading, no MLX. Any thread.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelLoadFailed
+from engine.library.cache_size import CacheSize
 
 _DEFAULT_CONTEXT = 4096
 
@@ -48,6 +49,7 @@ class ModelInfo:
         can_call_tools: Whether a parser for its tool calls is known.
         size_bytes: Size of the weight files.
         loaded_at: Unix time, in seconds.
+        cache: What the cache of one answer takes in memory.
     """
 
     id: str
@@ -60,6 +62,7 @@ class ModelInfo:
     can_call_tools: bool
     size_bytes: int
     loaded_at: int
+    cache: CacheSize = field(default_factory=CacheSize)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Checks a request against the loaded model and prepares its row. Engine thread; no MLX."""
 
+from collections.abc import Sequence
+
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.backend import Backend, Prompt
 from engine.output.answer import AnswerBuilder, AnswerLimits
@@ -7,15 +9,24 @@ from engine.output.beginnings import continues_text
 from engine.output.setting import RunSetting
 from engine.output.spans import SpanTracker
 from engine.scheduling.generation import Generation
+from engine.scheduling.preparing import choices_field
+from engine.scheduling.room import Wanted
 from engine.scheduling.row import Row
-from engine.values.request import TraceLevel
+from engine.values.request import GenerationRequest, TraceLevel
 
 MAX_TOP_LOGPROBS = 20
 # Tokens of a prompt that can change how the first one of an answer reads.
 _NEIGHBOURS = 4
 
 
-def admit(backend: Backend, generation: Generation, prompt: Prompt, submitted_at: float) -> Row:
+def admit(
+    backend: Backend,
+    generation: Generation,
+    prompt: Prompt,
+    submitted_at: float,
+    *,
+    most_tokens: int | None = None,
+) -> Row:
     """Return the row of a request, its limits known.
 
     Args:
@@ -23,6 +34,8 @@ def admit(backend: Backend, generation: Generation, prompt: Prompt, submitted_at
         generation: The reader's handle; its ``prompt_tokens`` is set.
         prompt: The rendered prompt.
         submitted_at: ``time.perf_counter()`` of the submission.
+        most_tokens: Tokens for which there is memory where the request states no limit of its
+            own; None for the model's context.
 
     Raises:
         InvalidRequest: The model can never answer this request; the message names the field.
@@ -30,13 +43,14 @@ def admit(backend: Backend, generation: Generation, prompt: Prompt, submitted_at
     request = generation.request
     context = backend.info.context_length
     if len(prompt.tokens) >= context:
-        field = "messages" if request.prompt is None else "prompt"
-        raise PromptTooLong(field, len(prompt.tokens), context)
+        raise PromptTooLong(_prompt_field(request), len(prompt.tokens), context)
     family = backend.answer_format(request, prompt)
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
     continues = continues_text(request, prompt.beginning)
+    if most_tokens is not None and request.max_tokens is None:
+        context = min(context, most_tokens)
     limits = AnswerLimits(request.max_tokens, context - len(prompt.tokens))
     generation.setting = RunSetting(
         model=backend.info.id,
@@ -87,3 +101,24 @@ def check(backend: Backend, generation: Generation) -> None:
             raise InvalidRequest(
                 "sampling.logit_bias", f"token id {token_id} is outside the vocabulary of {size}"
             )
+
+
+def wanted(requests: Sequence[GenerationRequest], prompts: Sequence[Prompt] = ()) -> Wanted:
+    """Return what the choices of a request want of memory.
+
+    Args:
+        requests: The choices.
+        prompts: Their rendered prompts; without them only prompts of token ids count.
+    """
+    lengths = [len(one.tokens) for one in prompts] or [
+        len(one.prompt) if isinstance(one.prompt, tuple) else 0 for one in requests
+    ]
+    return Wanted(
+        [(length, one.max_tokens) for length, one in zip(lengths, requests, strict=True)],
+        choices_field(requests),
+        _prompt_field(requests[0]),
+    )
+
+
+def _prompt_field(request: GenerationRequest) -> str:
+    return "messages" if request.prompt is None else "prompt"

@@ -9,6 +9,7 @@ from engine.inference.backend import Backend, Prompt, Step
 from engine.output.answer import AnswerBuilder
 from engine.output.trace import traced
 from engine.scheduling.generation import Generation
+from engine.scheduling.room import USUAL_ANSWER
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Event, Finished, PromptProgress, Timing, TokenStats, Usage
 from engine.values.request import TraceLevel
@@ -28,8 +29,8 @@ class Row:
         trace: How much of each token is reported.
     """
 
-    __slots__ = ("_cached", "_first_at", "_joined_at", "_last_at", "builder", "generation",
-                 "number", "prompt", "submitted_at", "trace")  # fmt: skip
+    __slots__ = ("_cached", "_expected_tokens", "_first_at", "_joined_at", "_last_at", "builder",
+                 "generation", "number", "prompt", "submitted_at", "trace")  # fmt: skip
 
     def __init__(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
@@ -41,6 +42,8 @@ class Row:
         self.number = -1
         self._cached = 0
         self.submitted_at = submitted_at
+        request, room = generation.request, generation.setting.context_room
+        self._expected_tokens = self.prompt_tokens + min(room, request.max_tokens or USUAL_ANSWER)
         self._joined_at: float | None = None
         self._first_at: float | None = None
         self._last_at = submitted_at
@@ -49,6 +52,16 @@ class Row:
     def prompt_tokens(self) -> int:
         """Length of the prompt in tokens."""
         return self.generation.prompt_tokens
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the prompt and of the answer up to now."""
+        return self.prompt_tokens + self.builder.count
+
+    @property
+    def reserved_tokens(self) -> int:
+        """Tokens for which memory has to be there: what ``tokens`` is expected to become."""
+        return max(self._expected_tokens, self.tokens)
 
     def joined(self, number: int, cached: int, now: float) -> PromptProgress:
         """Note that the row is in the batch; return the event that says so."""

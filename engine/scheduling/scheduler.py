@@ -9,20 +9,25 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.errors import EngineError, InvalidRequest, QueueFull
 from engine.inference.backend import Backend, Prompt, Step
-from engine.scheduling.admission import admit, check
+from engine.library.memory import memory, room_for_caches
+from engine.library.models import ModelInfo
+from engine.scheduling.admission import admit, check, wanted
 from engine.scheduling.generation import Generation
 from engine.scheduling.outbox import Outbox, settle
 from engine.scheduling.preparing import choices_field
+from engine.scheduling.room import CacheRoom
 from engine.scheduling.row import Row, wanted_stats
 from engine.stopping.record import StopKind
 from engine.values.events import Finished, TokenStats
 from engine.values.request import TraceLevel
 
 _log = logging.getLogger(__name__)
+# Steps between two looks at the memory that answers without a limit take by now.
+_MEASURE_EVERY = 64
 # What is no fault of one request; other exceptions that are no ``Exception`` are native panics.
 _ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
 
@@ -34,6 +39,8 @@ class Limits:
     Attributes:
         max_rows: Answers that are generated together.
         max_waiting: Requests that may wait behind them; more are refused.
+        context_bytes: Most bytes for the context of all answers that are generated together; None
+            for what the machine has free once the model is in memory.
         prompt_cache_bytes: Most bytes kept of earlier prompts.
         prefill_chunk: Most tokens of a prompt read between two decode steps.
         preparing_s: How long one prompt may be rendered.
@@ -42,6 +49,7 @@ class Limits:
 
     max_rows: int = 32
     max_waiting: int = 256
+    context_bytes: int | None = None
     prompt_cache_bytes: int = 1 << 30
     prefill_chunk: int = 512
     preparing_s: float = 30.0
@@ -65,6 +73,9 @@ class Scheduler:
         self._outbox = outbox
         self.rows: dict[int, Row] = {}
         self.waiting: deque[Row] = deque()
+        self._room: CacheRoom | None = None
+        self._room_of_model: ModelInfo | None = None
+        self._steps_unmeasured = 0
 
     @property
     def is_idle(self) -> bool:
@@ -92,6 +103,20 @@ class Scheduler:
             raise QueueFull(max(0, ahead - limits.max_rows), len(choices))
         for generation in choices:
             check(backend, generation)
+        self._room_for(backend.info).check(wanted([one.request for one in choices]))
+
+    def _room_for(self, model: ModelInfo) -> CacheRoom:
+        """Return the memory for the answers of a model; measured by the first that is asked."""
+        if self._room is None or self._room_of_model is not model:
+            limits = self._limits
+            room = limits.context_bytes
+            if room is None:
+                room = room_for_caches(
+                    memory(), model.cache, model.size_bytes, limits.prompt_cache_bytes
+                )
+            self._room = CacheRoom(model.cache, model.context_length, room)
+            self._room_of_model = model
+        return self._room
 
     def submit(
         self,
@@ -108,11 +133,14 @@ class Scheduler:
             prompts: The rendered prompt of each.
             at: When it was asked for; those that wait are served by that.
         """
+        room = self._room_for(backend.info)
+        most_tokens = room.context_of(len(choices))
         try:
             rows = [
-                admit(backend, generation, prompt, at)
+                admit(backend, generation, prompt, at, most_tokens=most_tokens)
                 for generation, prompt in zip(choices, prompts, strict=True)
             ]
+            room.check(wanted([one.request for one in choices], prompts))
         except BaseException as error:
             settle(choices, refusal(error))
             return
@@ -125,8 +153,14 @@ class Scheduler:
         self.fill(backend)
 
     def fill(self, backend: Backend) -> None:
-        """Move waiting requests into the batch while there is room."""
+        """Move waiting requests into the batch while there is room, in order."""
+        self._steps_unmeasured += 1
+        if self._steps_unmeasured >= _MEASURE_EVERY:
+            self._steps_unmeasured = 0
+            self._end_overgrown(backend)
         while self.waiting and len(self.rows) < self._limits.max_rows:
+            if not self._has_room_beside(backend, self.waiting[0]):
+                return
             row = self.waiting.popleft()
             try:
                 wanted = row.generation
@@ -138,6 +172,28 @@ class Scheduler:
                 continue
             self.rows[number] = row
             self._outbox.put(row.generation, [row.joined(number, cached, time.perf_counter())])
+
+    def _has_room_beside(self, backend: Backend, row: Row) -> bool:
+        lengths = [one.reserved_tokens for one in (*self.rows.values(), row)]
+        return len(lengths) == 1 or self._room_for(backend.info).holds(lengths)
+
+    def _end_overgrown(self, backend: Backend) -> None:
+        """End answers that have no limit of their own, the longest first, while memory is short."""
+        while len(self.rows) > 1:
+            if self._room_for(backend.info).holds([one.tokens for one in self.rows.values()]):
+                return
+            endless = [
+                one for one in self.rows.values() if one.generation.request.max_tokens is None
+            ]
+            if not endless:
+                return
+            row = max(endless, key=lambda one: one.tokens)
+            _log.warning("the answers under way take all memory: one ends at %d tokens", row.tokens)
+            generation = row.generation
+            generation.setting = replace(generation.setting, context_room=row.builder.count)
+            del self.rows[row.number]
+            self._finish(row, StopKind.CONTEXT_FULL)
+            self._leave(backend, row.number)
 
     def cancel(self, backend: Backend, generation: Generation) -> None:
         """End an answer, wherever it is."""

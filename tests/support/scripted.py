@@ -18,10 +18,13 @@ from mlx_lm.tokenizer_utils import load as load_wrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from engine.inference.mlx_backend import MlxBackend
+from engine.library.cache_size import CacheSize
 from engine.library.loading import OnLoadProgress, unobserved
 from engine.library.models import EosToken, ModelInfo
 from engine.output.vocabulary import read_vocabulary
 
+# The one layer keeps each id twice, as a 32-bit number.
+_TOKEN_BYTES = 8
 START, END, GO = "<|start|>", "<|end|>", "<|go|>"
 TEMPLATE = (
     "{% for m in messages %}<|start|>{{ m.role }}:{{ m.content }}"
@@ -189,6 +192,7 @@ class Stage:
             can_call_tools=bool(self.wrapper.has_tool_calling),
             size_bytes=0,
             loaded_at=0,
+            cache=CacheSize(_TOKEN_BYTES),
         )
         return MlxBackend(
             self.model,

@@ -1,5 +1,7 @@
 """The dialect as one value. Pure; any thread."""
 
+from collections.abc import Mapping
+
 from api.dialects.chat.read import requests_from_wire
 from api.dialects.chat.wire import ChatCompletion, ChatCompletionParams, ChatEvent
 from api.dialects.chat.write import ChatEncoder, write_completion
@@ -7,6 +9,14 @@ from api.dialects.openai.answers import ErrorAnswer
 from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
 from api.dialects.openai.output_format import form_names
 from api.dialects.shared.dialect import AnswerRoute, Dialect
+
+
+def _own_names(params: ChatCompletionParams) -> Mapping[str, str]:
+    """Return what a request calls the engine's fields where two names mean the same."""
+    if params.max_completion_tokens is None:
+        return form_names(params)
+    return {**form_names(params), "max_tokens": "max_completion_tokens"}
+
 
 DIALECT = Dialect(
     name="Chat Completions",
@@ -29,7 +39,7 @@ DIALECT = Dialect(
             write_whole=write_completion,
             event=ChatEvent,
             encoder=ChatEncoder,
-            own_names=form_names,
+            own_names=_own_names,
         ),
     ),
 )

@@ -1,0 +1,113 @@
+"""How much memory a model's cache takes for the tokens that it has read and written. Pure.
+
+Three kinds of layers are told apart: those that keep every token, those that keep a window of the
+last ones, and those whose state never grows.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# mlx-lm gives caches their memory for so many tokens at a time.
+STEP_TOKENS = 256
+_BYTES_PER_VALUE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The layers of a model that keep a window of the last tokens.
+
+    Attributes:
+        tokens: How many they keep.
+        token_bytes: What one token takes in all of them together.
+    """
+
+    tokens: int
+    token_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSize:
+    """What one answer's cache takes, in bytes; all zero where that is not known.
+
+    Attributes:
+        token_bytes: What each token takes in the layers that keep every token.
+        fixed_bytes: What the layers take whose state never grows.
+        windows: The layers that keep a window.
+    """
+
+    token_bytes: int = 0
+    fixed_bytes: int = 0
+    windows: tuple[Window, ...] = ()
+
+    def bytes_of(self, tokens: int) -> int:
+        """Return what ``tokens`` tokens take."""
+        windows = sum(min(tokens, one.tokens) * one.token_bytes for one in self.windows)
+        return self.fixed_bytes + tokens * self.token_bytes + windows
+
+    def allocated_bytes(self, tokens: int) -> int:
+        """Return the memory that mlx-lm reserves for ``tokens`` tokens."""
+        return self.bytes_of(-(-tokens // STEP_TOKENS) * STEP_TOKENS)
+
+    def tokens_in(self, size_bytes: int, most: int) -> int:
+        """Return how many tokens a memory is enough for, at most ``most``."""
+        if self.allocated_bytes(most) <= size_bytes:
+            return most
+        steps = range(1, -(-most // STEP_TOKENS))
+        fitting = bisect_right(steps, size_bytes, key=lambda n: self.bytes_of(n * STEP_TOKENS))
+        return fitting * STEP_TOKENS
+
+
+def estimated(config: Mapping[str, Any]) -> CacheSize:
+    """Return what a model's configuration says of its cache; zero where it says too little.
+
+    The state of layers that never grows is not stated there, and is left out.
+    """
+    text = config.get("text_config")
+    scope = {**config, **(text if isinstance(text, dict) else {})}
+    layers = _number(scope, "num_hidden_layers", "n_layer")
+    token_bytes = _layer_token_bytes(scope)
+    kinds = _layer_kinds(scope, layers)
+    window = _number(scope, "sliding_window", "attention_chunk_size")
+    in_window = kinds["window"] if window else 0
+    return CacheSize(
+        token_bytes=(kinds["full"] + kinds["window"] - in_window) * token_bytes,
+        windows=(Window(window, in_window * token_bytes),) if in_window and token_bytes else (),
+    )
+
+
+def _layer_token_bytes(scope: Mapping[str, Any]) -> int:
+    """Return what one token takes in one layer that keeps it."""
+    latent = _number(scope, "kv_lora_rank")
+    if latent:
+        return (latent + _number(scope, "qk_rope_head_dim")) * _BYTES_PER_VALUE
+    heads = _number(scope, "num_attention_heads", "n_head")
+    width = _number(scope, "head_dim")
+    width = width or (_number(scope, "hidden_size", "n_embd") // heads if heads else 0)
+    return 2 * (_number(scope, "num_key_value_heads") or heads) * width * _BYTES_PER_VALUE
+
+
+def _layer_kinds(scope: Mapping[str, Any], layers: int) -> Counter[str]:
+    """Return how many layers keep every token (``full``) and how many a window."""
+    named = scope.get("layer_types")
+    if isinstance(named, list) and len(named) == layers:
+        return Counter(_kind(str(one)) for one in named)
+    if scope.get("use_sliding_window") is not False:
+        every = _number(scope, "sliding_window_pattern")
+        if every:
+            return Counter(full=layers // every, window=layers - layers // every)
+    every = _number(scope, "full_attention_interval")
+    return Counter(full=layers // every if every else layers)
+
+
+def _kind(name: str) -> str:
+    if "sliding" in name or "chunked" in name:
+        return "window"
+    return "full" if "attention" in name and "linear" not in name else "state"
+
+
+def _number(scope: Mapping[str, Any], *names: str) -> int:
+    values = (scope.get(name) for name in names)
+    return next((one for one in values if type(one) is int and one > 0), 0)

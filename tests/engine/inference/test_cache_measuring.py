@@ -1,0 +1,143 @@
+"""The cache of a loaded model is measured without computing anything."""
+
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm.models import gemma3_text, qwen3_next
+from mlx_lm.models.cache import (
+    ArraysCache,
+    CacheList,
+    ChunkedKVCache,
+    KVCache,
+    QuantizedKVCache,
+    RotatingKVCache,
+    make_prompt_cache,
+)
+
+from engine.inference import mlx_backend
+from engine.inference.cache_measuring import measured, size_of
+from engine.library.cache_size import CacheSize, Window, estimated
+
+KEYS = mx.zeros((1, 2, 1, 32), mx.float16)
+# Keys and values of two heads of 32, two bytes each.
+LAYER = 2 * 2 * 32 * 2
+
+
+def filled(*parts: Any) -> list[Any]:
+    for part in parts:
+        part.update_and_fetch(KEYS, KEYS)
+    return list(parts)
+
+
+def state(size_bytes: int) -> ArraysCache:
+    part = ArraysCache(2)
+    part[0] = mx.zeros((1, size_bytes), mx.uint8)
+    return part
+
+
+def test_layers_of_several_kinds_are_told_apart() -> None:
+    cache = [
+        *filled(KVCache(), KVCache(), RotatingKVCache(512), RotatingKVCache(100)),
+        *filled(RotatingKVCache(512), ChunkedKVCache(8192)),
+        state(300),
+        CacheList(state(50), *filled(KVCache())),
+        KVCache(),  # shares the keys of another layer and is never written to
+    ]
+    assert size_of(cache) == CacheSize(
+        token_bytes=3 * LAYER,
+        fixed_bytes=350,
+        windows=(Window(100, LAYER), Window(512, 2 * LAYER), Window(8192, LAYER)),
+    )
+
+
+def test_quantized_layers_count_what_they_keep() -> None:
+    part = QuantizedKVCache(group_size=32, bits=8)
+    part.update_and_fetch(KEYS, KEYS)
+    # A byte for each value, a scale and a bias for each group of 32.
+    assert size_of([part]) == CacheSize(token_bytes=2 * 2 * (32 + 2 * 2))
+
+
+@pytest.mark.parametrize("tokens", [1, 255, 256, 257, 700])
+def test_what_was_measured_is_what_a_full_layer_takes(tokens: int) -> None:
+    part = KVCache()
+    for _ in range(tokens):
+        part.update_and_fetch(KEYS, KEYS)
+    assert size_of(filled(KVCache())).allocated_bytes(tokens) == part.nbytes
+
+
+def test_a_model_with_windows_is_measured_as_its_configuration_says() -> None:
+    config = {
+        "model_type": "gemma3_text",
+        "hidden_size": 32,
+        "num_hidden_layers": 6,
+        "intermediate_size": 32,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+        "vocab_size": 64,
+        "sliding_window": 128,
+        "sliding_window_pattern": 3,
+    }
+    model = gemma3_text.Model(gemma3_text.ModelArgs.from_dict(config))
+    model.set_dtype(mx.float16)
+    found = measured(model, config)
+    assert found == estimated(config)
+    assert found.windows == (Window(128, 4 * 2 * 16 * 2),)
+
+
+def test_a_model_with_states_is_measured_with_them() -> None:
+    config = {
+        "model_type": "qwen3_next",
+        "hidden_size": 32,
+        "num_hidden_layers": 4,
+        "intermediate_size": 32,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+        "linear_num_value_heads": 2,
+        "linear_num_key_heads": 1,
+        "linear_key_head_dim": 16,
+        "linear_value_head_dim": 16,
+        "linear_conv_kernel_dim": 4,
+        "num_experts": 0,
+        "num_experts_per_tok": 0,
+        "decoder_sparse_step": 1,
+        "shared_expert_intermediate_size": 0,
+        "mlp_only_layers": [],
+        "moe_intermediate_size": 0,
+        "rms_norm_eps": 1e-6,
+        "vocab_size": 64,
+        "rope_theta": 10000.0,
+        "partial_rotary_factor": 0.5,
+        "max_position_embeddings": 128,
+        "full_attention_interval": 4,
+    }
+    model = qwen3_next.Model(qwen3_next.ModelArgs.from_dict(config))
+    model.set_dtype(mx.float16)
+    found = measured(model, config)
+    cache = make_prompt_cache(model)
+    mx.eval(model(mx.array([[0]]), cache=cache))
+    assert found.token_bytes == 2 * 16 * 2
+    assert found.fixed_bytes == sum(part.nbytes for part in cache[:3]) > 0
+
+
+def test_a_model_that_cannot_be_measured_is_estimated() -> None:
+    class Broken:
+        layers = (1, 2)
+
+        def __call__(self, tokens: Any, cache: Any) -> Any:
+            raise ValueError("no")
+
+    config = {"num_hidden_layers": 2, "num_attention_heads": 1, "head_dim": 4}
+    assert measured(Broken(), config) == CacheSize(token_bytes=2 * 2 * 4 * 2)
+
+
+def test_a_loaded_model_carries_the_size_of_its_cache(demo_model_path: Path) -> None:
+    backend = mlx_backend.load(demo_model_path, prefill_chunk=64, cache_bytes=0, rows=1)
+    # Four layers with keys and values of four heads of 32.
+    values = 4 * 2 * 4 * 32
+    assert backend.info.cache.token_bytes in (2 * values, 4 * values)
+    assert backend.info.cache.windows == ()
+    backend.close()

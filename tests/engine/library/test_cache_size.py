@@ -1,0 +1,83 @@
+"""What the context of an answer takes in memory, for layers of several kinds."""
+
+from typing import Any
+
+import pytest
+
+from engine.library.cache_size import CacheSize, Window, estimated
+from engine.library.memory import Memory, room_for_caches
+
+ATTENTION = {
+    "num_hidden_layers": 6,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+}
+# Keys and values of two heads of 16, two bytes each.
+LAYER = 2 * 2 * 16 * 2
+
+
+@pytest.mark.parametrize(
+    ("more", "token_bytes", "windows"),
+    [
+        ({}, 6 * LAYER, ()),
+        ({"sliding_window": 1024, "use_sliding_window": False}, 6 * LAYER, ()),
+        (
+            {"sliding_window": 1024, "sliding_window_pattern": 3},
+            2 * LAYER,
+            (Window(1024, 4 * LAYER),),
+        ),
+        (
+            {
+                "sliding_window": 512,
+                "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
+            },
+            1 * LAYER,
+            (Window(512, 5 * LAYER),),
+        ),
+        (
+            {"layer_types": ["linear_attention"] * 4 + ["full_attention"] * 2},
+            2 * LAYER,
+            (),
+        ),
+        ({"full_attention_interval": 3}, 2 * LAYER, ()),
+        ({"kv_lora_rank": 512, "qk_rope_head_dim": 64}, 6 * 576 * 2, ()),
+    ],
+    ids=["full", "switched off", "pattern", "windows", "linear", "interval", "latent"],
+)
+def test_each_kind_of_layer_counts_as_it_grows(
+    more: dict[str, Any], token_bytes: int, windows: tuple[Window, ...]
+) -> None:
+    assert estimated({**ATTENTION, **more}) == CacheSize(token_bytes, windows=windows)
+
+
+def test_a_window_takes_no_more_than_its_tokens() -> None:
+    size = CacheSize(10, fixed_bytes=5, windows=(Window(100, 3), Window(1000, 2)))
+    assert size.bytes_of(50) == 5 + 50 * 15
+    assert size.bytes_of(500) == 5 + 500 * 12 + 300
+    assert size.bytes_of(5000) == 5 + 5000 * 10 + 300 + 2000
+
+
+@pytest.mark.parametrize("most", [1, 255, 256, 257, 4096, 100_000])
+@pytest.mark.parametrize("room", [0, 1, 2559, 2560, 70_000, 10**7])
+def test_as_many_tokens_fit_as_take_no_more_than_the_room(room: int, most: int) -> None:
+    size = CacheSize(10, windows=(Window(300, 7),))
+    fitting = size.tokens_in(room, most)
+    assert 0 <= fitting <= most
+    assert fitting == 0 or size.allocated_bytes(fitting) <= room
+    assert fitting == most or size.allocated_bytes(fitting + 1) > room
+
+
+def test_the_room_is_what_is_free_less_kept_prompts_and_headroom() -> None:
+    size = CacheSize(1000)
+    gib = 1 << 30
+    found = room_for_caches(Memory(64 * gib, 40 * gib), size, weights=5 * gib, kept=gib)
+    assert found == 40 * gib - gib - gib // 2
+    # On a Mac, the graphics processor may have less than what is free.
+    found = room_for_caches(Memory(24 * gib, 30 * gib), size, weights=10 * gib, kept=gib)
+    assert found == 14 * gib - gib - gib
+
+
+def test_a_machine_that_seems_full_still_takes_on_short_answers() -> None:
+    size = CacheSize(1000)
+    assert room_for_caches(Memory(8 << 30, 10), size, weights=1, kept=1 << 30) == 4096 * 1000

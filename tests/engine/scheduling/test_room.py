@@ -1,0 +1,260 @@
+"""Requests whose context cannot fit into memory are refused, and those that fit later wait."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import InvalidRequest, PromptTooLong
+from engine.inference.backend import Prompt
+from engine.library.cache_size import CacheSize, Window
+from engine.scheduling.room import CacheRoom, Wanted
+from engine.scheduling.scheduler import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.values.events import TextDelta
+from engine.values.request import GenerationRequest
+from tests.support.asking import ask, request, run
+from tests.support.scripted import Stage
+
+LONG = [f"w{n} " for n in range(3000)]
+# The scripted model's cache takes 8 bytes a token.
+TOKEN = 8
+
+
+def stage_of(folder: Path, **options: Any) -> Stage:
+    return Stage(folder, {"long": LONG, "short": ["yes"]}, **options)
+
+
+def rendering(stage: Stage, rendered: list[GenerationRequest]) -> Callable[..., Any]:
+    """Return a loader whose backend notes what it renders."""
+
+    def load(folder: Path, **options: Any) -> Any:
+        backend = stage.load(folder, **options)
+        real = backend.render
+
+        def render(asked: GenerationRequest) -> Prompt:
+            rendered.append(asked)
+            return real(asked)
+
+        backend.render = render  # type: ignore[method-assign,assignment]
+        return backend
+
+    return load
+
+
+def checked(room: CacheRoom, *choices: tuple[int, int | None]) -> InvalidRequest | None:
+    """Return why choices, each of so many prompt tokens and ``max_tokens``, are refused."""
+    try:
+        room.check(Wanted(choices, "n", "messages"))
+    except InvalidRequest as refusal:
+        return refusal
+    return None
+
+
+def test_the_field_that_asks_for_too_much_is_named_with_figures() -> None:
+    room = CacheRoom(CacheSize(1 << 20), 100_000, 10_240 << 20)
+    assert checked(room, (1000, 9000)) is None
+    assert checked(room, *[(1000, 1000)] * 4) is None
+
+    too_many = checked(room, *[(1000, 1600)] * 4)
+    assert too_many is not None
+    assert str(too_many) == (
+        "n: 4 answers of 2,600 tokens each, their prompt included, take 11.0 GB of memory for "
+        "their context, and 10.0 GB are free for that; ask for at most 3 at once, or for "
+        "answers of at most 1,560 tokens"
+    )
+    assert checked(room, *[(1000, 1560)] * 4) is None
+    assert checked(room, *[(1000, 1600)] * 3) is None
+
+    too_long = checked(room, (1000, 50_000))
+    assert too_long is not None
+    assert str(too_long) == (
+        "max_tokens: a prompt and an answer of 51,000 tokens together take 50.0 GB of memory for "
+        "their context, and 10.0 GB are free for that; set it to at most 9,240 tokens"
+    )
+    assert checked(room, (1000, 9240)) is None
+
+    too_wordy = checked(room, (20_000, 10))
+    assert too_wordy is not None
+    assert too_wordy.field == "messages"
+    assert "20,000 tokens" in too_wordy.reason
+    assert "19.8 GB of memory" in too_wordy.reason
+
+
+def test_what_lies_beyond_the_context_takes_no_memory() -> None:
+    room = CacheRoom(CacheSize(1 << 20), 4096, 5000 << 20)
+    assert checked(room, (1000, 1_000_000)) is None
+
+
+def test_layers_with_a_window_let_longer_answers_in() -> None:
+    full = CacheRoom(CacheSize(1000), 1 << 20, 20_000_000)
+    windowed = CacheRoom(CacheSize(100, windows=(Window(1024, 900),)), 1 << 20, 20_000_000)
+    assert checked(full, (1000, 100_000)) is not None
+    assert checked(windowed, (1000, 100_000)) is None
+    assert windowed.context_of(2) > full.context_of(2) > 0
+
+
+def test_a_model_whose_cache_is_not_known_has_no_bound() -> None:
+    room = CacheRoom(CacheSize(), 1 << 20, 1)
+    assert checked(room, *[(1 << 20, None)] * 100) is None
+
+
+def test_rows_are_reckoned_with_the_longest_of_them() -> None:
+    room = CacheRoom(CacheSize(10), 10_000, 3 * 2560)
+    assert room.holds([256, 10, 256])
+    assert not room.holds([257, 10, 10])
+    assert room.holds([700])
+
+
+def test_too_many_choices_are_refused_before_their_prompt_is_rendered(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    rendered: list[GenerationRequest] = []
+
+    async def play() -> None:
+        engine = Engine(Limits(context_bytes=4096 * TOKEN), loader=rendering(stage, rendered))
+        await engine.load(tmp_path)
+        with pytest.raises(InvalidRequest, match="at most 4 at once") as caught:
+            await engine.generate_together([request("long", max_tokens=900)] * 8)
+        assert caught.value.field == "n"
+        with pytest.raises(InvalidRequest) as caught:
+            await engine.generate_together(
+                [GenerationRequest(prompt=(5,) * 2000, max_tokens=1)] * 3
+            )
+        assert caught.value.field == "n"
+        assert rendered == []
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_what_only_the_prompt_makes_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, context=100_000)
+
+    async def play() -> None:
+        engine = Engine(Limits(context_bytes=4096 * TOKEN), loader=stage.load)
+        await engine.load(tmp_path)
+        with pytest.raises(InvalidRequest) as caught:
+            await engine.generate(request("x" * 3000, max_tokens=2000))
+        assert caught.value.field == "max_tokens"
+        assert "32.0 KB are free" in caught.value.reason
+        with pytest.raises(InvalidRequest) as caught:
+            await engine.generate_together([request("x" * 3000, max_tokens=10)] * 2)
+        assert caught.value.field == "n"
+        with pytest.raises(InvalidRequest) as caught:
+            await engine.generate(request("x" * 5000))
+        assert caught.value.field == "messages"
+        with pytest.raises(PromptTooLong):
+            await engine.generate(request("x" * 100_000, max_tokens=2000))
+        assert stage.model.calls == []
+        await engine.aclose()
+
+    run(play())
+
+
+def test_what_fits_alone_but_not_beside_the_others_waits_for_them(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.001)
+
+    async def play() -> None:
+        engine = Engine(Limits(context_bytes=3072 * TOKEN), loader=stage.load)
+        await engine.load(tmp_path)
+        first = await engine.generate(request("long", max_tokens=1500))
+        large = await engine.generate(request("short", max_tokens=1600))
+        small = await engine.generate(request("short", max_tokens=5))
+        assert engine.status.running == 1
+        assert engine.status.waiting == 2
+        # In order: the small one does not slip past the large one.
+        await large.collect()
+        assert first.is_closed
+        assert (await small.collect()).text == "yes"
+        assert (await first.collect()).finished.stop.kind is StopKind.MAX_TOKENS
+        assert max(rows for rows, _ in stage.model.calls) <= 2
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_cancel_makes_room_for_what_waits(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.001)
+
+    async def play() -> None:
+        engine = Engine(Limits(context_bytes=3072 * TOKEN), loader=stage.load)
+        await engine.load(tmp_path)
+        first = await engine.generate(request("long", max_tokens=1500))
+        large = await engine.generate(request("short", max_tokens=1600))
+        first.cancel()
+        assert (await large.collect()).text == "yes"
+        assert (await first.collect()).finished.stop.kind is StopKind.CANCELLED
+        await engine.aclose()
+
+    run(play())
+
+
+def test_an_answer_without_a_limit_ends_where_its_memory_does(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, context=100_000)
+
+    async def play() -> None:
+        engine = Engine(Limits(context_bytes=1024 * TOKEN), loader=stage.load)
+        await engine.load(tmp_path)
+        answer = await ask(engine, "long")
+        usage = answer.finished.usage
+        assert answer.finished.stop.kind is StopKind.CONTEXT_FULL
+        assert usage.prompt_tokens + usage.output_tokens == 1024
+        choices = await engine.generate_together([request("long")] * 2)
+        for one in choices:
+            usage = (await one.collect()).finished.usage
+            assert usage.prompt_tokens + usage.output_tokens == 512
+        await engine.aclose()
+
+    run(play(), 120)
+
+
+def test_where_endless_answers_outgrow_memory_together_the_longest_ends(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, context=100_000)
+
+    async def play() -> None:
+        engine = Engine(Limits(context_bytes=5000 * TOKEN), loader=stage.load)
+        await engine.load(tmp_path)
+        long = await engine.generate(request("long"))
+        async for event in long.events():
+            if isinstance(event, TextDelta):
+                break
+        later = await engine.generate(request("long"))
+        first = (await long.collect()).finished
+        second = (await later.collect()).finished
+        assert first.stop.kind is StopKind.CONTEXT_FULL
+        assert 2000 < first.usage.output_tokens < 2700
+        assert long.setting.context_room == first.usage.output_tokens
+        # The one that is left has the memory to itself.
+        assert second.stop.kind is StopKind.EOS
+        assert second.usage.output_tokens == len(LONG) + 1
+        await engine.aclose()
+
+    run(play(), 120)
+
+
+def test_without_a_limit_the_machine_s_free_memory_is_the_room(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+
+    def load(folder: Path, **options: Any) -> Any:
+        backend = stage.load(folder, **options)
+        backend.info = replace(backend.info, cache=CacheSize(1 << 40), context_length=1 << 20)
+        return backend
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(tmp_path)
+        # No machine has 10,000 TB; one that seems full takes on 4,096 tokens nonetheless.
+        with pytest.raises(InvalidRequest, match="max_tokens"):
+            await engine.generate(request("short", max_tokens=10_000))
+        generation = await asyncio.wait_for(
+            engine.generate(request("short", max_tokens=100)), timeout=60
+        )
+        assert (await generation.collect()).text == "yes"
+        await engine.aclose()
+
+    run(play())
