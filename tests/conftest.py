@@ -43,7 +43,7 @@ else:
         "app/desktop/test_server_window.py",
         "app/desktop/test_single_instance.py",
         "app/settings/test_stored_preferences.py",
-        "app/desktop/test_surroundings.py",
+        "app/desktop/test_last_session.py",
         "app/desktop/test_window.py",
         "e2e/test_window.py",
         "endurance",

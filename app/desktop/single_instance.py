@@ -3,12 +3,20 @@
 A lock file decides who is first, a local socket beside it carries the wish. Main thread.
 """
 
+import contextlib
 import hashlib
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 from PySide6.QtCore import QLockFile, QObject, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
+from app.folders import paths
+from app.folders.privacy import made_private
+from ui.window.main_window import MainWindow
+
+_log = logging.getLogger(__name__)
 _LOCK_NAME = "running.lock"
 _WISH = b"show\n"
 _PATIENCE_MS = 2_000
@@ -63,3 +71,34 @@ class SingleInstance(QObject):
         while (visitor := self._server.nextPendingConnection()) is not None:
             visitor.disconnected.connect(visitor.deleteLater)
             self.show_wanted.emit()
+
+
+@contextlib.contextmanager
+def only_instance() -> Iterator[SingleInstance | None]:
+    """Yield the place of the one running program; None if another has it, which was told."""
+    try:
+        folder = made_private(paths.config_folder())
+    except OSError as error:
+        # Where nothing can be kept, starts cannot know of each other.
+        _log.warning("no folder for settings: %s", error)
+        folder = paths.config_folder()
+    instance = SingleInstance(folder)
+    if not instance.claim() and instance.ask_to_show():
+        yield None
+        return
+    try:
+        yield instance
+    finally:
+        instance.release()
+
+
+@contextlib.contextmanager
+def shown_on_demand(window: MainWindow, instance: SingleInstance | None) -> Iterator[None]:
+    """Bring the window forward when the program is started again."""
+    if instance is not None:
+        instance.show_wanted.connect(window.come_forward)
+    try:
+        yield
+    finally:
+        if instance is not None:
+            instance.show_wanted.disconnect(window.come_forward)

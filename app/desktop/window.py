@@ -18,17 +18,11 @@ from app import __version__
 from app.composition.engines import open_engine
 from app.desktop.finder_files import OpenedFiles
 from app.desktop.garbage_collection import collected_on
+from app.desktop.last_session import chosen_model, keep_for_next_time, tell
 from app.desktop.local_server import LocalServer
 from app.desktop.request_feed import RequestFeed
-from app.desktop.single_instance import SingleInstance
-from app.desktop.surroundings import (
-    chosen_model,
-    in_tray,
-    keep_for_next_time,
-    only_instance,
-    shown_on_demand,
-    tell,
-)
+from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
+from app.desktop.tray_icon import in_tray
 from app.folders import logs, paths
 from app.folders.privacy import made_private, tighten
 from app.process import exits

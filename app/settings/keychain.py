@@ -7,13 +7,12 @@ own. The key is never logged. Fits ``ui.server.api_key.KeyKeeper``.
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from app.folders.privacy import made_private
+from app.folders.privacy import made_private, open_private
 from ui.server.api_key import KeyPlace
 
 SERVICE = "fullstop"
@@ -154,6 +153,5 @@ def _write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, from its first moment on."""
     made_private(path.parent)
     path.unlink(missing_ok=True)
-    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(number, "w", encoding="utf-8") as file:
+    with open(path, "x", encoding="utf-8", opener=open_private) as file:
         file.write(text + "\n")

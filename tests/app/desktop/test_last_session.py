@@ -6,8 +6,10 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon
 from pytestqt.qtbot import QtBot
 
-import app.desktop.surroundings
-from app.desktop.surroundings import chosen_model, in_tray, only_instance, shown_on_demand, tell
+import app.desktop.tray_icon
+from app.desktop.last_session import chosen_model, tell
+from app.desktop.single_instance import only_instance, shown_on_demand
+from app.desktop.tray_icon import in_tray
 from app.folders import paths
 from app.settings.options import ChatOptions
 from app.settings.stored_preferences import StoredPreferences
@@ -54,7 +56,7 @@ def test_a_folder_that_cannot_be_made_keeps_nobody_from_starting(
 def test_with_a_tray_a_closed_window_lives_on_while_the_server_is_wanted(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app.desktop.surroundings, "has_tray", lambda: True)
+    monkeypatch.setattr(app.desktop.tray_icon, "has_tray", lambda: True)
     monkeypatch.setattr(QSystemTrayIcon, "show", lambda _: None)
     preferences = PreferencesState(Preferences())
     switch = window.workspace.server
