@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.errors import EngineError
 from engine.inference.backend import PromptCacheUse
 from engine.library.loading import LoadProgress
 from engine.library.models import ModelInfo
 from engine.scheduling.generation import Generation
+from engine.scheduling.outbox import settle
 from engine.values.request import GenerationRequest
 
 
@@ -147,6 +149,20 @@ Command = (
     | RestNow
     | Shutdown
 )
+
+
+def refuse(command: Command, why: EngineError) -> None:
+    """Tell whoever waits for a command that it will not be carried out."""
+    match command:
+        case Submit():
+            settle(command.generations, why)
+        case Rendered():
+            settle(command.request.generations, why)
+        case Load() | Unload() | CountTokens() | RenderPrompt() | Tokenize():
+            if command.reply is not None:
+                command.reply.send(why)
+        case _:
+            pass  # nobody waits for it
 
 
 @dataclass(frozen=True, slots=True)

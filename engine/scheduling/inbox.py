@@ -1,0 +1,115 @@
+"""The commands that wait for the engine thread, in the order in which they were sent.
+
+Knows no model and no answer. ``send`` and ``close`` may be called on any thread, the rest on the
+engine thread, or on the thread that gives it up.
+"""
+
+import contextlib
+import queue
+import threading
+from collections import deque
+
+from engine.scheduling.commands import Cancel, Command, Shutdown, Submit
+from engine.scheduling.generation import Generation
+
+
+class Inbox:
+    """Commands that were sent, and those of them that wait for a change of model.
+
+    Attributes:
+        is_ending: Set once the thread has been asked to end. A load, which may take long, looks at
+            it, so that the program's end does not wait for the load.
+    """
+
+    def __init__(self) -> None:
+        self.is_ending = threading.Event()
+        self._sent: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._is_open = True
+        self._in_line: deque[Command] = deque()
+        self._postponed: deque[Command] = deque()
+
+    def send(self, command: Command) -> bool:
+        """Add a command; False if the thread takes no more. Any thread."""
+        with self._lock:
+            if not self._is_open:
+                return False
+            if isinstance(command, Shutdown):
+                self.is_ending.set()
+            self._sent.put(command)
+            return True
+
+    def close(self) -> None:
+        """Take no more commands. Any thread."""
+        with self._lock:
+            self._is_open = False
+
+    def wake(self) -> None:
+        """End the wait of a thread that is to end, also when the inbox is closed. Any thread."""
+        self.is_ending.set()
+        self._sent.put(Shutdown())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no command waits, those apart that wait for a change of model."""
+        return not self._in_line and self._sent.empty()
+
+    @property
+    def has_line(self) -> bool:
+        """Whether a command that was collected has not been carried out yet."""
+        return bool(self._in_line)
+
+    def wait(self, timeout_s: float | None) -> Command:
+        """Wait for the next command that is sent.
+
+        Raises:
+            queue.Empty: None was sent in that time; with None it waits for ever.
+        """
+        return self._sent.get(timeout=timeout_s)
+
+    def collect(self, first: Command | None) -> bool:
+        """Put what was sent in line behind ``first``; False if the thread is to end."""
+        if first is not None:
+            self._in_line.append(first)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._in_line.append(self._sent.get_nowait())
+        return not any(isinstance(command, Shutdown) for command in self._in_line)
+
+    def take_cancels(self) -> list[Cancel]:
+        """Take the cancels out of the line: they overtake everything else."""
+        cancels = [command for command in self._in_line if isinstance(command, Cancel)]
+        if cancels:
+            self._in_line = deque(one for one in self._in_line if not isinstance(one, Cancel))
+        return cancels
+
+    def take_next(self) -> Command | None:
+        """Take the first command of the line; None if there is none."""
+        return self._in_line.popleft() if self._in_line else None
+
+    def postpone(self, command: Command) -> None:
+        """Let a command wait until the change of model is done."""
+        self._postponed.append(command)
+
+    def take_postponed(self) -> Command | None:
+        """Take the first command that waited for a change of model; None if there is none."""
+        return self._postponed.popleft() if self._postponed else None
+
+    def take_submit_of(self, generation: Generation) -> Submit | None:
+        """Take out the command that asks for a generation; None if it does not wait here."""
+        for line in (self._in_line, self._postponed):
+            for command in line:
+                if isinstance(command, Submit) and generation in command.generations:
+                    line.remove(command)
+                    return command
+        return None
+
+    def take_all(self) -> list[Command]:
+        """Take everything that was never carried out."""
+        left = [*self._postponed, *self._in_line]
+        with contextlib.suppress(queue.Empty):
+            while True:
+                left.append(self._sent.get_nowait())
+        self._postponed.clear()
+        self._in_line.clear()
+        return left

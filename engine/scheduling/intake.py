@@ -1,0 +1,145 @@
+"""Requests on their way from the inbox to the scheduler: checked, then rendered beside the thread.
+
+Belongs to the engine thread; ``look`` and ``close`` may be called on any.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from engine.errors import EngineClosed, EngineError, QueueFull
+from engine.inference.backend import Backend
+from engine.scheduling.commands import (
+    Command,
+    CountTokens,
+    Rendered,
+    RenderPrompt,
+    Submit,
+    Tokenize,
+)
+from engine.scheduling.generation import Generation
+from engine.scheduling.outbox import settle
+from engine.scheduling.preparing import Job, Preparation
+from engine.scheduling.scheduler import Limits, Scheduler, refusal
+
+# Characters of prompts that may be rendered, or wait for that, at the same time.
+_MOST_PREPARED = 64_000_000
+
+Question = CountTokens | RenderPrompt | Tokenize
+"""What is asked of a model and needs no place in the batch."""
+
+
+class Intake:
+    """Requests that are being rendered, and questions that are being answered.
+
+    Args:
+        limits: How much is taken on.
+        scheduler: Takes the rendered requests.
+        send: Sends a command to the engine thread; False if it takes no more. Any thread.
+    """
+
+    def __init__(
+        self, limits: Limits, scheduler: Scheduler, send: Callable[[Command], bool]
+    ) -> None:
+        self._limits = limits
+        self._scheduler = scheduler
+        self._send = send
+        self._preparation = Preparation(limits.preparing_s)
+        self._rendering: dict[Submit, Job] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being rendered."""
+        return not self._rendering
+
+    @property
+    def choices(self) -> int:
+        """How many answers the requests ask for that are being rendered."""
+        return sum(len(one.generations) for one in self._rendering)
+
+    def begin(self, backend: Backend, command: Submit) -> None:
+        """Have a request rendered beside this thread, or refuse it."""
+        generations = command.generations
+        try:
+            self._scheduler.check(backend, generations, self.choices)
+            held = sum(one.size for one in self._rendering)
+            if held and held + command.size > _MOST_PREPARED:
+                raise QueueFull(self.choices)
+        except Exception as error:
+            settle(generations, refusal(error))
+            return
+        self._rendering[command] = self._preparation.render(
+            backend,
+            [one.request for one in generations],
+            command.size,
+            lambda outcome: self._send_rendered(Rendered(command, outcome)),
+        )
+
+    def _send_rendered(self, rendered: Rendered) -> None:
+        """Hand rendered prompts to the engine thread; called on another thread."""
+        if not self._send(rendered):
+            settle(rendered.request.generations, EngineClosed("the engine has been shut down"))
+
+    def finish(self, backend: Backend | None, rendered: Rendered) -> None:
+        """Hand a rendered request to the scheduler, unless it was cancelled meanwhile."""
+        command, outcome = rendered.request, rendered.outcome
+        if self._rendering.pop(command, None) is None or backend is None:
+            return
+        if isinstance(outcome, BaseException):
+            settle(command.generations, refusal(outcome))
+        elif isinstance(outcome, tuple):
+            self._scheduler.submit(backend, command.generations, outcome, command.at)
+
+    def cancel(self, generation: Generation, why: EngineError) -> bool:
+        """Drop the request of a generation, with all its choices; False if it is not here."""
+        for command in self._rendering:
+            if generation in command.generations:
+                self._drop(command, why)
+                return True
+        return False
+
+    def cancel_all(self, why: EngineError) -> None:
+        """Drop every request that is being rendered."""
+        for command in list(self._rendering):
+            self._drop(command, why)
+
+    def _drop(self, command: Submit, why: EngineError) -> None:
+        self._rendering.pop(command).is_dropped = True
+        settle(command.generations, why)
+
+    def answer(self, backend: Backend, question: Question) -> None:
+        """Answer a question beside this thread."""
+        reply = question.reply
+        if (waiting := self._preparation.asides) >= self._limits.max_waiting:
+            reply.send(QueueFull(waiting))
+            return
+
+        def send(outcome: object) -> None:
+            reply.send(refusal(outcome) if isinstance(outcome, BaseException) else outcome)
+
+        self._preparation.aside(lambda: _answer(backend, question), send)
+
+    def look(self) -> None:
+        """End what takes too long. Any thread."""
+        self._preparation.look()
+
+    def close(self, why: EngineError) -> None:
+        """Drop everything, and end the threads that render. Any thread."""
+        self.cancel_all(why)
+        self._preparation.close(why)
+
+
+def _answer(backend: Backend, question: Question) -> object:
+    match question:
+        case CountTokens():
+            return len(backend.render(question.request).tokens)
+        case RenderPrompt():
+            return _pieces(backend, backend.render(question.request).tokens)
+        case Tokenize():
+            return _pieces(backend, backend.tokenize(question.text))
+        case _:
+            assert_never(question)
+
+
+def _pieces(backend: Backend, tokens: Sequence[int]) -> tuple[tuple[int, str], ...]:
+    text_of = backend.vocabulary.text_of
+    return tuple((token, text_of(token)) for token in tokens)
