@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.commands import EngineStatus
     from engine.scheduling.generation import Answer, Generation, merge_deltas
-    from engine.scheduling.scheduler import Limits
+    from engine.scheduling.limits import Limits
     from engine.scheduling.service import Engine
     from engine.stopping.record import Channel, StopInfo, StopKind
     from engine.stopping.rules import (
@@ -101,7 +101,7 @@ _NAMES_BY_MODULE = {
     "engine.output.vocabulary": ("Vocabulary",),
     "engine.scheduling.commands": ("EngineStatus",),
     "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
-    "engine.scheduling.scheduler": ("Limits",),
+    "engine.scheduling.limits": ("Limits",),
     "engine.scheduling.service": ("Engine",),
     "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
     "engine.stopping.rules": (

@@ -26,8 +26,9 @@ from tests.support.hub import Hub, hub
 from tests.support.said import finished_run
 from tests.take_screenshots import ROOT, SIZE, save, take_all, until
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import TEXT_PERCENTS, PreferencesState
+from ui.preferences.preferences import TEXT_PERCENTS
 from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ChatMessage
 from ui.records.storing import MemoryConversationStore

@@ -11,7 +11,11 @@ from typing import Any
 from app import __version__
 from app.command_line.diagnostic_arguments import add_inspect, add_probe
 from app.command_line.serve_arguments import add_serve
+from app.command_line.setting_arguments import add_setting, whole_number
 from app.folders import paths
+from app.settings.serve_options import MODEL_HELP
+from ui.preferences.declaring import Setting, declared
+from ui.preferences.preferences import NewConversation
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -134,8 +138,7 @@ def _add_model(parser: argparse.ArgumentParser, prefix: str = "") -> None:
         default=argparse.SUPPRESS,
         type=paths.model_folder,
         metavar="MODEL",
-        help="folder of an MLX model, or the name of one that the tools of Hugging Face or LM "
-        "Studio have fetched (default: the demo model that comes with the program)",
+        help=MODEL_HELP,
     )
 
 
@@ -147,21 +150,14 @@ def _add_answer_options(parser: argparse.ArgumentParser, prefix: str = "") -> No
     _add_model(parser, prefix)
     stop_help = "end the answer before this text, taken exactly as given; repeatable"
     _add_stops(parser, prefix, stop_help)
-    add("--max-tokens", type=_positive, metavar="N", help="end the answer after N tokens")
-    add(
-        "--temperature",
-        type=_temperature,
-        metavar="T",
-        help="0 always takes the likeliest token (default: the model's own setting)",
-    )
-    add("--seed", type=_seed, metavar="N", help="make random draws repeatable")
+    for one in declared(NewConversation):
+        add_setting(parser, one, prefix=prefix, text=_verbatim)
+    add("--seed", type=whole_number(_SEED), metavar="N", help="make random draws repeatable")
     add(
         "--ignore-eos",
         action="store_true",
         help="go on where the model would end by itself; stops and limits still end it",
     )
-    add("--system", type=_verbatim, metavar="S", help="system prompt")
-    add("--thinking", action="store_true", help="let the model reason before it answers")
 
 
 def _add_stops(parser: argparse.ArgumentParser, prefix: str, stop_help: str) -> None:
@@ -187,29 +183,4 @@ def _verbatim(marked: str) -> str:
     return marked.removeprefix(VERBATIM_MARK)
 
 
-def _positive(text: str) -> int:
-    return _whole_number(text, least=1, most=2**31 - 1)
-
-
-def _seed(text: str) -> int:
-    return _whole_number(text, least=0, most=2**63 - 1)
-
-
-def _whole_number(text: str, least: int, most: int) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if not least <= number <= most:
-        raise argparse.ArgumentTypeError(f"{number} is not between {least} and {most}")
-    return number
-
-
-def _temperature(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 <= number <= 2:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 2")
-    return number
+_SEED = Setting(least=0, most=2**63 - 1)

@@ -21,7 +21,7 @@ from app.process import exits
 from app.process.ending_signals import EndingSignals
 from app.process.exits import CommandError
 from app.process.open_file_limit import raise_limit
-from app.settings.options import ServeLimits, ServeOptions
+from app.settings.serve_options import ServeOptions
 from engine import Limits
 from engine.distributed.world import Meeting
 
@@ -45,22 +45,16 @@ def run(options: ServeOptions) -> int:
     Raises:
         CommandError: An option will not do, the port is taken, or the model will not load.
     """
-    logs.to_standard_error(options.is_verbose)
+    logs.to_standard_error(options.verbose)
     raise_limit()
     world = ranks.world_of_this_process()
     if world is not None and world.rank > 0:
         return ranks.follow_rank_0(world)
     try:
         config = ServerConfig(
-            host=options.host,
-            port=options.port,
-            api_key=options.api_key,
-            allowed_origins=options.allowed_origins,
-            allowed_hosts=options.allowed_hosts,
-            tls_cert=options.tls_cert,
-            tls_key=options.tls_key,
-            strict=options.is_strict,
-            **_given(options.limits, ServerConfig),
+            allowed_origins=options.allow_origin,
+            allowed_hosts=options.allow_host,
+            **_shared(options, ServerConfig),
         )
         tls.context_of(config)  # before anything is loaded
     except ConfigError as error:
@@ -81,7 +75,7 @@ async def _serve(
     """Serve until told to end; return why it cannot go on if that is what ended it."""
     is_told_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
-    limits = Limits(**_given(options.limits, Limits))
+    limits = Limits(**_shared(options, Limits))
     with signals.delivered(loop, is_told_to_end.set):
         return await _serve_until(is_told_to_end, options, config, meeting, limits)
 
@@ -119,7 +113,7 @@ async def _serve_until(
     return lost.result() if lost.done() else None
 
 
-def _given(limits: ServeLimits, target: type[ServerConfig] | type[Limits]) -> dict[str, Any]:
-    """Return the limits that were set and that are the target's."""
-    values = {one.name: getattr(limits, one.name, None) for one in fields(target)}
-    return {name: value for name, value in values.items() if value is not None}
+def _shared(options: ServeOptions, target: type[ServerConfig] | type[Limits]) -> dict[str, Any]:
+    """Return the options that are fields of the target too."""
+    names = {one.name for one in fields(target)} & {one.name for one in fields(options)}
+    return {name: getattr(options, name) for name in names}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from app import __version__
-from app.settings.options import DEFAULT_HOST
+from app.settings.serve_options import DEFAULT_HOST
 from engine import Engine
 from ui.preferences.preferences import ServerPreferences
 from ui.server.requests import RequestEntry

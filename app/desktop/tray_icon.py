@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from ui.preferences.preferences import PreferencesState
+from ui.preferences.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow
 from ui.window.tray import Tray, has_tray
 

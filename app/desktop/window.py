@@ -35,7 +35,7 @@ from app.store.conversation_store import StoreUnavailable, open_store
 from engine import Engine
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import PreferencesState
+from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.storing import ConversationStore, MemoryConversationStore
 from ui.server.api_key import ApiKeyState

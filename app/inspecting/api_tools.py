@@ -11,7 +11,7 @@ from api.conformance.probe.running import probe
 from api.conformance.probe.values import CheckResult, ProbeFailed, ProbeOptions, Progress
 from app.inspecting.capture_views import read_capture
 from app.inspecting.wire_views import NAMES, wire_views
-from app.settings.options import DEFAULT_HOST, DEFAULT_PORT
+from app.settings.serve_options import DEFAULT_HOST
 from engine import Engine
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.run.tools import (
@@ -24,6 +24,7 @@ from ui.inspector.run.tools import (
     ProbeTarget,
     WireView,
 )
+from ui.preferences.preferences import DEFAULT_PORT
 
 
 class ApiTools:

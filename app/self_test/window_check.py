@@ -19,7 +19,7 @@ from app.self_test.answers import COUNT, STOP
 from app.settings.stored_preferences import StoredPreferences
 from engine import Engine
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import PreferencesState
+from ui.preferences.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow
 
 _SIZE = 1200, 800

@@ -8,9 +8,6 @@ from pathlib import Path
 
 from engine import GenerationRequest, Message, Sampling, StopRules
 
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 8642
-
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
@@ -93,57 +90,3 @@ class ChatOptions:
 
     model: Path
     answer: AnswerOptions = field(default_factory=AnswerOptions)
-
-
-@dataclass(frozen=True, slots=True)
-class ServeLimits:
-    """How much a server takes on; None is the server's or the engine's own default.
-
-    The fields are those of ``api.transport.config.ServerConfig`` and
-    ``engine.scheduling.worker.Limits``.
-    """
-
-    max_rows: int | None = None
-    max_waiting: int | None = None
-    prefill_chunk: int | None = None
-    context_bytes: int | None = None
-    prompt_cache_bytes: int | None = None
-    max_body_bytes: int | None = None
-    max_connections: int | None = None
-    keepalive_s: float | None = None
-    header_timeout_s: float | None = None
-    body_timeout_s: float | None = None
-    idle_timeout_s: float | None = None
-    write_timeout_s: float | None = None
-    stop_grace_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """A server without a window.
-
-    Attributes:
-        model: Folder of the model.
-        host: Address to listen on.
-        port: Port to listen on; 0 picks a free one.
-        api_key: Key that requests must carry; None for none.
-        allowed_origins: Origins of web pages that may call.
-        is_strict: Refuse what the hosted services refuse.
-        is_verbose: Log requests on standard error.
-        allowed_hosts: Names under which other computers reach this one.
-        tls_cert: File of the certificate with which connections are encrypted; None for none.
-        tls_key: File of its key; None if that is in the certificate's file.
-        limits: How much it takes on.
-    """
-
-    model: Path
-    host: str
-    port: int
-    api_key: str | None = None
-    allowed_origins: tuple[str, ...] = ()
-    is_strict: bool = False
-    is_verbose: bool = False
-    allowed_hosts: tuple[str, ...] = ()
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    limits: ServeLimits = field(default_factory=ServeLimits)

@@ -9,16 +9,19 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from api.conformance.captures.harmless import on_one_line
 from app.folders.privacy import made_private
+from app.settings.checking import checks_of, made
 from engine.files.causes import os_cause
 from engine.files.whole_file import write_whole
+from ui.preferences.declaring import declare
+from ui.preferences.preferences import Preferences
 
 FILE_NAME = "settings.json"
 VERSION = 1
@@ -31,56 +34,19 @@ FieldPath = tuple[str, ...]
 _log = logging.getLogger(__name__)
 
 
-class _Section(BaseModel):
-    """What all parts have in common: unknown fields are found, values are checked when set."""
+@dataclass(frozen=True, slots=True)
+class Settings(Preferences):
+    """Everything that outlives the program, conversations and models apart.
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
+    The preferences, and what the program keeps for itself.
+    """
 
-
-class ServerSettings(_Section):
-    """How other programs are served; the key is kept elsewhere."""
-
-    port: Annotated[int, Field(ge=1, le=65535)] = 8642
-    is_on_network: bool = False
-    is_key_required: bool = False
-    allowed_origins: tuple[str, ...] = ()
-    at_launch: Literal["as_left", "on", "off"] = "as_left"
-    was_on: bool = False
-
-
-class NewConversationSettings(_Section):
-    """What a new conversation begins with."""
-
-    system_prompt: str = ""
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    max_tokens: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
-    is_thinking: bool = False
-
-
-class ModelSettings(_Section):
-    """Where models are, and when they free their memory."""
-
-    folders: tuple[str, ...] = ()
-    rests_after_min: Annotated[int, Field(ge=0, le=1440)] = 0
-    last_used: tuple[tuple[str, float], ...] = ()
-
-
-class Settings(_Section):
-    """Everything that outlives the program, conversations and models apart."""
-
-    theme: Literal["system", "light", "dark"] = "system"
-    has_high_contrast: bool = False
-    text_percent: Annotated[int, Field(ge=70, le=200)] = 100
-    stays_in_tray: bool = True
-    server: ServerSettings = Field(default_factory=ServerSettings)
-    new_conversation: NewConversationSettings = Field(default_factory=NewConversationSettings)
-    models: ModelSettings = Field(default_factory=ModelSettings)
-    last_model: str = ""
-    window_layout: str = ""
+    last_model: str = declare("", help="folder of the model that was used last")
+    window_layout: str = declare("", help="size, place and columns of the window")
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """Settings as they were found.
 
     Attributes:
@@ -107,16 +73,16 @@ class SettingsFile:
         self._version = VERSION
         self._foreign: dict[FieldPath, Any] = {}
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedSettings:
         """Return the settings. A file that cannot be used is set aside, never overwritten."""
         try:
             raw = self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            return Loaded(Settings())
+            return LoadedSettings(Settings())
         except UnicodeDecodeError:
             return self._set_aside("it is not text")
         except OSError as error:
-            return Loaded(
+            return LoadedSettings(
                 Settings(),
                 f"The settings in {self.path} cannot be read: {os_cause(error)}. "
                 "The usual ones are used.",
@@ -138,7 +104,7 @@ class SettingsFile:
             OSError: They cannot be written.
         """
         made_private(self.path.parent)
-        values, usual = settings.model_dump(mode="json"), Settings().model_dump(mode="json")
+        values, usual = _as_json(settings), _as_json(Settings())
         for place, foreign in self._foreign.items():
             # Once a person has chosen another value here, that one counts.
             if _at(values, place) == _at(usual, place):
@@ -146,33 +112,34 @@ class SettingsFile:
         values["version"] = self._version
         write_whole(self.path, json.dumps(values, indent=2) + "\n")
 
-    def _understood(self, values: dict[str, Any]) -> Loaded:
+    def _understood(self, values: dict[str, Any]) -> LoadedSettings:
         """Return the settings that this version understands, and remember the others."""
         values = migrated(values)
         self._version = values.pop("version")
         self._foreign = {}
         while True:
             try:
-                settings = Settings.model_validate(values)
+                checked = checks_of(Settings).model_validate(values)
                 break
             except ValidationError as error:
                 places = {_field(problem["loc"]) for problem in error.errors(include_url=False)}
             for place in places:
                 self._foreign[place] = _taken(values, place)
+        settings = made(Settings, checked.model_dump())
         if not self._foreign:
-            return Loaded(settings)
+            return LoadedSettings(settings)
         listed = ", ".join(sorted(".".join(place) for place in self._foreign))
         names = on_one_line(listed, _SHOWN_CHARS)
         _log.warning("settings that are not understood: %s", names)
         if self._version > VERSION:
-            return Loaded(settings)  # a later version knows what they mean
-        return Loaded(
+            return LoadedSettings(settings)  # a later version knows what they mean
+        return LoadedSettings(
             settings,
             f"{self.path.name} contains settings that this version does not understand: {names}. "
             "They stay in the file. The others apply.",
         )
 
-    def _set_aside(self, reason: str) -> Loaded:
+    def _set_aside(self, reason: str) -> LoadedSettings:
         aside = self.path.with_name(f"{FILE_NAME}.broken-{time.strftime('%Y%m%d-%H%M%S')}")
         try:
             os.replace(self.path, aside)
@@ -181,10 +148,16 @@ class SettingsFile:
             kept = f"It could not be set aside: {os_cause(error)}."
         else:
             kept = f"It is kept as {aside.name}."
-        return Loaded(
+        return LoadedSettings(
             Settings(),
             f"The settings file could not be used: {reason}. {kept} The usual settings apply.",
         )
+
+
+def _as_json(settings: Settings) -> dict[str, Any]:
+    """Return settings as the file has them, where a tuple is a list."""
+    values: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
+    return values
 
 
 def migrated(values: dict[str, Any]) -> dict[str, Any]:

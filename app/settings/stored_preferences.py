@@ -1,28 +1,22 @@
-"""Between the settings file and the window's preferences: the one mapping, and keeping changes.
+"""The settings file as the window sees it: preferences, the last model, the window's layout.
 
-Fits ``ui.preferences.preferences.PreferencesStore``. Any thread: changes are kept one at a time.
+Fits ``ui.preferences.preferences_state.PreferencesStore``. Any thread: changes are kept in turn.
 """
 
 import base64
 import binascii
 import os
 import threading
-from dataclasses import asdict
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
-from app.settings.settings_file import (
-    ModelSettings,
-    NewConversationSettings,
-    ServerSettings,
-    Settings,
-    SettingsFile,
-)
-from ui.preferences.preferences import ModelPreferences, Preferences, ServerPreferences
-from ui.records.conversations import ConversationSettings
+from app.settings.settings_file import SettingsFile
+from ui.preferences.preferences import Preferences
 
 
 class StoredPreferences:
-    """The settings file as the window sees it.
+    """Reads the settings once and keeps every change of them.
 
     Attributes:
         notice: What a person should know of how the file was found; empty where all was well.
@@ -37,7 +31,7 @@ class StoredPreferences:
 
     def preferences(self) -> Preferences:
         """Return the preferences as they were kept."""
-        return preferences_of(self._settings)
+        return Preferences(**_fields_of(self._settings))
 
     def keep(self, preferences: Preferences) -> None:
         """Keep preferences.
@@ -45,21 +39,7 @@ class StoredPreferences:
         Raises:
             OSError: They cannot be written.
         """
-        begin = preferences.new_conversation
-        self._save(
-            theme=preferences.theme,
-            has_high_contrast=preferences.has_high_contrast,
-            text_percent=preferences.text_percent,
-            stays_in_tray=preferences.stays_in_tray,
-            server=ServerSettings(**asdict(preferences.server)),
-            models=ModelSettings(**asdict(preferences.models)),
-            new_conversation=NewConversationSettings(
-                system_prompt=begin.system_prompt,
-                temperature=begin.temperature,
-                max_tokens=begin.max_tokens,
-                is_thinking=begin.is_thinking,
-            ),
-        )
+        self._save(**_fields_of(preferences))
 
     @property
     def last_model(self) -> Path | None:
@@ -92,22 +72,14 @@ class StoredPreferences:
         """
         self._save(window_layout=base64.b64encode(layout).decode())
 
-    def _save(self, **fields: object) -> None:
+    def _save(self, **fields: Any) -> None:
         with self._lock:
-            settings = self._settings.model_copy(update=fields)
+            settings = replace(self._settings, **fields)
             if settings != self._settings:
                 self._settings = settings
                 self._file.save(settings)
 
 
-def preferences_of(settings: Settings) -> Preferences:
-    """Return the part of the settings that a person may change."""
-    return Preferences(
-        theme=settings.theme,
-        has_high_contrast=settings.has_high_contrast,
-        text_percent=settings.text_percent,
-        stays_in_tray=settings.stays_in_tray,
-        server=ServerPreferences(**settings.server.model_dump()),
-        models=ModelPreferences(**settings.models.model_dump()),
-        new_conversation=ConversationSettings(**settings.new_conversation.model_dump()),
-    )
+def _fields_of(preferences: Preferences) -> dict[str, Any]:
+    """Return the preferences alone, also of settings that hold more."""
+    return {one.name: getattr(preferences, one.name) for one in fields(Preferences)}

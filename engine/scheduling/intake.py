@@ -17,9 +17,10 @@ from engine.scheduling.commands import (
     Tokenize,
 )
 from engine.scheduling.generation import Generation
+from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import settle
 from engine.scheduling.preparing import Job, Preparation
-from engine.scheduling.scheduler import Limits, Scheduler, refusal
+from engine.scheduling.scheduler import Scheduler, refusal
 
 # Characters of prompts that may be rendered, or wait for that, at the same time.
 _MOST_PREPARED = 64_000_000

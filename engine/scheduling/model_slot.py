@@ -13,7 +13,8 @@ from engine.inference.backend import Backend, Loader
 from engine.library.loading import LoadCancelled, LoadProgress
 from engine.library.models import ModelInfo
 from engine.scheduling.commands import EngineStatus, Load, Unload
-from engine.scheduling.scheduler import Limits, cause_of
+from engine.scheduling.limits import Limits
+from engine.scheduling.scheduler import cause_of
 
 
 class ModelSlot:

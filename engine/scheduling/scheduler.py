@@ -9,7 +9,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from engine.errors import EngineError, InvalidRequest, QueueFull
 from engine.inference.backend import Backend, Prompt, Step
@@ -17,6 +17,7 @@ from engine.library.memory import memory, room_for_caches
 from engine.library.models import ModelInfo
 from engine.scheduling.admission import admit, check, wanted
 from engine.scheduling.generation import Generation
+from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import Outbox, settle
 from engine.scheduling.preparing import choices_field
 from engine.scheduling.room import CacheRoom
@@ -30,30 +31,6 @@ _log = logging.getLogger(__name__)
 _MEASURE_EVERY = 64
 # What is no fault of one request; other exceptions that are no ``Exception`` are native panics.
 _ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much the engine takes on at once.
-
-    Attributes:
-        max_rows: Answers that are generated together.
-        max_waiting: Requests that may wait behind them; more are refused.
-        context_bytes: Most bytes for the context of all answers that are generated together; None
-            for what the machine has free once the model is in memory.
-        prompt_cache_bytes: Most bytes kept of earlier prompts.
-        prefill_chunk: Most tokens of a prompt read between two decode steps.
-        preparing_s: How long one prompt may be rendered.
-        stuck_after_s: How long one step may take before the model counts as stuck.
-    """
-
-    max_rows: int = 32
-    max_waiting: int = 256
-    context_bytes: int | None = None
-    prompt_cache_bytes: int = 1 << 30
-    prefill_chunk: int = 512
-    preparing_s: float = 30.0
-    stuck_after_s: float = 120.0
 
 
 class Scheduler:

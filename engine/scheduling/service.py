@@ -33,8 +33,8 @@ from engine.scheduling.commands import (
     Unload,
 )
 from engine.scheduling.generation import Generation
+from engine.scheduling.limits import Limits
 from engine.scheduling.preparing import prompts_size
-from engine.scheduling.scheduler import Limits
 from engine.scheduling.worker import EngineThread
 from engine.stopping.matcher import prepared
 from engine.values.request import GenerationRequest

@@ -34,10 +34,11 @@ from engine.scheduling.commands import (
 from engine.scheduling.generation import Generation
 from engine.scheduling.inbox import Inbox
 from engine.scheduling.intake import Intake
+from engine.scheduling.limits import Limits
 from engine.scheduling.model_slot import ModelSlot
 from engine.scheduling.outbox import Outbox, settle
 from engine.scheduling.preparing import Watch
-from engine.scheduling.scheduler import Limits, Scheduler, cause_of
+from engine.scheduling.scheduler import Scheduler, cause_of
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 

@@ -15,7 +15,7 @@ from api.server.thread import ServerThread
 from api.transport.address import Address
 from api.transport.config import ServerConfig
 from api.transport.events import SseEvent
-from engine.scheduling.scheduler import Limits
+from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.chat import ToolCall

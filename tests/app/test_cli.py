@@ -7,7 +7,8 @@ import pytest
 from app import __version__
 from app.cli import main
 from app.commands import ask, serve, window
-from app.settings.options import AskOptions, ChatOptions, ServeOptions
+from app.settings.options import AskOptions, ChatOptions
+from app.settings.serve_options import ServeOptions
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -168,8 +169,8 @@ def test_origins_and_strictness_reach_the_server(served: list[ServeOptions]) -> 
     main(
         ["serve", "--allow-origin", "https://a.org", "--allow-origin", "https://b.org", "--strict"]
     )
-    assert served[0].allowed_origins == ("https://a.org", "https://b.org")
-    assert served[0].is_strict
+    assert served[0].allow_origin == ("https://a.org", "https://b.org")
+    assert served[0].strict
 
 
 def test_the_window_takes_the_same_options(monkeypatch: pytest.MonkeyPatch) -> None:

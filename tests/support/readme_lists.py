@@ -12,12 +12,15 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Literal, get_args, get_origin
 
 from api.server.routes import ROUTES
 from app.command_line.arguments import parser
 from app.settings.settings_file import Settings
 from tests.support.parameter_lists import PARAMETERS
+from ui.preferences.declaring import Declared, Setting, declared
+from ui.preferences.preferences import PAGES as PREFERENCES_PAGES
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -69,34 +72,37 @@ def _spelling(action: argparse.Action) -> str:
 
 
 def settings() -> str:
-    """Every setting of the program's own file, with its default and what it may be."""
-    schema = Settings.model_json_schema()
-    return table(
-        ("setting", "default", "value"), _settings(schema, schema, Settings().model_dump(), "")
+    """Every setting of the program's own file, and where the window changes it."""
+    rows = (
+        (
+            f"`{one.path}`",
+            f"`{json.dumps(one.default)}`",
+            _may_be(one),
+            one.setting.help,
+            _place(one.setting),
+        )
+        for one in declared(Settings)
     )
+    return table(("setting", "default", "value", "what it does", "where to change it"), rows)
 
 
-def _settings(
-    part: dict[str, Any], whole: dict[str, Any], values: Any, prefix: str
-) -> Iterable[tuple[str, str, str]]:
-    for name, field in part["properties"].items():
-        reference = field.get("$ref", "").rpartition("/")[2]
-        if reference:
-            yield from _settings(whole["$defs"][reference], whole, values[name], f"{name}.")
-        elif name not in ("version", "window_layout"):
-            yield f"`{prefix}{name}`", f"`{json.dumps(values[name])}`", _may_be(field)
+def _may_be(one: Declared) -> str:
+    """Return what a value can be."""
+    if get_origin(one.kind) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(one.kind))
+    kinds = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+    kind, *rest = get_args(one.kind) if isinstance(one.kind, UnionType) else (one.kind,)
+    words = kinds.get(kind, "a list")
+    if one.setting.most is not None:
+        words += f" from {one.setting.least:g} to {one.setting.most:.10g}"
+    return f"{words} or nothing" if rest else words
 
 
-def _may_be(field: dict[str, Any]) -> str:
-    if "anyOf" in field:
-        return " or ".join(_may_be(one) for one in field["anyOf"])
-    if "enum" in field:
-        return ", ".join(f"`{one}`" for one in field["enum"])
-    kind = {"integer": "a whole number", "number": "a number", "string": "text", "null": "nothing"}
-    words = kind.get(field["type"], "true or false" if field["type"] == "boolean" else "a list")
-    if "minimum" in field and "maximum" in field:
-        return f"{words} from {field['minimum']:g} to {field['maximum']:.10g}"
-    return words
+def _place(setting: Setting) -> str:
+    if not setting.place:
+        return "kept by Fullstop"
+    place = f"Preferences, {setting.place}" if setting.place in PREFERENCES_PAGES else setting.place
+    return f"{place}: {setting.label}"
 
 
 def shortcuts() -> str:
@@ -108,7 +114,8 @@ def shortcuts() -> str:
     from app.desktop.window import server_window
     from engine.scheduling.service import Engine
     from ui.kit.look.theme import Theme
-    from ui.preferences.preferences import Preferences, PreferencesState
+    from ui.preferences.preferences import Preferences
+    from ui.preferences.preferences_state import PreferencesState
     from ui.records.storing import MemoryConversationStore
     from ui.window.shortcuts import plain, shortcuts_of
 

@@ -11,14 +11,8 @@ from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import loading_words, percent, sentence, size
+from ui.preferences.preferences import declaration
 from ui.words.tones import Tone
-
-_RESTS = (
-    ("0", "Keep it loaded"),
-    ("5", "Unload after 5 min"),
-    ("15", "Unload after 15 min"),
-    ("60", "Unload after 1 h"),
-)
 
 
 class LoadedModel(QFrame):
@@ -49,12 +43,11 @@ class LoadedModel(QFrame):
         self.again = QPushButton("Try Again")
         self.unload = QPushButton("Unload")
         self.unload.setAccessibleName("Unload the model")
-        rests: tuple[tuple[str, str], ...] = _RESTS
-        minutes = str(library.rests_after_min)
-        if minutes not in dict(rests):
-            rests = (*rests, (minutes, f"Unload after {minutes} min"))
-        self.rest = Choice(theme, "When the model is idle", rests)
-        self.rest.choose(minutes)
+        idle, minutes = declaration("models.rests_after_min"), library.rests_after_min
+        offered = {minutes: f"Unload after {minutes} min"} | dict(idle.choices)
+        choices = [(str(after), offered[after]) for after in sorted(offered)]
+        self.rest = Choice(theme, idle.label, choices)
+        self.rest.choose(str(minutes))
         self.rest.setToolTip("The next request loads it again by itself")
         self._lay_out()
         self.cancel.clicked.connect(library.model.cancel_load)

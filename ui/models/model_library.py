@@ -18,7 +18,7 @@ from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
 from ui.kit.background.tasks import Tasks
 from ui.models.downloads import Downloads
 from ui.models.model_state import ModelState
-from ui.preferences.preferences import PreferencesState
+from ui.preferences.preferences_state import PreferencesState
 
 
 @dataclass(frozen=True, slots=True)

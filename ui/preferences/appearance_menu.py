@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QMenu
 from ui.kit.look.theme import Theme
 from ui.kit.look.theme_mode import ThemeMode
 from ui.kit.system.menus import add_entry
-from ui.preferences.preferences import TEXT_PERCENTS, PreferencesState
-from ui.preferences.preferences_dialog import MODES
+from ui.preferences.preferences import TEXT_PERCENTS, declaration
+from ui.preferences.preferences_state import PreferencesState
 
 
 class AppearanceMenu(QObject):
@@ -22,7 +22,7 @@ class AppearanceMenu(QObject):
         self._preferences = preferences
         self._actions: dict[ThemeMode, QAction] = {}
         group = QActionGroup(menu)
-        for mode, words in MODES:
+        for mode, words in declaration("theme").choices.items():
             choose = partial(preferences.change, theme=mode)
             action = add_entry(menu, words, choose, is_checked=False)
             group.addAction(action)

@@ -1,7 +1,10 @@
-"""What belongs to the program and not to a conversation. Main thread."""
+"""The dialog of the preferences: a page for each group, a control for each preference.
 
-from dataclasses import replace
-from typing import Any, cast
+It is made from the declarations; nothing here names a preference. Main thread.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent
@@ -21,27 +24,22 @@ from ui.kit.controls.growing_input import never_sideways
 from ui.kit.controls.number_field import NumberField
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
-from ui.kit.look.theme_mode import ThemeMode
 from ui.kit.text.labels import label
-from ui.preferences.preferences import TEXT_PERCENTS, PreferencesState, ServerAtLaunch
+from ui.preferences.declaring import Declared, declared
+from ui.preferences.preferences import PAGES, Preferences
+from ui.preferences.preferences_state import PreferencesState
 
-MODES: tuple[tuple[ThemeMode, str], ...] = (
-    ("system", "Same as the system"),
-    ("light", "Light"),
-    ("dark", "Dark"),
-)
-_AT_LAUNCH: tuple[tuple[ServerAtLaunch, str], ...] = (
-    ("as_left", "As last time"),
-    ("on", "Always on"),
-    ("off", "Always off"),
-)
-_MOST_TOKENS = 1_000_000
 _NAMES_PX = 150
 _FIELD_PX = 190
+_TEXT_PX = 92
 
 
 class PreferencesDialog(QDialog):
-    """Appearance, server, and what new conversations begin with; changes act at once."""
+    """Appearance, server, and what new conversations begin with; changes act at once.
+
+    Attributes:
+        controls: The control of each preference, by its path.
+    """
 
     def __init__(self, theme: Theme, preferences: PreferencesState, parent: QWidget) -> None:
         super().__init__(parent)
@@ -49,12 +47,12 @@ class PreferencesDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._theme = theme
         self._preferences = preferences
-        self._shown_prompt = ""
+        self._take_texts: list[Callable[[], None]] = []
+        self.controls: dict[str, QWidget] = {}
         self.tabs = QTabWidget()
         self.tabs.setAccessibleName("Preferences")
-        self.tabs.addTab(self._general(), "General")
-        self.tabs.addTab(self._server(), "Server")
-        self.tabs.addTab(self._new_conversations(), "New conversations")
+        for title, hint in PAGES.items():
+            self.tabs.addTab(self._page(title, hint), title)
         self._problem = label("", "fault", 0.95, is_wrapped=True)
         self._problem.hide()
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
@@ -77,102 +75,85 @@ class PreferencesDialog(QDialog):
         QTimer.singleShot(0, self, self.adjustSize)  # when the layout knows the larger words
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Take over the system prompt when the window closes."""
+        """Take over what was typed when the window closes."""
         super().hideEvent(event)
+        for take in self._take_texts:
+            take()
+
+    def _page(self, title: str, hint: str) -> QWidget:
+        page = _Page(self._theme)
+        for one in declared(Preferences):
+            if one.setting.place == title:
+                control = self.controls[one.path] = self._control(one)
+                page.add(one.setting.label, control)
+        if hint:
+            page.add_hint(hint)
+        return page
+
+    def _control(self, one: Declared) -> QWidget:
+        """Return the control that goes with a preference's type, showing its value."""
+        now = self._preferences.value_of(one.path)
+        if one.setting.choices:
+            return self._choice(one, now)
+        if one.kind is bool:
+            return self._check_box(one, now)
+        if one.kind is str:
+            return self._text(one, now)
+        return self._number(one, now)
+
+    def _choice(self, one: Declared, now: Any) -> Choice:
+        says = one.setting.says or one.setting.label
+        values = {str(value): value for value in one.setting.choices}
+        words = [(str(value), said) for value, said in one.setting.choices.items()]
+        control = Choice(self._theme, says, words)
+        control.choose(str(now))
+        control.currentIndexChanged.connect(
+            lambda row: self._change(one, values[control.itemData(row)])
+        )
+        return control
+
+    def _check_box(self, one: Declared, now: bool) -> CheckBox:
+        control = CheckBox(self._theme, one.setting.says or one.setting.label)
+        control.setChecked(now)
+        control.toggled.connect(lambda is_on: self._change(one, is_on))
+        return control
+
+    def _number(self, one: Declared, now: float | None) -> NumberField:
+        said = one.setting
+        assert said.least is not None
+        assert said.most is not None
+        # A type such as ``int | None`` holds whole numbers.
+        is_whole = float not in getattr(one.kind, "__args__", (one.kind,))
+        control = NumberField(
+            said.says or said.label, said.unset, said.least, said.most, said.step, is_whole=is_whole
+        )
+        if said.unit:
+            control.setSuffix(f" {said.unit}")
+        control.show_number(now)
+        control.number_edited.connect(lambda number: self._change(one, number))
+        return control
+
+    def _text(self, one: Declared, now: str) -> QPlainTextEdit:
+        control = QPlainTextEdit(now)
+        control.setAccessibleName(one.setting.says or one.setting.label)
+        control.setPlaceholderText(one.setting.unset)
+        control.setTabChangesFocus(True)
+        never_sideways(control)
+        self._theme.follow(control, lambda: control.setFixedHeight(self._theme.px(_TEXT_PX)))
         # A text field keeps some characters in another form: only what was edited is taken.
-        prompt = self.system_prompt.toPlainText()
-        if prompt != self._shown_prompt:
-            self._shown_prompt = prompt
-            self._change_new(system_prompt=prompt)
+        shown = control.toPlainText()
 
-    def _general(self) -> QWidget:
-        now = self._preferences.now
-        self.appearance = Choice(self._theme, "Appearance", MODES)
-        self.appearance.choose(now.theme)
-        self.appearance.currentIndexChanged.connect(
-            lambda row: self._preferences.change(
-                theme=cast(ThemeMode, self.appearance.itemData(row))
-            )
-        )
-        self.contrast = CheckBox(self._theme, "Stronger lines and text", "High contrast")
-        self.contrast.setChecked(now.has_high_contrast)
-        self.contrast.toggled.connect(
-            lambda is_on: self._preferences.change(has_high_contrast=is_on)
-        )
-        page = _Page(self._theme)
-        page.add("Appearance", self.appearance)
-        page.add("Contrast", self.contrast)
-        self.text_size = Choice(
-            self._theme, "Text size", tuple((str(p), f"{p} %") for p in TEXT_PERCENTS)
-        )
-        self.text_size.choose(str(now.text_percent))
-        self.text_size.currentIndexChanged.connect(
-            lambda row: self._preferences.change(text_percent=int(self.text_size.itemData(row)))
-        )
-        page.add("Text size", self.text_size)
-        return page
+        def take() -> None:
+            nonlocal shown
+            if control.toPlainText() != shown:
+                shown = control.toPlainText()
+                self._change(one, shown)
 
-    def _server(self) -> QWidget:
-        now = self._preferences.now
-        self.at_launch = Choice(self._theme, "The server at launch", _AT_LAUNCH)
-        self.at_launch.choose(now.server.at_launch)
-        self.at_launch.currentIndexChanged.connect(
-            lambda row: self._preferences.change_server(
-                at_launch=cast(ServerAtLaunch, self.at_launch.itemData(row))
-            )
-        )
-        self.stays = CheckBox(self._theme, "Keep serving in the background")
-        self.stays.setChecked(now.stays_in_tray)
-        self.stays.toggled.connect(lambda is_on: self._preferences.change(stays_in_tray=is_on))
-        page = _Page(self._theme)
-        page.add("At launch", self.at_launch)
-        page.add("When the window closes", self.stays)
-        hint = (
-            "While the server is on, the icon in the tray brings the window back. Quit always "
-            "ends everything. Port, network, key and origins are in the Server window."
-        )
-        page.add_hint(hint)
-        return page
+        self._take_texts.append(take)
+        return control
 
-    def _new_conversations(self) -> QWidget:
-        now = self._preferences.now.new_conversation
-        self.system_prompt = QPlainTextEdit(now.system_prompt)
-        self._shown_prompt = self.system_prompt.toPlainText()
-        self.system_prompt.setAccessibleName("System prompt of new conversations")
-        self.system_prompt.setPlaceholderText("Instructions that precede the conversation")
-        self.system_prompt.setTabChangesFocus(True)
-        never_sideways(self.system_prompt)
-        prompt = self.system_prompt
-        self._theme.follow(prompt, lambda: prompt.setFixedHeight(self._theme.px(92)))
-        self.temperature = NumberField(
-            "Temperature of new conversations", "Model default", 0, 2, 0.05
-        )
-        self.max_tokens = NumberField(
-            "Longest answer of new conversations, in tokens",
-            "No limit",
-            1,
-            _MOST_TOKENS,
-            64,
-            is_whole=True,
-        )
-        self.max_tokens.setSuffix(" tokens")
-        self.temperature.show_number(now.temperature)
-        self.max_tokens.show_number(now.max_tokens)
-        self.temperature.number_edited.connect(lambda number: self._change_new(temperature=number))
-        self.max_tokens.number_edited.connect(lambda number: self._change_new(max_tokens=number))
-        self.thinking = CheckBox(self._theme, "Let the model reason first, if it can")
-        self.thinking.setChecked(now.is_thinking)
-        self.thinking.toggled.connect(lambda is_on: self._change_new(is_thinking=is_on))
-        page = _Page(self._theme)
-        page.add("System prompt", self.system_prompt)
-        page.add("Temperature", self.temperature)
-        page.add("Longest answer", self.max_tokens)
-        page.add("Thinking", self.thinking)
-        return page
-
-    def _change_new(self, **fields: Any) -> None:
-        now = self._preferences.now.new_conversation
-        self._preferences.change(new_conversation=replace(now, **fields))
+    def _change(self, one: Declared, value: Any) -> None:
+        self._preferences.change_value(one.path, value)
 
     def _say(self, problem: str) -> None:
         self._problem.setText(problem)

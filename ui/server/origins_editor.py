@@ -6,7 +6,6 @@ from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, 
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import Theme, fixed_font, restyle
 from ui.kit.text.labels import ElidedLabel, clear_layout_of, label
-from ui.preferences.preferences import origin_problem
 
 
 class OriginsEditor(QWidget):
@@ -102,3 +101,23 @@ class OriginsEditor(QWidget):
         self._problem.setText(problem or "")
         self._problem.setVisible(problem is not None)
         restyle(self.field, "invalid", problem is not None)
+
+
+def origin_problem(text: str) -> str | None:
+    """Return what is wrong with a web origin; None where nothing is.
+
+    An origin is scheme and host, perhaps with a port, and nothing after it; ``*`` is every page,
+    and ``app://*`` every desktop app of that scheme.
+    """
+    if text == "*":
+        return None
+    scheme, separator, rest = text.partition("://")
+    if not separator or not scheme:
+        return "An origin begins with its scheme, such as https://example.org."
+    if rest == "*":
+        if scheme.lower() in ("http", "https", "ws", "wss"):
+            return "Write * to let every web page call, or one such as https://example.org."
+        return None
+    if not rest or set(rest) & set("/?#@ *"):
+        return "An origin is scheme and host only, such as https://example.org, without a path."
+    return None

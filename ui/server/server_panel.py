@@ -7,7 +7,8 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject
 
-from ui.preferences.preferences import Preferences, PreferencesState
+from ui.preferences.preferences import Preferences
+from ui.preferences.preferences_state import PreferencesState
 from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_switch import ServerSwitch

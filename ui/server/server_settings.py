@@ -17,6 +17,7 @@ from ui.kit.controls.check_box import CheckBox
 from ui.kit.controls.copy_button import CopyButton
 from ui.kit.look.theme import Theme, fixed_font, restyle
 from ui.kit.text.labels import label
+from ui.preferences.preferences import declaration
 from ui.server.origins_editor import OriginsEditor
 from ui.server.server_panel import ServerDesk
 
@@ -28,7 +29,7 @@ class ServerSettings(QWidget):
         super().__init__()
         self._desk = desk
         self.this_computer = _radio("This computer only")
-        self.network = _radio("Visible on your network")
+        self.network = _radio(declaration("server.is_on_network").label)
         self.reach = QButtonGroup(self)
         self.reach.addButton(self.this_computer)
         self.reach.addButton(self.network)
@@ -40,14 +41,17 @@ class ServerSettings(QWidget):
             0.92,
             is_wrapped=True,
         )
+        port = declaration("server.port")
+        assert port.least is not None
+        assert port.most is not None
         self.port = QSpinBox()
-        self.port.setAccessibleName("Port")
-        self.port.setRange(1, 65535)
+        self.port.setAccessibleName(port.label)
+        self.port.setRange(int(port.least), int(port.most))
         self.port.setGroupSeparatorShown(False)
         self.port.setKeyboardTracking(False)
         self.port.lineEdit().setTextMargins(8, 0, 8, 0)
         theme.follow(self.port, lambda: self.port.setFixedWidth(theme.px(96)))
-        self.requires_key = CheckBox(theme, "Require it on this computer too")
+        self.requires_key = CheckBox(theme, declaration("server.is_key_required").label)
         self._key_state = label("", "muted", 0.95, is_wrapped=True)
         self.key_field = QLineEdit()
         self.key_field.setReadOnly(True)
@@ -77,7 +81,7 @@ class ServerSettings(QWidget):
         inner.addWidget(self._reach_hint)
         inner.addWidget(self._in_clear)
         row = QHBoxLayout()
-        row.addWidget(label("Port"))
+        row.addWidget(label(declaration("server.port").label))
         row.addStretch(1)
         row.addWidget(self.port)
         inner.addSpacing(2)
@@ -96,7 +100,7 @@ class ServerSettings(QWidget):
         buttons.addStretch(1)
         inner.addLayout(buttons)
         inner.addWidget(self.requires_key)
-        inner = _card(layout, "Web pages that may call it")
+        inner = _card(layout, declaration("server.allowed_origins").label)
         hint = (
             "Web pages can call this server only if their origin is listed here. For desktop apps "
             "list their scheme: app://*, tauri://* or vscode-webview://*."

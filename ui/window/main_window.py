@@ -42,8 +42,9 @@ from ui.kit.controls.reading_order import move_focus
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
 from ui.models.model_library import ModelLibrary
-from ui.preferences.preferences import Preferences, PreferencesState
+from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import ConversationStore
 from ui.server.requests import RequestEntry
 from ui.server.server_card import ServerCard
@@ -371,7 +372,7 @@ class MainWindow(QMainWindow):
             width = self.theme.gap(WIDTH_PX)
             self.resizeDocks([self.stop_panel], [width], Qt.Orientation.Horizontal)
             self.columns.fit_soon()
-        self.workspace.conversations.new_settings = now.new_conversation
+        self.workspace.conversations.new_settings = now.new_conversation.settings()
 
     def show_about(self) -> None:
         """Say what this program is."""

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.server.routes import ROUTES
-from engine.scheduling.scheduler import Limits
+from engine.scheduling.limits import Limits
 from tests.support.scripted import GO
 
 EXAMPLES = int(os.environ.get("FULLSTOP_FUZZ_EXAMPLES", "300"))

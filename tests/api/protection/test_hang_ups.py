@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from api.server.routes import ROUTES
-from engine.scheduling.scheduler import Limits
+from engine.scheduling.limits import Limits
 from tests.api.conftest import LONG
 from tests.support.scripted import GO
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.scheduling.scheduler import Limits
+from engine.scheduling.limits import Limits
 
 MESSAGE = {"role": "user", "content": "Hi"}
 CHAT = {"model": "m", "messages": [MESSAGE]}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from engine.scheduling.scheduler import Limits
+from engine.scheduling.limits import Limits
 from tests.api.conftest import LONG
 from tests.support.scripted import GO
 

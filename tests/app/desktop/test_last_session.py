@@ -16,7 +16,8 @@ from app.settings.stored_preferences import StoredPreferences
 from engine.scheduling.service import Engine
 from tests.support.shown import SilentServer
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import Preferences, PreferencesState
+from ui.preferences.preferences import Preferences
+from ui.preferences.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow
 
 

@@ -33,7 +33,7 @@ from engine.scheduling.service import Engine
 from tests.support.said import sentence_of_stop
 from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import PreferencesState
+from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import MemoryConversationStore
 from ui.server.request_table import Column
 from ui.server.server_window import ServerWindow

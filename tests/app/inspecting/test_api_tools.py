@@ -30,7 +30,7 @@ from tests.ui.driving import eventually
 from ui.inspector.servers.capture_window import CaptureWindow
 from ui.inspector.servers.probe_window import ProbeWindow
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import PreferencesState
+from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import MemoryConversationStore
 
 LEAK = """curl http://x/v1/chat/completions -d '{"stop": ["END"]}'

@@ -18,7 +18,7 @@ from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from ui.inspector.inspector_window import InspectorWindow
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import PreferencesState
+from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import MemoryConversationStore
 from ui.window.main_window import MainWindow
 

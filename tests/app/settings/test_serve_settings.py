@@ -8,11 +8,13 @@ import pytest
 
 from api.transport.config import ServerConfig
 from app.cli import main
-from app.command_line.serve_arguments import LIMITS
 from app.process.exits import CommandError
-from app.settings.options import ServeLimits, ServeOptions
-from app.settings.serve_settings import ServeSettings, resolve
-from engine.scheduling.scheduler import Limits
+from app.settings.serve_options import ServeOptions
+from app.settings.serve_settings import _example, resolve
+from engine.scheduling.limits import Limits
+from ui.preferences.declaring import declared
+
+LIMITS = [one.name for one in declared(ServeOptions) if one.setting.place == "limits"]
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +41,9 @@ def test_the_command_line_counts_before_the_environment_before_the_file(tmp_path
     file = written(tmp_path, "port = 1\nmax_rows = 1\nstrict = true\nkeepalive_s = 1")
     options = resolved({"port": 3}, {"FULLSTOP_PORT": "2", "FULLSTOP_MAX_ROWS": "2"}, file)
 
-    assert (options.port, options.limits.max_rows, options.is_strict) == (3, 2, True)
-    assert options.limits.keepalive_s == 1
-    assert options.limits.max_waiting is None
+    assert (options.port, options.max_rows, options.strict) == (3, 2, True)
+    assert options.keepalive_s == 1
+    assert options.max_waiting == Limits().max_waiting
 
 
 def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
@@ -56,9 +58,9 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
         "tls_key": "/k",
         "strict": True,
         "verbose": True,
-        **{limit.option[2:].replace("-", "_"): 7 for limit in LIMITS},
+        **dict.fromkeys(LIMITS, 7),
     }
-    assert example.keys() == ServeSettings.model_fields.keys()
+    assert example.keys() == {one.name for one in fields(ServeOptions)}
     lines = [f"{key} = {str(value).replace('True', 'true')}" for key, value in example.items()]
     from_file = resolved(
         file=written(
@@ -79,9 +81,9 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
     )
 
     assert from_file == from_environment == resolved(example)
-    assert from_file.allowed_hosts == ("here.local",)
+    assert from_file.allow_host == ("here.local",)
     assert (from_file.tls_cert, from_file.tls_key) == (Path("/c"), Path("/k"))
-    assert all(getattr(from_file.limits, one.name) == 7 for one in fields(ServeLimits))
+    assert all(getattr(from_file, name) == 7 for name in LIMITS)
 
 
 def test_the_usual_file_is_read_if_it_is_there(tmp_path: Path) -> None:
@@ -150,8 +152,37 @@ def test_a_mistake_on_the_command_line_names_the_option(
     assert "--max-rows: " in capsys.readouterr().err
 
 
-def test_the_defaults_that_help_tells_are_the_true_ones() -> None:
-    for limit in LIMITS:
-        name = limit.option[2:].replace("-", "_")
+def test_the_defaults_are_those_of_the_server_and_the_engine(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["serve", "--help"]) == 0
+    help_text = " ".join(capsys.readouterr().out.split())
+    options = resolved()
+    for name in LIMITS:
         true = getattr(ServerConfig(), name, None) or getattr(Limits(), name, None)
-        assert limit.default == true, name
+        assert getattr(options, name) == true, name
+        if true is not None:
+            assert f"(default {true:g})" in help_text or f"(default {true})" in help_text, name
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--port", "70000"], "70000 is not between 0 and 65535"),
+        (["--port", "x"], "'x' is not a whole number"),
+        (["--max-body-bytes", "0"], "0 is not between 1 and 1125899906842624"),
+        (["--keepalive-s", "0"], "0 is not greater than 0 and at most 86400"),
+        (["--keepalive-s", "nan"], "nan is not greater than 0 and at most 86400"),
+        (["--stop-grace-s", "-1"], "-1 is not between 0 and 86400"),
+    ],
+)
+def test_a_number_beyond_its_bounds_names_the_option_and_the_bounds(
+    words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", *words]) == 2
+    assert f"argument {words[0]}: {reason}" in capsys.readouterr().err
+
+
+def test_every_example_of_a_setting_is_a_line_that_the_file_takes(tmp_path: Path) -> None:
+    lines = "\n".join(_example(one.name) for one in declared(ServeOptions))
+    assert resolved(file=written(tmp_path, lines)).strict

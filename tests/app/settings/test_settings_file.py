@@ -1,9 +1,11 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.settings.settings_file import FILE_NAME, Settings, SettingsFile, migrated
+from ui.preferences.preferences import ServerPreferences
 
 
 def broken(folder: Path) -> list[Path]:
@@ -12,9 +14,8 @@ def broken(folder: Path) -> list[Path]:
 
 def test_what_is_saved_is_found_again(tmp_path: Path) -> None:
     file = SettingsFile(tmp_path / "made" / "when needed")
-    settings = Settings(theme="dark", last_model="/models/ü")
-    settings.server.port = 9000
-    settings.server.allowed_origins = ("https://example.org",)
+    server = ServerPreferences(port=9000, allowed_origins=("https://example.org",))
+    settings = Settings(theme="dark", server=server, last_model="/models/ü")
     file.save(settings)
     assert file.load().settings == settings
     assert file.load().notice == ""
@@ -69,8 +70,8 @@ def test_of_a_later_versions_file_what_is_understood_counts_and_the_rest_stays(
     assert loaded.notice == ""
     assert broken(tmp_path) == []
 
-    changed = loaded.settings.model_copy(update={"text_percent": 150})
-    changed.server.at_launch = "off"
+    server = replace(loaded.settings.server, at_launch="off")
+    changed = replace(loaded.settings, text_percent=150, server=server)
     file.save(changed)
     written = json.loads(file.path.read_text())
     assert {name: written[name] for name in later if name != "server"} == {
@@ -99,7 +100,7 @@ def test_what_is_not_understood_is_named_and_the_others_apply(
     loaded = file.load()
     assert loaded.settings == Settings(theme="dark")
     assert f"does not understand: {name}. They stay in the file." in loaded.notice
-    file.save(loaded.settings.model_copy(update={"theme": "light"}))
+    file.save(replace(loaded.settings, theme="light"))
     assert broken(tmp_path) == []
     again = SettingsFile(tmp_path).load()
     assert again.settings == Settings(theme="light")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from app.settings.settings_file import FILE_NAME
 from app.settings.stored_preferences import StoredPreferences
-from ui.preferences.preferences import Preferences, PreferencesState, ServerPreferences
-from ui.records.conversations import ConversationSettings
+from ui.preferences.preferences import NewConversation, Preferences, ServerPreferences
+from ui.preferences.preferences_state import PreferencesState
 
 
 def test_every_preference_survives_a_start(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_every_preference_survives_a_start(tmp_path: Path) -> None:
             at_launch="on",
             was_on=True,
         ),
-        new_conversation=ConversationSettings("Be brief.", 0.25, 77, True),
+        new_conversation=NewConversation("Be brief.", 0.25, 77, True),
     )
     StoredPreferences(tmp_path).keep(wanted)
     assert StoredPreferences(tmp_path).preferences() == wanted

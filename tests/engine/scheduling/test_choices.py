@@ -12,7 +12,7 @@ import pytest
 from engine.errors import InvalidRequest, QueueFull
 from engine.inference.backend import Prompt
 from engine.scheduling.commands import Submit
-from engine.scheduling.scheduler import Limits
+from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import GenerationRequest, OutputConstraint

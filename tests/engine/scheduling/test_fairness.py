@@ -9,7 +9,7 @@ import pytest
 
 from engine.inference.pacing import ReadingPace
 from engine.scheduling.generation import Generation
-from engine.scheduling.scheduler import Limits
+from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.values.events import PromptProgress, TextDelta
 from tests.support.asking import request, run

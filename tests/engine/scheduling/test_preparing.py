@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import EngineError, EngineStuck, InvalidRequest, PromptTooLong, QueueFull
 from engine.inference.backend import Prompt
-from engine.scheduling.scheduler import Limits
+from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.chat import Message

@@ -11,8 +11,8 @@ import pytest
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.backend import Prompt
 from engine.library.cache_size import CacheSize, Window
+from engine.scheduling.limits import Limits
 from engine.scheduling.room import CacheRoom, Wanted
-from engine.scheduling.scheduler import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import TextDelta

@@ -13,7 +13,7 @@ from engine.errors import (
     NoModel,
     QueueFull,
 )
-from engine.scheduling.scheduler import Limits
+from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules

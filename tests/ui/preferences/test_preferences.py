@@ -1,19 +1,28 @@
 from collections.abc import Iterator
+from typing import TypeVar
 
 import pytest
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
+from ui.kit.controls.check_box import CheckBox
+from ui.kit.controls.choice import Choice
+from ui.kit.controls.number_field import NumberField
 from ui.kit.look.colors import DARK, LIGHT, strengthened
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import (
-    Preferences,
-    PreferencesState,
-    ServerPreferences,
-    origin_problem,
-)
+from ui.preferences.preferences import Preferences, ServerPreferences
 from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences.preferences_state import PreferencesState
+from ui.server.origins_editor import origin_problem
+
+Control = TypeVar("Control", bound=QWidget)
+
+
+def control(dialog: PreferencesDialog, path: str, kind: type[Control]) -> Control:
+    found = dialog.controls[path]
+    assert isinstance(found, kind)
+    return found
 
 
 @pytest.fixture
@@ -32,15 +41,16 @@ def plain_theme(theme: Theme) -> Iterator[Theme]:
 def test_each_control_changes_its_preference_at_once(theme: Theme, parent: QWidget) -> None:
     state = PreferencesState(Preferences(theme="light"))
     dialog = PreferencesDialog(theme, state, parent)
-    dialog.appearance.choose("dark")
-    dialog.contrast.setChecked(True)
-    dialog.at_launch.choose("off")
-    dialog.stays.setChecked(False)
-    dialog.temperature.setValue(0.4)
-    dialog.max_tokens.setValue(128)
-    dialog.thinking.setChecked(True)
+    control(dialog, "theme", Choice).choose("dark")
+    control(dialog, "has_high_contrast", CheckBox).setChecked(True)
+    control(dialog, "server.at_launch", Choice).choose("off")
+    control(dialog, "stays_in_tray", CheckBox).setChecked(False)
+    control(dialog, "new_conversation.temperature", NumberField).setValue(0.4)
+    control(dialog, "new_conversation.max_tokens", NumberField).setValue(128)
+    control(dialog, "new_conversation.is_thinking", CheckBox).setChecked(True)
     dialog.show()
-    dialog.system_prompt.setPlainText("Be brief.")
+    prompt = control(dialog, "new_conversation.system_prompt", QPlainTextEdit)
+    prompt.setPlainText("Be brief.")
     dialog.close()
     now = state.now
     assert (now.theme, now.has_high_contrast, now.stays_in_tray) == ("dark", True, False)
@@ -53,9 +63,9 @@ def test_each_control_changes_its_preference_at_once(theme: Theme, parent: QWidg
 def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
     state = PreferencesState(Preferences(theme="dark", server=ServerPreferences(at_launch="on")))
     dialog = PreferencesDialog(theme, state, parent)
-    assert dialog.appearance.currentText() == "Dark"
-    assert dialog.at_launch.currentText() == "Always on"
-    assert dialog.temperature.text() == "Model default"
+    assert control(dialog, "theme", Choice).currentText() == "Dark"
+    assert control(dialog, "server.at_launch", Choice).currentText() == "Always on"
+    assert control(dialog, "new_conversation.temperature", NumberField).text() == "Model default"
 
 
 def test_a_preference_that_stays_the_same_is_no_change(theme: Theme) -> None:
@@ -142,5 +152,5 @@ def test_names_and_controls_begin_at_the_left_of_the_page(
     page = dialog.tabs.currentWidget()
     names = [one for one in page.findChildren(QLabel) if one.parent() is page]
     assert {one.x() for one in names} == {0}
-    rows = (dialog.appearance, dialog.contrast, dialog.text_size)
+    rows = [dialog.controls[name] for name in ("theme", "has_high_contrast", "text_percent")]
     assert len({one.x() for one in rows}) == 1

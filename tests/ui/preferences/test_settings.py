@@ -10,8 +10,9 @@ from ui.chat.composing.preset_list import PresetList
 from ui.chat.composing.settings_popover import SettingsPopover
 from ui.kit.controls.number_field import NumberField
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import Preferences, PreferencesState
+from ui.preferences.preferences import NewConversation, Preferences
 from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import ConversationSettings
 from ui.records.storing import MemoryConversationStore
 
@@ -50,7 +51,10 @@ def test_opening_and_closing_the_settings_of_a_conversation_changes_none(
 def test_opening_and_closing_the_preferences_changes_none(
     parent: QWidget, theme: Theme, settings: ConversationSettings
 ) -> None:
-    kept = Preferences(new_conversation=settings, text_percent=105)
+    begin = NewConversation(
+        settings.system_prompt, settings.temperature, settings.max_tokens, settings.is_thinking
+    )
+    kept = Preferences(new_conversation=begin, text_percent=105)
     preferences = PreferencesState(kept)
     dialog = PreferencesDialog(theme, preferences, parent)
     dialog.show()

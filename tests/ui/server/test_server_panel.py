@@ -8,7 +8,8 @@ from PySide6.QtWidgets import QAbstractButton, QLabel
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.server.test_request_log import began, ended
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import Preferences, PreferencesState, ServerPreferences
+from ui.preferences.preferences import Preferences, ServerPreferences
+from ui.preferences.preferences_state import PreferencesState
 from ui.server.api_key import ApiKeyState, KeyPlace
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ServerDesk

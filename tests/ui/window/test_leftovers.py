@@ -33,8 +33,8 @@ from ui.kit.controls.flow_layout import FlowLayout
 from ui.kit.look.colors import LIGHT
 from ui.kit.look.stylesheet import stylesheet
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import PreferencesState
 from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences.preferences_state import PreferencesState
 from ui.records.attachments import Attachment
 from ui.window.about import about_box
 from ui.window.main_window import MainWindow

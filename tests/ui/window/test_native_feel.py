@@ -29,7 +29,8 @@ from engine.stopping.record import StopKind
 from tests.support.shown import SilentServer, Use, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import Preferences, PreferencesState
+from ui.preferences.preferences import Preferences
+from ui.preferences.preferences_state import PreferencesState
 from ui.server.api_key import ApiKeyState, KeyPlace
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ServerDesk

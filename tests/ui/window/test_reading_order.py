@@ -27,8 +27,8 @@ from engine.values.request import TraceLevel
 from tests.support.shown import Use, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import PreferencesState
 from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences.preferences_state import PreferencesState
 from ui.records.attachments import Attachment
 from ui.records.storing import MemoryConversationStore
 from ui.window.main_window import MainWindow

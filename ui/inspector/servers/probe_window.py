@@ -26,6 +26,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_from
 from ui.kit.system.file_dialogs import choose_target
 from ui.kit.text.labels import label
+from ui.preferences.preferences import DEFAULT_PORT
 
 
 class ProbeWindow(QWidget):
@@ -41,7 +42,7 @@ class ProbeWindow(QWidget):
         self._theme = theme
         self.probing = Probing(tools, self)
         self._tasks = Tasks()
-        self.url = QLineEdit("http://127.0.0.1:8642")
+        self.url = QLineEdit(f"http://127.0.0.1:{DEFAULT_PORT}")
         dialects = [(name, name) for name in tools.probe_dialects]
         self.dialect = Choice(theme, "API", [("", "Whatever answers"), *dialects])
         self.model = QLineEdit()

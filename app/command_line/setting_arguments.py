@@ -1,0 +1,96 @@
+"""Options that are made from declared settings: their names, types, bounds and help. Pure."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_origin
+
+from ui.preferences.declaring import Declared, Setting
+
+
+def add_setting(
+    parser: argparse._ActionsContainer,
+    one: Declared,
+    *,
+    prefix: str = "",
+    text: Callable[[str], str] = str,
+) -> None:
+    """Add the option of a setting; it stays absent where nobody gives it.
+
+    Args:
+        parser: The parser, or a group of it.
+        one: The setting.
+        prefix: What stands before the name under which the value is found.
+        text: Reads a value that is text.
+    """
+    said = one.setting
+    option = said.option or f"--{one.name.replace('_', '-')}"
+    kind = _kind(one.kind)
+    reading: dict[str, Any] = {"action": "store_true"}
+    if kind is not bool:
+        types: dict[Any, Any] = {int: whole_number(said), float: number(said), str: text}
+        reading = {"type": types.get(kind, Path), "metavar": said.metavar or None}
+    if get_origin(one.kind) is tuple:
+        reading |= {"type": text, "action": "append"}
+    parser.add_argument(
+        option,
+        dest=prefix + option.removeprefix("--").replace("-", "_"),
+        default=argparse.SUPPRESS,
+        help=_help(one),
+        **reading,
+    )
+
+
+def whole_number(said: Setting) -> Callable[[str], int]:
+    """Return what reads a whole number within the bounds of a setting."""
+
+    def read(typed: str) -> int:
+        try:
+            value = int(typed)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{typed!r} is not a whole number") from None
+        _check(typed, value, said)
+        return value
+
+    return read
+
+
+def number(said: Setting) -> Callable[[str], float]:
+    """Return what reads a number within the bounds of a setting."""
+
+    def read(typed: str) -> float:
+        try:
+            value = float(typed)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{typed!r} is not a number") from None
+        _check(typed, value, said)
+        return value
+
+    return read
+
+
+def _check(typed: str, value: float, said: Setting) -> None:
+    least, most = said.least, said.most
+    if least is None or most is None:
+        return
+    # Written so that NaN, which is neither less nor greater, does not pass.
+    if said.excludes_least and not least < value <= most:
+        raise argparse.ArgumentTypeError(
+            f"{typed} is not greater than {least:.17g} and at most {most:.17g}"
+        )
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{typed} is not between {least:.17g} and {most:.17g}")
+
+
+def _kind(kind: Any) -> Any:
+    """Return the type of a value that is not None."""
+    return get_args(kind)[0] if isinstance(kind, UnionType) else kind
+
+
+def _help(one: Declared) -> str:
+    """Return the help, with the default where that is a value of its own."""
+    words, default = one.setting.help, one.default
+    if isinstance(default, bool) or not isinstance(default, int | float | str) or not default:
+        return words
+    return f"{words} (default {f'{default:g}' if isinstance(default, float) else default})"

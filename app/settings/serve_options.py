@@ -1,0 +1,141 @@
+"""Everything that ``fullstop serve`` can be told: one declaration of each setting.
+
+The options of the command line with their help, the variables of the environment, the lines of the
+settings file, their checks and the table of the options' page are made from it. Pure values; knows
+neither argparse nor pydantic.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from api.transport.config import ServerConfig
+from app.folders import paths
+from engine import Limits
+from ui.preferences.declaring import declare
+from ui.preferences.preferences import DEFAULT_PORT
+
+DEFAULT_HOST = "127.0.0.1"
+PREFIX = "FULLSTOP_"
+API_KEY_VARIABLE = f"{PREFIX}API_KEY"
+MODEL_HELP = (
+    "folder of an MLX model, or the name of one that the tools of Hugging Face or LM Studio have "
+    "fetched (default: the demo model that comes with the program)"
+)
+
+# The server's and the engine's own defaults.
+_SERVER, _ENGINE = ServerConfig(), Limits()
+# Greater numbers would not be limits but mistakes of units.
+_MOST_BYTES, _MOST_COUNT, _MOST_S = 1 << 50, 1_000_000, 86_400
+_LIMITS = "limits"
+
+
+def _count(default: int, words: str, most: int = _MOST_COUNT) -> int:
+    return declare(default, help=words, least=1, most=most, metavar="N", place=_LIMITS)
+
+
+def _seconds(default: float, words: str, *, excludes_least: bool = True) -> float:
+    return declare(
+        default,
+        help=words,
+        least=0,
+        most=_MOST_S,
+        excludes_least=excludes_least,
+        metavar="S",
+        place=_LIMITS,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """A server without a window, under the names of the settings file."""
+
+    host: str = declare(
+        DEFAULT_HOST, help="address to listen on; any but this computer's needs a key"
+    )
+    port: int = declare(
+        DEFAULT_PORT, help="port to listen on; 0 picks a free one", least=0, most=65_535
+    )
+    model: Path = declare(
+        paths.demo_model(), help=MODEL_HELP, metavar="MODEL", example="~/models/some-mlx-model"
+    )
+    api_key: str | None = declare(
+        None,
+        help=f"key that requests must carry (default: the environment's {API_KEY_VARIABLE}, which "
+        "other users of this computer cannot read)",
+        metavar="KEY",
+        example="secret",
+    )
+    allow_origin: tuple[str, ...] = declare(
+        (),
+        help="let web pages of this origin call, such as https://example.org, or desktop apps of a "
+        "scheme: app://*, tauri://*, vscode-webview://*; repeatable",
+        metavar="ORIGIN",
+        example=["https://example.org"],
+    )
+    allow_host: tuple[str, ...] = declare(
+        (),
+        help="a name under which other computers reach this one, beside its own name, *.local, "
+        "*.internal and *.localhost; repeatable",
+        metavar="NAME",
+        example=["my-computer.local"],
+    )
+    tls_cert: Path | None = declare(
+        None,
+        help="certificate (PEM, with its chain) that encrypts connections; without it, anyone on "
+        "the network can read keys, prompts and answers",
+        metavar="FILE",
+        example="~/server.pem",
+    )
+    tls_key: Path | None = declare(
+        None,
+        help="the certificate's private key (PEM, no passphrase), if it is not in the same file",
+        metavar="FILE",
+        example="~/server-key.pem",
+    )
+    strict: bool = declare(
+        False, help="refuse what the hosted services refuse, such as more than four stops"
+    )
+    verbose: bool = declare(False, help="log requests on standard error")
+    max_rows: int = _count(_ENGINE.max_rows, "answers that are generated together", 1_024)
+    max_waiting: int = _count(_ENGINE.max_waiting, "requests that may wait behind them")
+    prefill_chunk: int = _count(
+        _ENGINE.prefill_chunk, "most tokens of a prompt read between two tokens"
+    )
+    context_bytes: int | None = declare(
+        None,
+        help="memory for the context of all running answers (default: what is free once the model "
+        "is loaded)",
+        least=1,
+        most=_MOST_BYTES,
+        metavar="N",
+        example=1 << 30,
+        place=_LIMITS,
+    )
+    prompt_cache_bytes: int = declare(
+        _ENGINE.prompt_cache_bytes,
+        help="memory for earlier prompts",
+        least=0,
+        most=_MOST_BYTES,
+        metavar="N",
+        place=_LIMITS,
+    )
+    max_body_bytes: int = _count(_SERVER.max_body_bytes, "largest request body", _MOST_BYTES)
+    max_connections: int = _count(_SERVER.max_connections, "open connections")
+    keepalive_s: float = _seconds(
+        _SERVER.keepalive_s, "silence after which a stream gets a keepalive"
+    )
+    header_timeout_s: float = _seconds(
+        _SERVER.header_timeout_s, "time for a new connection's first headers"
+    )
+    body_timeout_s: float = _seconds(_SERVER.body_timeout_s, "time for a request's body")
+    idle_timeout_s: float = _seconds(
+        _SERVER.idle_timeout_s, "how long a connection may be idle between two requests"
+    )
+    write_timeout_s: float = _seconds(
+        _SERVER.write_timeout_s, "time for which a stream may stay unread"
+    )
+    stop_grace_s: float = _seconds(
+        _SERVER.stop_grace_s,
+        "time for open answers when the server is ended",
+        excludes_least=False,
+    )

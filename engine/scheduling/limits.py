@@ -1,0 +1,27 @@
+"""How much the engine takes on, as a plain value that loads nothing. Any thread."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much the engine takes on at once.
+
+    Attributes:
+        max_rows: Answers that are generated together.
+        max_waiting: Requests that may wait behind them; more are refused.
+        context_bytes: Most bytes for the context of all answers that are generated together; None
+            for what the machine has free once the model is in memory.
+        prompt_cache_bytes: Most bytes kept of earlier prompts.
+        prefill_chunk: Most tokens of a prompt read between two decode steps.
+        preparing_s: How long one prompt may be rendered.
+        stuck_after_s: How long one step may take before the model counts as stuck.
+    """
+
+    max_rows: int = 32
+    max_waiting: int = 256
+    context_bytes: int | None = None
+    prompt_cache_bytes: int = 1 << 30
+    prefill_chunk: int = 512
+    preparing_s: float = 30.0
+    stuck_after_s: float = 120.0

@@ -1,0 +1,61 @@
+"""The checks of files and command lines are made from what is declared of a setting."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import ValidationError
+
+from app.settings.checking import checks_of, made
+from ui.preferences.declaring import declare
+
+
+@dataclass(frozen=True)
+class Inner:
+    share: float | None = declare(None, least=0, most=1, excludes_least=True)
+
+
+@dataclass(frozen=True)
+class Outer:
+    count: int = declare(3, least=1, most=9)
+    kind: Literal["a", "b"] = declare("a")
+    names: tuple[str, ...] = declare(("x",))
+    place: Path = declare(Path("/here"))
+    other: Path | None = declare(None)
+    inner: Inner = field(default_factory=Inner)
+
+
+def read(values: dict[str, Any]) -> Outer:
+    return made(Outer, checks_of(Outer).model_validate(values).model_dump())
+
+
+def test_without_values_the_defaults_are_made() -> None:
+    assert read({}) == Outer()
+
+
+def test_values_have_their_own_types() -> None:
+    values = {"names": ["y"], "place": "~/x", "other": "/o", "inner": {"share": 0.5}, "count": 9}
+    assert read(values) == Outer(
+        9, "a", ("y",), Path.home() / "x", Path("/o"), inner=Inner(share=0.5)
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"count": 0},
+        {"count": 10},
+        {"count": "many"},
+        {"kind": "c"},
+        {"names": "x"},
+        {"place": ""},
+        {"inner": {"share": 0}},
+        {"inner": {"share": float("nan")}},
+        {"inner": {"shares": 0.5}},
+        {"counts": 1},
+    ],
+)
+def test_what_was_not_declared_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        checks_of(Outer).model_validate(values)

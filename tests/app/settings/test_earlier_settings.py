@@ -1,0 +1,54 @@
+"""Settings written by an earlier version are opened as they were, and kept in the same form."""
+
+import json
+import shutil
+from pathlib import Path
+
+from app.settings.settings_file import FILE_NAME
+from app.settings.stored_preferences import StoredPreferences
+from ui.preferences.preferences import (
+    ModelPreferences,
+    NewConversation,
+    Preferences,
+    ServerPreferences,
+)
+
+EARLIER = Path(__file__).parent / "earlier" / "settings-1.json"
+
+
+def opened(folder: Path) -> StoredPreferences:
+    shutil.copy(EARLIER, folder / FILE_NAME)
+    return StoredPreferences(folder)
+
+
+def test_every_setting_of_an_earlier_version_is_found(tmp_path: Path) -> None:
+    stored = opened(tmp_path)
+    assert stored.notice == ""
+    assert stored.preferences() == Preferences(
+        theme="dark",
+        has_high_contrast=True,
+        text_percent=125,
+        stays_in_tray=False,
+        server=ServerPreferences(
+            port=9001,
+            is_on_network=True,
+            is_key_required=True,
+            allowed_origins=("https://example.org", "app://*"),
+            at_launch="on",
+            was_on=True,
+        ),
+        models=ModelPreferences(
+            folders=("/models/a", "/models/ü"),
+            rests_after_min=15,
+            last_used=(("/models/a", 1700000000.25),),
+        ),
+        new_conversation=NewConversation("Be brief.\nÜ\u00a0x", 0.25, 77, True),
+    )
+    assert stored.window_layout == b"\0layout\xff"
+
+
+def test_a_change_writes_the_other_settings_as_an_earlier_version_did(tmp_path: Path) -> None:
+    stored = opened(tmp_path)
+    stored.keep_last_model(None)
+    written = json.loads((tmp_path / FILE_NAME).read_text(encoding="utf-8"))
+    assert written == json.loads(EARLIER.read_text(encoding="utf-8")) | {"last_model": ""}

@@ -1,0 +1,63 @@
+"""Each preference is declared once: what is made of the declarations is whole."""
+
+from dataclasses import fields
+
+import pytest
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from ui.kit.look.theme import Theme
+from ui.preferences.declaring import Declared, declare, declared
+from ui.preferences.preferences import PAGES, NewConversation, Preferences, declaration
+from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences.preferences_state import PreferencesState
+from ui.records.conversations import ConversationSettings
+
+ALL = list(declared(Preferences))
+
+
+@pytest.mark.parametrize("one", ALL, ids=[one.path for one in ALL])
+def test_every_preference_says_what_it_does_and_its_default_is_one_of_its_values(
+    one: Declared,
+) -> None:
+    said = one.setting
+    assert said.help
+    assert not said.help.endswith(".")
+    assert bool(said.place) == bool(said.label)
+    if said.choices:
+        assert one.default in said.choices
+    if said.least is not None and one.default is not None:
+        assert said.most is not None
+        assert said.least <= one.default <= said.most
+
+
+def test_the_dialog_has_a_control_for_each_preference_of_its_pages(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    dialog = PreferencesDialog(theme, PreferencesState(), parent)
+    assert set(dialog.controls) == {one.path for one in ALL if one.setting.place in PAGES}
+    assert [dialog.tabs.tabText(tab) for tab in range(dialog.tabs.count())] == list(PAGES)
+    assert all(control.accessibleName() for control in dialog.controls.values())
+    dialog.close()
+
+
+def test_a_preference_is_found_and_changed_by_its_path() -> None:
+    state = PreferencesState()
+    state.change_value("server.port", 9000)
+    state.change_value("theme", "dark")
+    assert (state.now.server.port, state.now.theme) == (9000, "dark")
+    assert [state.value_of(path) for path in ("server.port", "theme")] == [9000, "dark"]
+    assert declaration("server.port").most == 65_535
+
+
+def test_a_new_conversation_begins_with_settings_of_a_conversation() -> None:
+    names = {one.name for one in fields(NewConversation)}
+    assert names <= {one.name for one in fields(ConversationSettings)}
+    assert NewConversation("Be brief.", 0.5).settings() == ConversationSettings("Be brief.", 0.5)
+
+
+def test_what_is_said_of_a_field_must_be_known() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        declare(1, colour="red")

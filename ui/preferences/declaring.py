@@ -1,0 +1,90 @@
+"""Declares a setting once: its name, type and default are a field, the rest is said beside it.
+
+Files, dialogs, command lines and tables of documentation are made from the declarations. Pure
+values; knows no Qt and no file. Any thread.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar, get_type_hints
+
+T = TypeVar("T")
+
+_KEY = "setting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a field does not say by itself.
+
+    Attributes:
+        help: What it does, in one phrase without a full stop.
+        least: The smallest number that it can be.
+        most: The greatest number that it can be.
+        excludes_least: Whether it has to be greater than ``least``.
+        metavar: What the value is called on the command line; empty for a switch.
+        example: A value that shows how it is written, where the default shows it not.
+        option: Its option on the command line; empty for none, or for one of the field's name.
+        place: Where a person changes it in the window, or its group of options.
+        label: What it is called there.
+        says: Its name for a screen reader, where the label alone does not say enough.
+        choices: The values that are offered, with their words.
+        unset: The words for None.
+        step: What one step up or down adds to a number.
+        unit: What a number counts.
+    """
+
+    help: str = ""
+    least: float | None = None
+    most: float | None = None
+    excludes_least: bool = False
+    metavar: str = ""
+    example: Any = None
+    option: str = ""
+    place: str = ""
+    label: str = ""
+    says: str = ""
+    choices: Mapping[Any, str] = field(default_factory=dict)
+    unset: str = ""
+    step: float = 1
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One setting.
+
+    Attributes:
+        path: Its name, with those of the sections around it: ``server.port``.
+        kind: The type of its value.
+        default: Its value where nobody chose one.
+        setting: What else is said of it.
+    """
+
+    path: str
+    kind: Any
+    default: Any
+    setting: Setting
+
+    @property
+    def name(self) -> str:
+        """The name of the field alone."""
+        return self.path.rpartition(".")[2]
+
+
+def declare(default: T, **said: Any) -> T:
+    """Return a dataclass's field with a default; ``said`` are fields of ``Setting``."""
+    return field(default=default, metadata={_KEY: Setting(**said)})
+
+
+def declared(kind: type, prefix: str = "") -> Iterator[Declared]:
+    """Return the settings of a dataclass, and of the dataclasses in it, in their order."""
+    usual = kind()
+    hints = get_type_hints(kind)
+    for one in fields(kind):
+        inner = hints[one.name]
+        if is_dataclass(inner) and isinstance(inner, type):
+            yield from declared(inner, f"{prefix}{one.name}.")
+        else:
+            setting = one.metadata.get(_KEY, Setting())
+            yield Declared(f"{prefix}{one.name}", inner, getattr(usual, one.name), setting)

@@ -1,0 +1,119 @@
+"""The preferences as they are now, and how changes of them are kept.
+
+Main thread. Knows no file: the application composes it with something that keeps the values.
+"""
+
+import asyncio
+from dataclasses import replace
+from typing import Any, Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.files.causes import os_cause
+from ui.kit.background.tasks import Tasks
+from ui.preferences.preferences import TEXT_PERCENTS, Preferences
+
+
+class PreferencesStore(Protocol):
+    """Where preferences are kept."""
+
+    def keep(self, preferences: Preferences) -> None:
+        """Keep them; called on a thread that may wait for a disk.
+
+        Raises:
+            OSError: They cannot be kept.
+        """
+
+
+class PreferencesState(QObject):
+    """The preferences as they are now; every change acts at once and is kept on another thread.
+
+    Signals:
+        changed: They are others now; carries what they were before.
+        keeping_failed: They act, but could not be kept; carries the reason in words.
+    """
+
+    changed = Signal(object)
+    keeping_failed = Signal(str)
+
+    def __init__(
+        self,
+        preferences: Preferences | None = None,
+        store: PreferencesStore | None = None,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._now = preferences or Preferences()
+        self._store = store
+        self._tasks = Tasks()
+        self._keeping: asyncio.Task[None] | None = None
+        self._is_unkept = False
+
+    @property
+    def now(self) -> Preferences:
+        """The preferences as they are."""
+        return self._now
+
+    async def finish(self) -> None:
+        """Wait until all changes are kept."""
+        await self._tasks.finish()
+
+    def change(self, **fields: Any) -> None:
+        """Give fields of ``Preferences`` other values."""
+        self._take(replace(self._now, **fields))
+
+    def resize_text(self, step: int) -> None:
+        """Make all text a step larger (1) or smaller (-1); 0 makes it the usual size."""
+        if step == 0:
+            self.change(text_percent=100)
+            return
+        now = self._now.text_percent
+        wanted = [p for p in TEXT_PERCENTS if (p > now if step > 0 else p < now)]
+        if wanted:
+            self.change(text_percent=wanted[0] if step > 0 else wanted[-1])
+
+    def change_server(self, **fields: Any) -> None:
+        """Give fields of ``ServerPreferences`` other values."""
+        self.change(server=replace(self._now.server, **fields))
+
+    def change_models(self, **fields: Any) -> None:
+        """Give fields of ``ModelPreferences`` other values."""
+        self.change(models=replace(self._now.models, **fields))
+
+    def value_of(self, path: str) -> Any:
+        """Return a preference by its path, such as ``server.port``."""
+        value: Any = self._now
+        for name in path.split("."):
+            value = getattr(value, name)
+        return value
+
+    def change_value(self, path: str, value: Any) -> None:
+        """Give a preference another value, by its path."""
+        section, _, name = path.rpartition(".")
+        if section:
+            self.change(**{section: replace(getattr(self._now, section), **{name: value})})
+        else:
+            self.change(**{name: value})
+
+    def _take(self, preferences: Preferences) -> None:
+        if preferences == self._now:
+            return
+        before, self._now = self._now, preferences
+        self._is_unkept = self._store is not None
+        if self._is_unkept and self._keeping is None:
+            self._keeping = self._tasks.start(self._keep(), "keep the preferences")
+        self.changed.emit(before)
+
+    async def _keep(self) -> None:
+        """Keep the newest values; a slow disk must not hold up the window."""
+        assert self._store is not None
+        try:
+            while self._is_unkept:
+                self._is_unkept = False
+                try:
+                    await asyncio.to_thread(self._store.keep, self._now)
+                except OSError as error:
+                    cause = os_cause(error)
+                    self.keeping_failed.emit(f"Your settings could not be saved: {cause}.")
+        finally:
+            self._keeping = None
