@@ -9,87 +9,36 @@ text. At the end, everything held is released the same way, the open call is clo
 is chosen by precedence.
 """
 
-from dataclasses import dataclass
-
-from engine.output.calls import CallParser, OpenCalls
+from engine.output.calls import OpenCalls
 from engine.output.channel_text import ChannelText
-from engine.output.channels import Beginning, Splitter
-from engine.output.detokenizer import Detokenizer
+from engine.output.setting import AnswerSetup
 from engine.output.spans import SpanTracker
 from engine.output.token_reader import TokenReader
-from engine.output.vocabulary import Vocabulary
 from engine.stopping.matcher import Match
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.rules import StopRules
 from engine.values.events import Event
-
-_START = Beginning()
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerLimits:
-    """How long an answer may get, in tokens: what was asked for, and what the context leaves."""
-
-    max_tokens: int | None
-    context_room: int
-
-    @property
-    def most(self) -> int:
-        """The smaller of the two."""
-        return min(self.context_room, self.max_tokens or self.context_room)
-
-    def reached(self, count: int) -> StopKind:
-        """Say which limit ends an answer of ``count`` tokens."""
-        asked = self.max_tokens is not None and count >= self.max_tokens
-        return StopKind.MAX_TOKENS if asked else StopKind.CONTEXT_FULL
 
 
 class AnswerBuilder:
     """One answer, from its tokens to its events and its record.
 
-    Args:
-        vocabulary: What token ids stand for.
-        detokenizer: Makes text of them.
-        splitter: Follows the channels of the answer.
-        rules: The stops of the request.
-        limits: How long the answer may get.
-        parse_calls: The parser of the model's tool calls.
-        beginning: Where the prompt leaves the answer.
-        spans: Told which tokens the answer's text comes from, if somebody asks.
-
     Attributes:
-        vocabulary: As given.
+        vocabulary: What token ids stand for.
         reader: Reads the tokens.
-        spans: As given.
+        spans: Told which tokens the answer's text comes from; None where nobody asks.
     """
 
-    def __init__(
-        self,
-        *,
-        vocabulary: Vocabulary,
-        detokenizer: Detokenizer,
-        splitter: Splitter,
-        rules: StopRules,
-        limits: AnswerLimits,
-        parse_calls: CallParser,
-        beginning: Beginning = _START,
-        spans: SpanTracker | None = None,
-    ) -> None:
-        self.vocabulary = vocabulary
-        self.spans = spans
-        self._rules = rules
-        self._limits = limits
-        self._most = limits.most
-        self._calls = OpenCalls(parse_calls)
+    def __init__(self, setup: AnswerSetup) -> None:
+        beginning, room = setup.setting.beginning, setup.setting.context_room
+        self.vocabulary = setup.vocabulary
+        self.spans = SpanTracker() if setup.tells_spans else None
+        self._rules = setup.rules
+        self._max_tokens = setup.max_tokens
+        self._most = min(room, setup.max_tokens or room)
+        self._calls = OpenCalls(setup.parse_calls)
         self._calls.continue_call(beginning.call, beginning.tool_name)
-        self._text = ChannelText(rules, self._calls, spans)
-        self.reader = TokenReader(
-            vocabulary=vocabulary,
-            detokenizer=detokenizer,
-            splitter=splitter,
-            rules=rules,
-            text=self._text,
-        )
+        self._text = ChannelText(setup.rules, self._calls, self.spans)
+        self.reader = TokenReader(setup, self._text)
 
     def add(self, token_id: int) -> StopInfo | None:
         """Take the next sampled id; return the record if the answer ends with it."""
@@ -194,7 +143,8 @@ class AnswerBuilder:
             return StopKind.STOP_STRING
         if ending is not None:
             return ending.kind
-        return self._limits.reached(self.count)
+        asked = self._max_tokens is not None and self.count >= self._max_tokens
+        return StopKind.MAX_TOKENS if asked else StopKind.CONTEXT_FULL
 
     def _end_call(self) -> str:
         """End the open call with the answer: it is whole, or text, or was cut short.

@@ -1,15 +1,19 @@
-"""What must be known of a model to follow one of its answers without it. Pure values."""
+"""What an answer is read with: what is known of its run, and the means to read it. Pure values."""
 
 from dataclasses import dataclass, field
 
+from engine.output.calls import CallParser
 from engine.output.channels import Beginning
+from engine.output.detokenizer import Detokenizer
 from engine.output.families.family import Family
 from engine.output.families.known import PLAIN
+from engine.output.vocabulary import Vocabulary
+from engine.stopping.rules import StopRules
 
 
 @dataclass(frozen=True, slots=True)
 class RunSetting:
-    """The circumstances of one run, set when its request was taken.
+    """What must be known of a run to read its answer again without its model.
 
     Attributes:
         model: The model's id.
@@ -28,3 +32,26 @@ class RunSetting:
     context_room: int = 0
     has_bytes: bool = True
     strips_first_space: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSetup:
+    """All that one answer is read with.
+
+    Attributes:
+        setting: Where the answer begins, in which format, and how much the context leaves.
+        rules: The stops of the request.
+        max_tokens: Most tokens that the request asked for; None until the context is full.
+        vocabulary: What token ids stand for.
+        detokenizer: Makes text of them; of this answer alone.
+        parse_calls: The parser of the model's tool calls.
+        tells_spans: Whether each token is told with the part of the text that it stands for.
+    """
+
+    setting: RunSetting
+    rules: StopRules
+    max_tokens: int | None
+    vocabulary: Vocabulary
+    detokenizer: Detokenizer
+    parse_calls: CallParser
+    tells_spans: bool = False

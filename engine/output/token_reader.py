@@ -8,12 +8,10 @@ Pure; belongs to the thread that feeds the answer.
 from collections.abc import Iterable
 
 from engine.output.channel_text import ChannelText
-from engine.output.channels import Part, Splitter, Switch
-from engine.output.detokenizer import Detokenizer
+from engine.output.channels import Part, Switch
 from engine.output.endings import Ending, Endings
-from engine.output.vocabulary import Vocabulary
+from engine.output.setting import AnswerSetup
 from engine.stopping.record import Channel, StopKind
-from engine.stopping.rules import StopRules
 
 # A member of an enumeration is looked up more slowly than a name, and this is asked at every token.
 _THINKING = Channel.THINKING
@@ -23,10 +21,7 @@ class TokenReader:
     """The way of tokens to their channels.
 
     Args:
-        vocabulary: What token ids stand for.
-        detokenizer: Makes text of them.
-        splitter: Follows the channels of the answer.
-        rules: The stops of the request.
+        setup: What the answer is read with.
         text: Takes the text of the channels.
 
     Attributes:
@@ -38,18 +33,10 @@ class TokenReader:
             in the text.
         is_closed_by_tag: Whether that end is a tag which closes what was open.
         text: As given.
-        splitter: As given.
+        splitter: Follows the channels of the answer.
     """
 
-    def __init__(
-        self,
-        *,
-        vocabulary: Vocabulary,
-        detokenizer: Detokenizer,
-        splitter: Splitter,
-        rules: StopRules,
-        text: ChannelText,
-    ) -> None:
+    def __init__(self, setup: AnswerSetup, text: ChannelText) -> None:
         self.count = 0
         self.thinking_tokens = 0
         self.piece = ""
@@ -57,14 +44,14 @@ class TokenReader:
         self.ending: Ending | None = None
         self.is_closed_by_tag = False
         self.text = text
-        self.splitter = splitter
-        self._vocabulary = vocabulary
-        self._detokenizer = detokenizer
+        self.splitter = splitter = setup.setting.family.splitter(setup.setting.beginning)
+        self._vocabulary = setup.vocabulary
+        self._detokenizer = setup.detokenizer
         self._spans = text.spans
-        self._least = rules.min_tokens
-        self._endings = Endings(rules, vocabulary, splitter.tags)
+        self._least = setup.rules.min_tokens
+        self._endings = Endings(setup.rules, setup.vocabulary, splitter.tags)
         # Ids that mean more than their text, or have none.
-        self._marked = self._endings.ids.union(splitter.tags, vocabulary.special)
+        self._marked = self._endings.ids.union(splitter.tags, setup.vocabulary.special)
         self._held = ""
         self._rest: list[str] = []
         text.enter(splitter.channel)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from engine.output.answer import AnswerBuilder, AnswerLimits
+from engine.output.answer import AnswerBuilder
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer
-from engine.output.setting import RunSetting
+from engine.output.setting import AnswerSetup, RunSetting
 from engine.output.trace import traced
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel, StopInfo, StopKind
@@ -100,13 +100,14 @@ def replay(
     vocabulary = _vocabulary(recording)
     detokenizer = _detokenizer(recording, vocabulary)
     builder = AnswerBuilder(
-        vocabulary=vocabulary,
-        detokenizer=detokenizer,
-        splitter=recording.setting.family.splitter(recording.setting.beginning),
-        rules=recording.rules if rules is None else rules,
-        limits=AnswerLimits(recording.max_tokens, recording.setting.context_room),
-        parse_calls=_CallLookup(recording.calls, recording.setting.beginning.call),
-        beginning=recording.setting.beginning,
+        AnswerSetup(
+            setting=recording.setting,
+            rules=recording.rules if rules is None else rules,
+            max_tokens=recording.max_tokens,
+            vocabulary=vocabulary,
+            detokenizer=detokenizer,
+            parse_calls=_CallLookup(recording.calls, recording.setting.beginning.call),
+        )
     )
     texts = detokenizer if isinstance(detokenizer, _RecordedText) else None
     stop: StopInfo | None = None

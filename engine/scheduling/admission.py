@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.backend import Backend, Prompt
-from engine.output.answer import AnswerBuilder, AnswerLimits
+from engine.output.answer import AnswerBuilder
 from engine.output.beginnings import continues_text
-from engine.output.setting import RunSetting
-from engine.output.spans import SpanTracker
+from engine.output.setting import AnswerSetup, RunSetting
 from engine.scheduling.generation import Generation
 from engine.scheduling.preparing import choices_field
 from engine.scheduling.room import Wanted
@@ -51,27 +50,27 @@ def admit(
     continues = continues_text(request, prompt.beginning)
     if most_tokens is not None and request.max_tokens is None:
         context = min(context, most_tokens)
-    limits = AnswerLimits(request.max_tokens, context - len(prompt.tokens))
-    generation.setting = RunSetting(
+    generation.setting = setting = RunSetting(
         model=backend.info.id,
         family=family,
         beginning=prompt.beginning,
         eos=tuple(sorted(backend.vocabulary.eos)),
-        context_room=limits.context_room,
+        context_room=context - len(prompt.tokens),
         has_bytes=backend.vocabulary.raw is not None,
         strips_first_space=vocabulary.strips_first_space,
     )
     builder = AnswerBuilder(
-        vocabulary=vocabulary,
-        detokenizer=backend.detokenizer(
-            vocabulary, prompt.tokens[-_NEIGHBOURS:] if continues else ()
-        ),
-        splitter=family.splitter(prompt.beginning),
-        rules=request.stops,
-        limits=limits,
-        parse_calls=backend.call_parser(request),
-        beginning=prompt.beginning,
-        spans=SpanTracker() if request.trace is TraceLevel.FULL else None,
+        AnswerSetup(
+            setting=setting,
+            rules=request.stops,
+            max_tokens=request.max_tokens,
+            vocabulary=vocabulary,
+            detokenizer=backend.detokenizer(
+                vocabulary, prompt.tokens[-_NEIGHBOURS:] if continues else ()
+            ),
+            parse_calls=backend.call_parser(request),
+            tells_spans=request.trace is TraceLevel.FULL,
+        )
     )
     return Row(generation, prompt, builder, submitted_at)
 

@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.dialects.openai.logprobs import answer_tokens, finite, token_text
-from engine.output.answer import AnswerBuilder, AnswerLimits
-from engine.output.channels import Beginning
+from engine.output.answer import AnswerBuilder
 from engine.output.detokenizer import ByteDetokenizer
 from engine.output.families.tags import TagFamily
-from engine.output.spans import SpanTracker
+from engine.output.setting import AnswerSetup, RunSetting
 from engine.output.trace import traced
 from engine.output.vocabulary import Vocabulary
 from engine.scheduling.service import Engine
@@ -46,15 +45,16 @@ def played(pieces: list[bytes], rules: StopRules, tags: TagFamily) -> list[list[
         strips_first_space=False,
         size=len(pieces) + 1,
     )
-    builder = AnswerBuilder(
+    setup = AnswerSetup(
+        setting=RunSetting(family=tags, context_room=10_000),
+        rules=rules,
+        max_tokens=None,
         vocabulary=vocabulary,
         detokenizer=ByteDetokenizer(vocabulary),
-        splitter=tags.splitter(Beginning()),
-        rules=rules,
-        limits=AnswerLimits(None, 10_000),
         parse_calls=lambda raw, name: [],
-        spans=SpanTracker(),
+        tells_spans=True,
     )
+    builder = AnswerBuilder(setup)
     steps: list[list[Event]] = []
     for token_id in range(len(pieces) + 1):
         stop = traced(builder, token_id, 0.0, None)

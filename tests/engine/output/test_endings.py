@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.output.answer import AnswerBuilder, AnswerLimits
-from engine.output.channels import Beginning
+from engine.output.answer import AnswerBuilder
+from engine.output.setting import AnswerSetup, RunSetting
 from engine.scheduling.generation import Answer
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
@@ -351,14 +351,15 @@ def test_a_cancelled_answer_honours_the_least_number_of_tokens(
     stage.scripts["go"] = [stage.id("a"), stage.ids("🚀")[0]]
     backend = stage.load(tmp_path, prefill_chunk=64, cache_bytes=0, rows=1)
     rules = StopRules(("\ufffd",), min_tokens=least)
-    builder = AnswerBuilder(
+    setup = AnswerSetup(
+        setting=RunSetting(family=backend.family, context_room=100),
+        rules=rules,
+        max_tokens=None,
         vocabulary=backend.vocabulary,
         detokenizer=backend.detokenizer(backend.vocabulary),
-        splitter=backend.family.splitter(Beginning()),
-        rules=rules,
-        limits=AnswerLimits(None, 100),
         parse_calls=lambda raw, name: [],
     )
+    builder = AnswerBuilder(setup)
     assert [builder.add(token_id) for token_id in stage.scripts["go"]] == [None, None]
     stop = builder.end(StopKind.CANCELLED)
     said = "".join(event.text for event in builder.events if isinstance(event, TextDelta))
