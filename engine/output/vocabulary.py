@@ -100,13 +100,6 @@ class Vocabulary:
         special = {i: text for i, text in self.special.items() if i in self.eos}
         return replace(self, special=special)
 
-    def special_id(self, text: str) -> int | None:
-        """Return the id of the special token with exactly this text, if there is one."""
-        for token_id, special in self.special.items():
-            if special == text:
-                return token_id
-        return None
-
 
 def _whole(raw: bytes) -> str | None:
     try:

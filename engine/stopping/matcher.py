@@ -40,11 +40,10 @@ class StopMatcher:
         seen: Code points fed so far.
     """
 
-    __slots__ = ("_automaton", "_keep_stop", "_node", "match", "seen")
+    __slots__ = ("_automaton", "_node", "match", "seen")
 
-    def __init__(self, strings: tuple[str, ...], *, keep_stop: bool = False) -> None:
+    def __init__(self, strings: tuple[str, ...]) -> None:
         self._automaton: Automaton = automaton(strings)
-        self._keep_stop = keep_stop
         self._node = ROOT
         self.match: Match | None = None
         self.seen = 0
@@ -111,11 +110,10 @@ class StopMatcher:
         text = held + piece
         end = len(held) + consumed
         begin = end - len(value)
-        cut = end if self._keep_stop else begin
-        self.match = Match(rule, value, self.seen - len(held) + begin, text[cut:])
+        self.match = Match(rule, value, self.seen - len(held) + begin, text[begin:])
         self.seen += consumed
         self._node = ROOT
-        return text[:cut]
+        return text[:begin]
 
     def would_match(self, piece: str) -> bool:
         """Return whether a stop would complete in this piece; nothing changes."""
