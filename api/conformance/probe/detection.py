@@ -58,7 +58,7 @@ def place_of(url: str) -> Place:
     """Take an address apart.
 
     Raises:
-        ProbeFailed: It is no address of an HTTP server.
+        ProbeFailed: It is not the address of an HTTP server.
     """
     text = url if "://" in url else f"http://{url}"
     try:
@@ -67,7 +67,7 @@ def place_of(url: str) -> Place:
     except ValueError:
         is_address = False
     if not is_address:
-        raise ProbeFailed(f"{url} is no address; write one such as http://127.0.0.1:8080")
+        raise ProbeFailed(f"{url} is not an address; write one such as http://127.0.0.1:8080")
     base = f"{parts.scheme}://{parts.netloc}"
     path = parts.path.rstrip("/")
     for driver in DRIVERS.values():
@@ -86,7 +86,7 @@ async def found_server(
     """
     place = place_of(options.url)
     if options.api_key is not None and not options.api_key.isprintable():
-        raise ProbeFailed("the API key holds a character that no header can carry")
+        raise ProbeFailed("the API key contains a character that a header cannot carry")
     model = options.model or await _listed_model(session, place.base, options)
     wanted = options.dialect or place.dialect
     drivers = [DRIVERS[wanted]] if wanted is not None else list(DRIVERS.values())

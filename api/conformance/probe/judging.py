@@ -61,9 +61,13 @@ def no_answer(run: Exchange) -> Verdict | None:
     if run.problem:
         return Verdict("no_answer", f"There was no answer: {run.problem}.")
     if run.status >= 500:
-        return Verdict("server_error", f"The server failed with {run.status}.", got=run.text[:200])
+        return Verdict(
+            "server_error", f"The server failed with status {run.status}.", got=run.text[:200]
+        )
     if run.status != 200:
-        return Verdict("refused", f"The request was refused with {run.status}.", got=run.text[:200])
+        return Verdict(
+            "refused", f"The request was refused with status {run.status}.", got=run.text[:200]
+        )
     if run.capture.error is not None:
         shown = run.capture.error[:200]
         return Verdict("server_error", "The answer broke off with an error.", got=shown)
@@ -81,7 +85,7 @@ def invariants(case: StopCase, run: Exchange) -> list[Verdict]:
         found.append(
             Verdict(
                 "stop_ignored",
-                f"The stop {inside.stop!r} stands in the answer.",
+                f"The answer contains the stop {inside.stop!r}.",
                 got=capture.text,
             )
         )
@@ -106,26 +110,26 @@ def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str
     stop = case.matched
     if stop is None:
         if expected.startswith(got):
-            return "text_lost", f"{_count(expected, got)} lost from the answer."
-        return "text_differs", "No stop could fire, and yet the text is another one."
+            return "text_lost", f"{_count(expected, got)} missing from the answer."
+        return "text_differs", "No stop could fire, but the text differs."
     if got == full:
         return "stop_ignored", f"The stop {stop!r} was ignored."
     if got in _without(full, case.stops):
-        return "stop_cut_out", f"The stop {stop!r} was cut out and the text goes on behind it."
+        return "stop_cut_out", f"The stop {stop!r} was cut out, but the text continues after it."
     tail = got[len(expected) :] if got.startswith(expected) else None
     if tail == stop:
         return "stop_included", f"The answer ends with the stop {stop!r}."
     if tail is not None and tail.startswith(stop):
-        return "text_after_stop", "The stop and text behind it are in the answer."
+        return "text_after_stop", "The answer contains the stop and text after it."
     for other in case.stops:
         at = full.find(other)
         if at >= 0 and other != stop and got == full[:at]:
             return "another_stop_won", f"{other!r} fired instead of {stop!r}: {case.why}."
     if tail and any(one.startswith(tail) for one in case.stops):
-        return "prefix_leaked", f"{tail!r}, the beginning of a stop, is left at the end."
+        return "prefix_leaked", f"The answer ends with {tail!r}, the beginning of a stop."
     if expected.startswith(got):
-        return "text_lost", f"{_count(expected, got)} lost before the stop."
-    return "text_differs", "The text before the stop is another one than without it."
+        return "text_lost", f"{_count(expected, got)} missing before the stop."
+    return "text_differs", "The text before the stop differs from the answer without it."
 
 
 def _count(expected: str, got: str) -> str:
@@ -161,7 +165,7 @@ def _reason(case: StopCase, run: Exchange) -> Verdict | None:
     if ending in _STOPPED:
         return None
     return Verdict(
-        "wrong_reason", "A stop fired, and the reason says otherwise.", "stop", str(reason)
+        "wrong_reason", "A stop fired, but the reason says otherwise.", "stop", str(reason)
     )
 
 
@@ -176,12 +180,16 @@ def _matched(case: StopCase, run: Exchange, names_stop: bool) -> Verdict | None:
     if not (names_stop or capture.says_matched) or capture.matched == case.matched:
         return None
     if capture.matched is None:
-        return Verdict("sequence_null", "The stop that fired is not named.", case.matched, "null")
+        return Verdict(
+            "sequence_null", "The answer does not name the stop that fired.", case.matched, "null"
+        )
     return _wrong_sequence(case.matched, capture.matched)
 
 
 def _wrong_sequence(expected: str, got: object) -> Verdict:
-    return Verdict("wrong_sequence", "A stop is named that did not fire.", expected, str(got))
+    return Verdict(
+        "wrong_sequence", "The answer names a stop that did not fire.", expected, str(got)
+    )
 
 
 def _cost(case: StopCase, run: Exchange) -> Verdict | None:

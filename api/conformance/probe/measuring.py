@@ -123,7 +123,7 @@ def _not_streamed(client: Client, run: Exchange) -> Fault:
 def _differs(client: Client, whole: Exchange, streamed: Exchange) -> Fault:
     return Fault(
         "stream_differs",
-        "The streamed answer is another text than the whole one, each time.",
+        "The streamed answer differs from the whole one, each time.",
         streamed.mode,
         whole.capture.text,
         streamed.capture.text,

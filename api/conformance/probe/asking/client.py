@@ -60,11 +60,11 @@ class Budget:
             LimitReached: There is none left, or no time.
         """
         if self.requests >= self.max_requests:
-            raise LimitReached(f"{self.max_requests} requests were sent, as many as it may")
+            raise LimitReached(f"the limit of {self.max_requests} requests was reached")
         if self.received_bytes >= _MOST_BYTES_IN_ALL:
-            raise LimitReached(f"the answers had more than {_MOST_BYTES_IN_ALL >> 20} MiB in all")
+            raise LimitReached(f"the answers exceeded {_MOST_BYTES_IN_ALL >> 20} MiB in all")
         if time.monotonic() >= self.ends_at_s:
-            raise LimitReached("the time for the whole probe is used up")
+            raise LimitReached("the time limit of the probe was reached")
         self.requests += 1
 
 
@@ -195,7 +195,7 @@ def _problem_of(error: Exception) -> str:
     """Return in words what became of a connection; a library's own text helps nobody."""
     match error:
         case aiohttp.ClientConnectorDNSError():
-            return "there is no computer of that name"
+            return "no computer has that name"
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
             return "no secure connection could be made; is it http rather than https?"
         case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
@@ -207,4 +207,4 @@ def _problem_of(error: Exception) -> str:
         case aiohttp.ClientPayloadError():
             return "the answer broke off"
         case _:
-            return "the answer is not HTTP that can be read"
+            return "the answer is not valid HTTP"

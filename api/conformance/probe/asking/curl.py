@@ -13,7 +13,7 @@ KEY_VARIABLE = "API_KEY"
 def curl_line(
     url: str, dialect: WireDialect, body: Any, *, has_key: bool, is_cut: bool = False
 ) -> str:
-    """Return a command that sends a request; a key stands in it as a variable, never itself.
+    """Return a command that sends a request; a key appears in it as a variable, never itself.
 
     Args:
         url: Where to.

@@ -41,7 +41,7 @@ async def read_body(
         return f"it redirects to {where[:200] or 'nowhere'}; give that address if you trust it"
     packed = response.headers.get("content-encoding", "identity").strip().lower()
     if packed not in ("", "identity"):
-        return f"the answer is packed ({packed[:40]}), which was not asked for"
+        return f"the answer is compressed ({packed[:40]}), which was not requested"
     async for part in response.content.iter_any():
         received += part[: most_bytes + 1 - len(received)]
         if len(received) > most_bytes:

@@ -44,30 +44,33 @@ def _limited(given: Baseline, run: Exchange) -> list[Verdict]:
         found.append(
             Verdict(
                 "limit_ignored",
-                "More tokens come than the limit allows.",
+                "The answer has more tokens than the limit allows.",
                 f"at most {_LIMIT} tokens",
                 f"{tokens} tokens" if tokens is not None else got,
             )
         )
         return found
     if given.is_repeatable and not given.text.startswith(got):
-        found.append(
-            Verdict("text_differs", "Under a limit the text is another one.", given.text, got)
-        )
+        found.append(Verdict("text_differs", "With a limit, the text differs.", given.text, got))
     if capture.ending is None:
         found.append(Verdict("reason_missing", "The answer gives no reason for its end."))
     elif capture.ending is not Ending.LIMIT:
         found.append(
             Verdict(
                 "wrong_reason",
-                "The limit ended the answer, and the reason says otherwise.",
+                "The limit ended the answer, but the reason says otherwise.",
                 "the limit",
                 str(capture.reason),
             )
         )
     if isinstance(capture.matched, str):
         found.append(
-            Verdict("wrong_sequence", "A stop is named that did not fire.", "none", capture.matched)
+            Verdict(
+                "wrong_sequence",
+                "The answer names a stop that did not fire.",
+                "none",
+                capture.matched,
+            )
         )
     return found
 
@@ -79,13 +82,13 @@ async def _thinking_off(setting: Setting) -> Seen:
         return skipped("The dialect cannot switch thinking off.")
     run = await setting.client.ask(replace(given.ask, is_thinking=False))
     if run.is_refusal:
-        return skipped(f"The switch is refused with {run.status}.")
+        return skipped(f"Switching thinking off is refused with status {run.status}.")
     broken = no_answer(run)
     tag = next((tag for tag in _TAGS if tag in run.capture.text), None)
     if broken is None and (run.capture.thinking.strip() or tag):
         broken = Verdict(
             "thinking_shown",
-            "Thinking is switched off, and yet there is some.",
+            "Thinking is switched off, but the model thinks.",
             "none",
             run.capture.thinking or run.capture.text,
         )
@@ -98,7 +101,7 @@ async def _stop_in_thinking(setting: Setting) -> Seen:
     """A stop that occurs in the thinking alone must not take the answer away."""
     driver = setting.client.driver
     if not driver.can_think:
-        return skipped("The dialect tells thinking and answer not apart.")
+        return skipped("The dialect does not separate thinking from the answer.")
     ask = replace(setting.main.ask, is_thinking=True, max_tokens=_THINKING_TOKENS)
     plain = await setting.client.ask(ask)
     if not plain.is_answer:
@@ -108,7 +111,7 @@ async def _stop_in_thinking(setting: Setting) -> Seen:
         return skipped("The model does not think.")
     stops = _only_thought(thinking, answer) if answer.strip() else []
     if not stops:
-        return skipped("No word of the thinking can be told from the answer.")
+        return skipped("Every word of the thinking is in the answer too.")
     faults: list[Fault] = []
     for stop in stops:
         run = await setting.client.ask(replace(ask, stops=(stop,)))
@@ -134,13 +137,13 @@ def _changed(stop: str, answer: str, run: Exchange) -> Verdict | None:
     if not run.capture.text.strip():
         return Verdict(
             "thinking_empties_answer",
-            f"The stop {stop!r} occurs in the thinking only, and yet there is no answer.",
+            f"The stop {stop!r} occurs in the thinking only, but there is no answer.",
             answer,
             run.capture.text,
         )
     return Verdict(
         "text_differs",
-        f"The stop {stop!r} occurs in the thinking only, and yet the answer changes.",
+        f"The stop {stop!r} occurs in the thinking only, but the answer changes.",
         answer,
         run.capture.text,
     )

@@ -114,5 +114,5 @@ async def make_sure_it_lives(setting: Setting, cause: Exchange) -> Fault | None:
     return fault(
         setting.client,
         cause,
-        Verdict("server_died", f"After this request the server answers no other: {why}."),
+        Verdict("server_died", f"After this request the server no longer answers: {why}."),
     )

@@ -35,7 +35,7 @@ def _refused(spoil: _Spoil) -> Callable[[Setting], Awaitable[Seen]]:
         died = await make_sure_it_lives(setting, run)
         if died is not None:
             raise ServerGone(Seen("", (*faults, died)))
-        return Seen(f"refused with {run.status}", tuple(faults))
+        return Seen(f"refused with status {run.status}", tuple(faults))
 
     return run
 
@@ -47,7 +47,7 @@ def _judge(client: Client, run: Exchange) -> list[Verdict]:
         return [
             Verdict(
                 "server_error",
-                f"What the client did wrong gets {run.status}, as if the server had failed.",
+                f"A mistake of the client gets status {run.status}, as if the server had failed.",
                 "400",
                 f"{run.status} {run.text[:200]}",
             )
@@ -56,7 +56,7 @@ def _judge(client: Client, run: Exchange) -> list[Verdict]:
         return [
             Verdict(
                 "wrong_type_accepted",
-                "What cannot be right is accepted.",
+                "An invalid request is accepted.",
                 "400",
                 f"{run.status} {run.text[:200]}",
             )
@@ -64,15 +64,13 @@ def _judge(client: Client, run: Exchange) -> list[Verdict]:
     found = []
     if run.status not in _PROPER:
         found.append(
-            Verdict(
-                "wrong_status", f"The refusal's status is {run.status}.", "400", str(run.status)
-            )
+            Verdict("wrong_status", f"The error has status {run.status}.", "400", str(run.status))
         )
     if not client.driver.is_envelope(_json(run.text)):
         found.append(
             Verdict(
                 "error_envelope",
-                "The error has not the form that this dialect prescribes.",
+                "The error does not have this dialect's form.",
                 "the dialect's error object",
                 run.text[:200],
             )
@@ -92,7 +90,7 @@ def _bad_json(client: Client, body: Body) -> bytes:
 
 
 _SPOILED: tuple[tuple[str, str, _Spoil], ...] = (
-    ("json", "A body that is no JSON", _bad_json),
+    ("json", "A body that is not JSON", _bad_json),
     ("prompt", "A number for the prompt", lambda c, b: c.driver.with_prompt(b, 5)),
     ("limit", "A word for the limit", lambda c, b: c.driver.with_limit(b, "ten")),
     ("stop_object", "An object for the stops", lambda c, b: c.driver.with_stop(b, {"a": "b"})),

@@ -37,7 +37,7 @@ def _verdicts(run: Exchange) -> list[Verdict]:
     ]
     is_uncounted = capture.usage is None or capture.usage.output_tokens is None
     if is_uncounted and all(verdict.code != "usage_missing" for verdict in found):
-        found.append(Verdict("usage_missing", "The answer counts no output tokens."))
+        found.append(Verdict("usage_missing", "The answer has no count of output tokens."))
     return found
 
 

@@ -49,7 +49,7 @@ def _hang_up(is_streamed: bool) -> Callable[[Setting], Awaitable[Seen]]:
             )
             return Seen(faults=(fault,))
         if not any(left):
-            return unjudged("The answers were over before anybody could hang up.")
+            return unjudged("The answers ended before a client could hang up.")
         return Seen(f"the next request took {after.total_s:.2f} s")
 
     return run

@@ -70,12 +70,12 @@ async def _empty_stop(setting: Setting) -> Seen:
     run = await setting.client.send(_with_stop(setting, given, [""]))
     if run.is_refusal:
         died = await make_sure_it_lives(setting, run)
-        return Seen(f"refused with {run.status}", (died,) if died else ())
+        return Seen(f"refused with status {run.status}", (died,) if died else ())
     broken = no_answer(run)
     if broken is None and len(run.capture.text) < len(given.stable):
         broken = Verdict(
             "empty_stop_fires",
-            "An empty stop is taken for one that matches.",
+            "An empty stop counts as a match.",
             given.text,
             run.capture.text,
         )
@@ -94,13 +94,13 @@ async def _blank_stop(setting: Setting) -> Seen:
             if at > 0:
                 case = StopCase("blank", "Blank", given, (blank,), given.text[:at], blank)
                 return await _blank(setting, case)
-    return skipped("The answers hold no white space.")
+    return skipped("The answers contain no white space.")
 
 
 async def _blank(setting: Setting, case: StopCase) -> Seen:
     run = await setting.client.ask(replace(case.baseline.ask, stops=case.stops))
     if run.is_refusal:
-        return Seen(f"refused with {run.status}")
+        return Seen(f"refused with status {run.status}")
     faults, doubt = await judged(setting, case, is_streamed=False)
     if doubt:
         return unjudged(doubt)
@@ -118,7 +118,7 @@ async def _token_ids(setting: Setting) -> Seen:
     ids = (given.output_ids[middle],) if middle else _LOW_IDS
     run = await setting.client.ask(replace(given.ask, token_ids=ids))
     if run.is_refusal:
-        return skipped(f"Token ids are refused with {run.status}.")
+        return skipped(f"Token ids are refused with status {run.status}.")
     broken = no_answer(run) or _by_ids(given, run)
     faults = (fault(setting.client, run, broken),) if broken is not None else ()
     shown = str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
@@ -132,9 +132,7 @@ def _by_ids(given: Baseline, run: Exchange) -> Verdict | None:
             "ids_ignored", "stop_token_ids are ignored: the answer is the same.", "less", got
         )
     if not given.text.startswith(got):
-        return Verdict(
-            "text_differs", "With stop token ids the text is another one.", given.text, got
-        )
+        return Verdict("text_differs", "With stop token ids, the text differs.", given.text, got)
     return None
 
 

@@ -27,7 +27,7 @@ def stop_checks(cases: Sequence[StopCase]) -> list[Check]:
 
 
 async def _nothing_to_choose(setting: Setting) -> Seen:
-    return skipped("The answers offer no such stop.")
+    return skipped("The answers contain no text for such a stop.")
 
 
 def _runner(case: StopCase) -> Callable[[Setting], Awaitable[Seen]]:
