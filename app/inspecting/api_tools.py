@@ -10,7 +10,7 @@ from api.conformance.probe.reports.as_text import as_text, summary
 from api.conformance.probe.running import probe
 from api.conformance.probe.values import CheckResult, ProbeFailed, ProbeOptions, Progress
 from app.inspecting.capture_views import read_capture
-from app.inspecting.wire_views import NAMES, wire_views
+from app.inspecting.wire_views import wire_views
 from app.settings.serve_options import DEFAULT_HOST
 from engine import Engine
 from ui.inspector.run.shown_run import ShownRun
@@ -42,7 +42,7 @@ class ApiTools:
     @property
     def probe_dialects(self) -> Sequence[str]:
         """The dialects that can be probed."""
-        return [dialect.value for dialect in NAMES]
+        return [dialect.value for dialect in WireDialect]
 
     async def wire_views(self, shown: ShownRun) -> Sequence[WireView]:
         """Return what each API would send for a run."""

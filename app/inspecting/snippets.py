@@ -10,14 +10,15 @@ from api.conformance.captures.values import WireDialect
 from api.conformance.probe.asking.curl import curl_line
 
 KEY_VARIABLE = "API_KEY"
+# What the vendors' packages know by name, by the path of the API; the rest is sent beside it.
 _OPENAI_OWN = {
-    WireDialect.CHAT: frozenset(
+    "/v1/chat/completions": frozenset(
         {"model", "messages", "stop", "max_tokens", "temperature", "top_p", "seed", "tools"}
     ),
-    WireDialect.COMPLETIONS: frozenset(
+    "/v1/completions": frozenset(
         {"model", "prompt", "stop", "max_tokens", "temperature", "top_p", "seed"}
     ),
-    WireDialect.RESPONSES: frozenset(
+    "/v1/responses": frozenset(
         {"model", "input", "instructions", "max_output_tokens", "temperature", "top_p",
          "reasoning", "tools"}
     ),
@@ -28,39 +29,47 @@ _MESSAGES_OWN = frozenset(
 )
 
 
-def curl_of(dialect: WireDialect, url: str, body: dict[str, Any]) -> str:
-    """Return a shell command."""
-    return curl_line(url, dialect, body, has_key=False)
+def curl_of(path: str, base_url: str, body: dict[str, Any]) -> str:
+    """Return a shell command that posts a body to a path of a server."""
+    is_messages = path == "/v1/messages"
+    dialect = WireDialect.MESSAGES if is_messages else WireDialect.CHAT  # decides the headers
+    return curl_line(base_url + path, dialect, body, has_key=False)
 
 
-def python_of(dialect: WireDialect, base_url: str, path: str, body: dict[str, Any]) -> str:
-    """Return a program that uses the vendor's own package where there is one."""
+def python_of(path: str, base_url: str, body: dict[str, Any]) -> str:
+    """Return a program that uses the vendor's own package where there is one.
+
+    Args:
+        path: Where the API is.
+        base_url: Where the server is.
+        body: What is asked.
+    """
     asked = {name: value for name, value in body.items() if name not in _STREAM_FIELDS}
-    match dialect:
-        case WireDialect.MESSAGES:
+    match path:
+        case "/v1/messages":
             return (
                 "import os\n\nimport anthropic\n\n"
                 f"client = anthropic.Anthropic(base_url={base_url!r}, {_KEY})\n"
                 f"message = client.messages.create({_arguments(asked, _MESSAGES_OWN)})\n"
                 "print(message.content, message.stop_reason, message.stop_sequence)\n"
             )
-        case WireDialect.CHAT | WireDialect.COMPLETIONS:
-            is_chat = dialect is WireDialect.CHAT
+        case "/v1/chat/completions" | "/v1/completions":
+            is_chat = path == "/v1/chat/completions"
             call = "chat.completions.create" if is_chat else "completions.create"
             text = "message.content" if is_chat else "text"
             return (
                 f"{_openai(base_url)}"
-                f"answer = client.{call}({_arguments(asked, _OPENAI_OWN[dialect])})\n"
+                f"answer = client.{call}({_arguments(asked, _OPENAI_OWN[path])})\n"
                 "choice = answer.choices[0]\n"
                 f"print(choice.{text}, choice.finish_reason, choice.matched_stop)\n"
             )
-        case WireDialect.RESPONSES:
+        case "/v1/responses":
             return (
                 f"{_openai(base_url)}"
-                f"response = client.responses.create({_arguments(asked, _OPENAI_OWN[dialect])})\n"
+                f"response = client.responses.create({_arguments(asked, _OPENAI_OWN[path])})\n"
                 "print(response.output_text, response.status)\n"
             )
-        case WireDialect.OLLAMA:
+        case "/api/chat":
             return (
                 "import ollama\n\n"
                 f"client = ollama.Client(host={base_url!r})\n"

@@ -7,13 +7,14 @@ import asyncio
 import http.client
 import json
 from collections.abc import Sequence
+from typing import Any
 
-from api.conformance.captures.values import WireDialect
-from api.conformance.probe.dialects import DRIVERS
+from api.dialects.shared.asking import own_object
+from api.dialects.shared.dialect import Dialect
+from api.server.routes import DIALECTS
 from api.server.thread import ServerThread
 from api.transport.config import ServerConfig
 from app.inspecting.recorded_engine import RecordedEngine
-from app.inspecting.request_bodies import body_of
 from app.inspecting.snippets import curl_of, python_of
 from engine import (
     Engine,
@@ -31,14 +32,6 @@ from engine.recording.replay import replay
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.run.tools import WireView
 
-NAMES = {
-    WireDialect.MESSAGES: "Anthropic Messages",
-    WireDialect.CHAT: "OpenAI Chat Completions",
-    WireDialect.COMPLETIONS: "OpenAI Completions",
-    WireDialect.RESPONSES: "OpenAI Responses",
-    WireDialect.GENERATE: "SGLang /generate",
-    WireDialect.OLLAMA: "Ollama",
-}
 # What differs from one sending to the next and belongs to no answer.
 _TRANSPORT_HEADERS = frozenset({"date", "server", "content-length", "connection"})
 _TIMEOUT_S = 20.0
@@ -65,25 +58,31 @@ async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[Wir
     server = ServerThread(recorded, ServerConfig())
     address = await asyncio.to_thread(server.start)
     try:
+        model = shown.run.model_id or "model"
         made = [
-            asyncio.to_thread(
-                _view, dialect, request, shown.run.model_id or "model", prompt, address.port,
-                base_url,
-            )
-            for dialect in NAMES
-            if _can_ask(dialect, request)
-        ]  # fmt: skip
+            asyncio.to_thread(_view, dialect, body, address.port, base_url)
+            for dialect in DIALECTS
+            if (body := body_of(dialect, request, model, prompt)) is not None
+        ]
         return list(await asyncio.gather(*made))
     finally:
         await asyncio.to_thread(server.stop)
 
 
-def _can_ask(dialect: WireDialect, request: GenerationRequest) -> bool:
-    """Return whether an API can be asked this; a raw prompt has no messages to be sent."""
-    if dialect in (WireDialect.COMPLETIONS, WireDialect.GENERATE):
-        return True
-    takes_system = dialect in (WireDialect.CHAT, WireDialect.OLLAMA)
-    return any(takes_system or message.role != "system" for message in request.messages)
+def body_of(
+    dialect: Dialect, request: GenerationRequest, model: str, prompt: str
+) -> dict[str, Any] | None:
+    """Return the body with which a dialect asks for a generation; None where it cannot.
+
+    Args:
+        dialect: Whose words to use.
+        request: What was asked.
+        model: The model's name.
+        prompt: The rendered prompt, for the APIs that take no messages.
+    """
+    body = dialect.ask(request, model, prompt)
+    own = own_object(request)
+    return body if body is None or not own else {**body, "fullstop": own}
 
 
 def request_of(shown: ShownRun) -> GenerationRequest:
@@ -124,25 +123,18 @@ async def _prompt(engine: Engine, request: GenerationRequest) -> str:
         return "\n\n".join(message.content for message in request.messages)
 
 
-def _view(
-    dialect: WireDialect,
-    request: GenerationRequest,
-    model: str,
-    prompt: str,
-    port: int,
-    base_url: str,
-) -> WireView:
-    path = DRIVERS[dialect].path
-    whole = body_of(dialect, request, model, prompt, is_streamed=False)
-    streamed = body_of(dialect, request, model, prompt, is_streamed=True)
+def _view(dialect: Dialect, asked: dict[str, Any], port: int, base_url: str) -> WireView:
+    path = dialect.answers[0].path
+    whole = {**asked, "stream": False}
+    streamed = {**asked, **dialect.stream_fields, "stream": True}
     return WireView(
-        name=NAMES[dialect],
+        name=dialect.title,
         path=path,
         request=json.dumps(whole, indent=2, ensure_ascii=False),
         whole=_sent(port, path, whole),
         stream=_sent(port, path, streamed),
-        curl=curl_of(dialect, base_url + path, whole),
-        python=python_of(dialect, base_url, path, whole),
+        curl=curl_of(path, base_url, whole),
+        python=python_of(path, base_url, whole),
     )
 
 

@@ -6,6 +6,7 @@ from api.dialects.anthropic.answers import (
     MessageEvent,
     TokenCount,
 )
+from api.dialects.anthropic.ask import ask
 from api.dialects.anthropic.errors import error_to_wire
 from api.dialects.anthropic.read import requests_from_wire
 from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
@@ -24,6 +25,7 @@ DIALECT = Dialect(
         "constraint.json_schema": "output_config.format.schema",
         "constraint": "output_config.format",
     },
+    ask=ask,
     answers=(
         AnswerRoute(
             path="/v1/messages",

@@ -11,14 +11,13 @@ from api.dialects.shared.extension import (
     scoped,
     wants_image_notes,
 )
-from api.dialects.shared.sampling import nucleus
+from api.dialects.shared.sampling import sampling_of
 from api.dialects.shared.tools import check_left_out
 from api.transport.errors import FieldPath, invalid, required, shown, unsupported
 from engine import (
     GenerationRequest,
     Message,
     OutputConstraint,
-    Sampling,
     StopRules,
     Tool,
     ToolChoice,
@@ -45,14 +44,13 @@ def requests_from_wire(
         raise invalid(
             ("stream",), "is of no use with max_tokens 0, which reads the prompt and says nothing"
         )
-    top_p, top_k = nucleus(params.top_p, params.top_k)
     stops = StopRules(
         strings=_stop_strings(params.stop_sequences or [], strict),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
     )
     wanted = replace(
         prompt,
-        sampling=Sampling(temperature=params.temperature, top_p=top_p, top_k=top_k),
+        sampling=sampling_of(params, "Anthropic"),
         stops=scoped(stops, params.fullstop),
         # To read a whole prompt is to sample a token.
         max_tokens=max(params.max_tokens, 1),

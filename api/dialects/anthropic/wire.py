@@ -10,6 +10,7 @@ from pydantic import Field
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.content import TEXT_OR_PARTS, TextPart
 from api.dialects.shared.extension import FullstopOptions
+from api.dialects.shared.sampling import with_sampling
 from api.dialects.shared.stops import STOP_LIST
 
 
@@ -139,6 +140,7 @@ class CountTokensParams(WireModel):
     fullstop: FullstopOptions | None = None
 
 
+@with_sampling("Anthropic")
 class MessageCreateParams(CountTokensParams):
     """``POST /v1/messages``."""
 
@@ -146,8 +148,5 @@ class MessageCreateParams(CountTokensParams):
     # Items are checked by the rule that all surfaces share, which names the index.
     stop_sequences: Annotated[list[Any] | None, STOP_LIST] = None
     stream: bool | None = None
-    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
-    top_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
-    top_k: int | None = Field(default=None, ge=0)
     # Accepted beyond the reference.
     stop_token_ids: list[int] | None = None

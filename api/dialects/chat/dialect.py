@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from api.dialects.chat.ask import ask
 from api.dialects.chat.read import requests_from_wire
 from api.dialects.chat.wire import ChatCompletion, ChatCompletionParams, ChatEvent
 from api.dialects.chat.write import ChatEncoder, write_completion
@@ -29,6 +30,8 @@ DIALECT = Dialect(
         "constraint.json_schema": "response_format.json_schema.schema",
         "constraint": "response_format",
     },
+    ask=ask,
+    stream_fields={"stream_options": {"include_usage": True}},
     answers=(
         AnswerRoute(
             path="/v1/chat/completions",

@@ -14,14 +14,14 @@ from api.dialects.chat.wire import (
     ToolMessage,
     UserMessage,
 )
-from api.dialects.openai.decoding import sampling_of, stops_of, thinking_of
+from api.dialects.openai.decoding import stops_of, thinking_of
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import refuse_unhonoured
 from api.dialects.shared.content import TextPart
 from api.dialects.shared.extension import wants_image_notes
 from api.dialects.shared.images import media_type_of, note_of
-from api.dialects.shared.sampling import choices_of
+from api.dialects.shared.sampling import choices_of, sampling_of
 from api.dialects.shared.tools import function_of
 from api.transport.errors import FieldPath, invalid, unsupported
 from engine import (
@@ -59,7 +59,7 @@ def requests_from_wire(
         tools=tools,
         tool_choice=tool_choice,
         thinking=thinking_of(params, _effort(params)),
-        sampling=sampling_of(params),
+        sampling=sampling_of(params, "OpenAI"),
         stops=stops_of(params, strict=strict),
         max_tokens=params.max_completion_tokens or params.max_tokens,
         constraint=guided(params, _constraint(params)),

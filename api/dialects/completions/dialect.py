@@ -1,5 +1,6 @@
 """The dialect as one value. Pure; any thread."""
 
+from api.dialects.completions.ask import ask
 from api.dialects.completions.read import requests_from_wire
 from api.dialects.completions.wire import Completion, CompletionEvent, CompletionParams
 from api.dialects.completions.write import CompletionEncoder, write_completion
@@ -15,6 +16,8 @@ DIALECT = Dialect(
     render_error=error_to_wire,
     error_type=ErrorAnswer,
     field_names={**FIELD_NAMES, "messages": "prompt", "top_logprobs": "logprobs"},
+    ask=ask,
+    stream_fields={"stream_options": {"include_usage": True}},
     answers=(
         AnswerRoute(
             path="/v1/completions",

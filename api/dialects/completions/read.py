@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from api.dialects.completions.wire import CompletionParams
-from api.dialects.openai.decoding import sampling_of, stops_of
+from api.dialects.openai.decoding import stops_of
 from api.dialects.openai.output_format import allows_more, guided
 from api.dialects.openai.unhonoured import refuse_unhonoured
-from api.dialects.shared.sampling import choices_of
+from api.dialects.shared.sampling import choices_of, sampling_of
 from api.transport.errors import invalid, unsupported
 from engine import GenerationRequest, TraceLevel
 
@@ -30,7 +30,7 @@ def requests_from_wire(
     """
     _refuse_unsupported(params)
     common = GenerationRequest(
-        sampling=sampling_of(params),
+        sampling=sampling_of(params, "OpenAI"),
         stops=stops_of(params, strict=strict),
         max_tokens=params.max_tokens or _DEFAULT_MAX_TOKENS,
         trace=TraceLevel.OFF if params.logprobs is None else TraceLevel.FULL,

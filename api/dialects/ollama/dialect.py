@@ -1,5 +1,6 @@
 """The dialect as one value. Pure; any thread."""
 
+from api.dialects.ollama.ask import ask
 from api.dialects.ollama.errors import error_to_wire
 from api.dialects.ollama.queries import (
     admit,
@@ -46,6 +47,7 @@ DIALECT = Dialect(
         "constraint": "format",
     },
     prefix="/api/",
+    ask=ask,
     answers=(
         AnswerRoute(
             path="/api/chat",

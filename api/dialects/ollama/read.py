@@ -5,11 +5,17 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from api.dialects.ollama.wire import AnswerParams, ChatParams, OllamaTurn, Options, PromptParams
+from api.dialects.ollama.wire import (
+    AnswerParams,
+    ChatParams,
+    OllamaOptions,
+    OllamaTurn,
+    PromptParams,
+)
 from api.dialects.shared.effort import asks_for_thinking
 from api.dialects.shared.extension import allows_more_keys, scoped, wants_image_notes
 from api.dialects.shared.images import note_of
-from api.dialects.shared.sampling import nucleus
+from api.dialects.shared.sampling import sampling_of
 from api.dialects.shared.stops import stop_strings
 from api.dialects.shared.tools import function_of
 from api.transport.errors import FieldPath, invalid, unsupported
@@ -17,16 +23,12 @@ from engine import (
     GenerationRequest,
     Message,
     OutputConstraint,
-    Sampling,
     StopRules,
     Tool,
     ToolCall,
 )
 
-_SEEDS = 2**64
 _NO_TIME = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
-# Beyond it every token is as likely as any other, and the logits' quotients lose their digits.
-_MAX_TEMPERATURE = 1000.0
 
 
 def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[GenerationRequest]:
@@ -97,24 +99,12 @@ def wants_thinking(params: AnswerParams) -> bool | None:
 def _common(params: AnswerParams) -> dict[str, Any]:
     if params.logprobs or params.top_logprobs:
         raise unsupported(("logprobs",), "returning log-probabilities")
-    options = params.options if params.options is not None else Options()
+    options = params.options if params.options is not None else OllamaOptions()
     _refuse_samplers(options)
-    top_p, top_k = nucleus(_clamped(options.top_p, 1), options.top_k)
-    # The reference's default of -1 means a new draw each time.
-    seed = None if options.seed in (None, -1) else options.seed
     wanted = options.num_predict
     return {
         "thinking": wants_thinking(params),
-        "sampling": Sampling(
-            temperature=_clamped(options.temperature, _MAX_TEMPERATURE),
-            top_p=top_p,
-            top_k=top_k,
-            min_p=_clamped(options.min_p, 1),
-            repetition_penalty=options.repeat_penalty,
-            presence_penalty=options.presence_penalty,
-            frequency_penalty=options.frequency_penalty,
-            seed=None if seed is None else seed % _SEEDS,
-        ),
+        "sampling": sampling_of(options, "Ollama", ("options",)),
         "stops": scoped(
             StopRules(strings=stop_strings(options.stop, ("options", "stop"))), params.fullstop
         ),
@@ -122,10 +112,6 @@ def _common(params: AnswerParams) -> dict[str, Any]:
         "constraint": _constraint(params.format),
         "allows_more_keys": allows_more_keys(params.fullstop),
     }
-
-
-def _clamped(value: float | None, most: float) -> float | None:
-    return None if value is None else min(max(value, 0.0), most)
 
 
 def _functions(params: ChatParams) -> tuple[Tool, ...]:
@@ -144,7 +130,7 @@ def _notes(images: Sequence[object] | None, path: FieldPath, has_notes: bool) ->
     ]
 
 
-def _refuse_samplers(options: Options) -> None:
+def _refuse_samplers(options: OllamaOptions) -> None:
     for name, off in (("typical_p", (None, 1.0)), ("tfs_z", (None, 1.0)), ("mirostat", (None, 0))):
         if getattr(options, name) not in off:
             raise unsupported(("options", name), f"{name}")

@@ -13,12 +13,10 @@ from typing_extensions import TypedDict
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.extension import FullstopOptions
 from api.dialects.shared.report import FullstopReport
+from api.dialects.shared.sampling import with_sampling
 from api.dialects.shared.stops import STOPS
 from api.dialects.shared.tools import FunctionParam
 
-# Numbers outside what makes sense are taken as the nearest that does, as the reference does it.
-_Number = Annotated[float, Field(allow_inf_nan=False)]
-_Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
 _FORMAT = WithJsonSchema(
     {
         "anyOf": [
@@ -32,7 +30,8 @@ _FORMAT = WithJsonSchema(
 _KEEP_ALIVE = WithJsonSchema({"type": ["string", "number", "null"]})
 
 
-class Options(WireModel):
+@with_sampling("Ollama")
+class OllamaOptions(WireModel):
     """``options``: how the answer is drawn, and what ends it.
 
     What concerns memory and threads (``num_ctx``, ``num_gpu`` …) is accepted and changes nothing.
@@ -41,14 +40,6 @@ class Options(WireModel):
     stop: Annotated[Any, STOPS] = None
     # -1 and -2 are "until it ends by itself", as is 0.
     num_predict: int | None = Field(default=None, ge=-2)
-    temperature: _Number | None = None
-    seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
-    top_k: int | None = Field(default=None, ge=-1)
-    top_p: _Number | None = None
-    min_p: _Number | None = None
-    repeat_penalty: float | None = Field(default=None, ge=0.01, le=100, allow_inf_nan=False)
-    presence_penalty: _Penalty | None = None
-    frequency_penalty: _Penalty | None = None
     typical_p: float | None = None
     tfs_z: float | None = None
     mirostat: int | None = None
@@ -93,7 +84,7 @@ class AnswerParams(WireModel):
     model: str
     stream: bool | None = None
     format: Annotated[Any, _FORMAT] = None
-    options: Options | None = None
+    options: OllamaOptions | None = None
     think: bool | str | None = None
     keep_alive: Annotated[Any, _KEEP_ALIVE] = None
     logprobs: bool | None = None

@@ -1,4 +1,4 @@
-"""What the parameters that OpenAI's three APIs share mean: sampling, stops, thinking.
+"""What the parameters that OpenAI's three APIs share mean: stops and thinking.
 
 Pure functions, no web framework. Any thread.
 """
@@ -6,33 +6,10 @@ Pure functions, no web framework. Any thread.
 from api.dialects.openai.parameters import GenerationParams
 from api.dialects.shared.effort import asks_for_thinking
 from api.dialects.shared.extension import scoped
-from api.dialects.shared.sampling import nucleus, token_biases
 from api.dialects.shared.stops import stop_strings
-from engine import Sampling, StopRules, checked_token_ids
+from engine import StopRules, checked_token_ids
 
 _HOSTED_MAX_STOPS = 4
-# The vendor's seeds are signed; a generator of random numbers takes them as they are in memory.
-_SEEDS = 2**64
-
-
-def sampling_of(params: GenerationParams) -> Sampling:
-    """Return how tokens are to be drawn.
-
-    Raises:
-        ApiError: A bias is for no token id.
-    """
-    top_p, top_k = nucleus(params.top_p, params.top_k)
-    return Sampling(
-        temperature=params.temperature,
-        top_p=top_p,
-        top_k=top_k,
-        min_p=params.min_p,
-        repetition_penalty=params.repetition_penalty,
-        presence_penalty=params.presence_penalty,
-        frequency_penalty=params.frequency_penalty,
-        logit_bias=token_biases(params.logit_bias, ("logit_bias",)),
-        seed=None if params.seed is None else params.seed % _SEEDS,
-    )
 
 
 def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:

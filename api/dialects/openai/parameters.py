@@ -11,10 +11,8 @@ from pydantic.json_schema import SkipJsonSchema
 from api.dialects.openai.unhonoured import UnhonouredParams
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.extension import FullstopOptions
+from api.dialects.shared.sampling import with_sampling
 from api.dialects.shared.stops import STOPS
-
-_Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
-_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 # For fields of any type, which are read where they get their meaning.
 TOOL_CHOICE = WithJsonSchema(
@@ -55,24 +53,16 @@ class StructuredOutputs(WireModel):
     structural_tag: SkipJsonSchema[Any] = None
 
 
+@with_sampling("OpenAI")
 class GenerationParams(UnhonouredParams):
     """How an answer is drawn, where it stops, and whether it is streamed."""
 
     model: str
     stream: bool | None = None
     stop: Annotated[Any, STOPS] = None
-    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
-    top_p: _Share | None = None
-    presence_penalty: _Penalty | None = None
-    frequency_penalty: _Penalty | None = None
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
-    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     # Accepted beyond the reference, as open servers spell them.
     enable_thinking: bool | None = None
     chat_template_kwargs: ChatTemplateKwargs | None = None
-    top_k: int | None = Field(default=None, ge=-1)
-    min_p: _Share | None = None
-    repetition_penalty: float | None = Field(default=None, ge=0.01, le=100, allow_inf_nan=False)
     stop_token_ids: list[int] | None = None
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None

@@ -4,6 +4,7 @@ from api.dialects.openai.answers import ErrorAnswer
 from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
 from api.dialects.openai.output_format import form_names
 from api.dialects.responses.answers import ResponseAnswer, ResponseEvent
+from api.dialects.responses.ask import ask
 from api.dialects.responses.read import requests_from_wire
 from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.wire import ResponseParams
@@ -23,6 +24,7 @@ DIALECT = Dialect(
         "constraint.json_schema": "text.format.schema",
         "constraint": "text.format",
     },
+    ask=ask,
     answers=(
         AnswerRoute(
             path="/v1/responses",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from api.dialects.openai.decoding import sampling_of, stops_of, thinking_of
+from api.dialects.openai.decoding import stops_of, thinking_of
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import refuse_unhonoured
@@ -21,6 +21,7 @@ from api.dialects.responses.wire import (
 from api.dialects.shared.content import RefusalPart
 from api.dialects.shared.extension import is_report_wanted, wants_image_notes
 from api.dialects.shared.images import media_type_of, note_of
+from api.dialects.shared.sampling import sampling_of
 from api.dialects.shared.tools import check_left_out
 from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import (
@@ -54,7 +55,7 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         tools=tools,
         tool_choice=tool_choice,
         thinking=thinking_of(params, _effort(params)),
-        sampling=sampling_of(params),
+        sampling=sampling_of(params, "OpenAI"),
         stops=stops_of(params, strict=strict),
         max_tokens=params.max_output_tokens,
         constraint=guided(params, _constraint(params)),

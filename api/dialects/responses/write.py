@@ -36,6 +36,7 @@ from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.errors import not_an_ending
 from api.dialects.shared.report import report_to_wire
 from api.dialects.shared.said import reasoning_of, text_of
+from api.dialects.shared.sampling import sent
 from engine import (
     Channel,
     Event,
@@ -103,12 +104,12 @@ def response_object(
             "summary": None,
         },
         "store": False,
-        "temperature": params.temperature,
+        "temperature": sent(params, "OpenAI", "temperature"),
         "text": {"format": _format(params)},
         "tool_choice": params.tool_choice if params.tool_choice is not None else "auto",
         "tools": [_tool(tool) for tool in functions_of(params)],
         "top_logprobs": params.top_logprobs or 0,
-        "top_p": params.top_p,
+        "top_p": sent(params, "OpenAI", "top_p"),
         "truncation": "disabled",
         "usage": usage_to_wire(finished.usage) if finished is not None else None,
     }

@@ -1,5 +1,6 @@
 """The dialect as one value. Pure; any thread."""
 
+from api.dialects.sglang.ask import ask
 from api.dialects.sglang.errors import error_to_wire
 from api.dialects.sglang.queries import health_generate, model_info
 from api.dialects.sglang.read import prompt_name, requests_from_wire
@@ -31,6 +32,7 @@ DIALECT = Dialect(
         # The one complaint under this name is that the prompt is empty.
         "messages": "text",
     },
+    ask=ask,
     answers=(
         AnswerRoute(
             path="/generate",

@@ -6,19 +6,17 @@ from typing import Any
 
 from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.dialects.shared.extension import allows_more_keys, scoped
-from api.dialects.shared.sampling import choices_of, nucleus, token_biases
+from api.dialects.shared.sampling import choices_of, sampling_of
 from api.dialects.shared.stops import stop_strings
 from api.transport.errors import invalid, unsupported
 from engine import (
     GenerationRequest,
     OutputConstraint,
-    Sampling,
     StopRules,
     TraceLevel,
     checked_token_ids,
 )
 
-_SEEDS = 2**64
 _MAX_TOP_LOGPROBS = 20
 
 
@@ -97,21 +95,9 @@ def _samplings(params: GenerateParams, prompts: int) -> list[SamplingParams]:
 def _request(
     prompt: str | tuple[int, ...], wanted: SamplingParams, params: GenerateParams
 ) -> GenerationRequest:
-    top_p, top_k = nucleus(wanted.top_p, wanted.top_k)
-    seed = wanted.seed if wanted.seed is not None else wanted.sampling_seed
     return GenerationRequest(
         prompt=prompt,
-        sampling=Sampling(
-            temperature=wanted.temperature,
-            top_p=top_p,
-            top_k=top_k,
-            min_p=wanted.min_p,
-            repetition_penalty=wanted.repetition_penalty,
-            presence_penalty=wanted.presence_penalty,
-            frequency_penalty=wanted.frequency_penalty,
-            logit_bias=token_biases(wanted.logit_bias, ("sampling_params", "logit_bias")),
-            seed=None if seed is None else seed % _SEEDS,
-        ),
+        sampling=sampling_of(wanted, "SGLang", ("sampling_params",)),
         stops=scoped(
             StopRules(
                 strings=stop_strings(wanted.stop, ("sampling_params", "stop")),

@@ -13,15 +13,15 @@ from typing_extensions import TypedDict
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.extension import FullstopOptions
 from api.dialects.shared.report import FullstopReport
+from api.dialects.shared.sampling import with_sampling
 from api.dialects.shared.stops import STOPS
 
 MAX_PROMPTS = 128
 
 _Name = Annotated[str, Field(max_length=256)]
-_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-_Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
 
 
+@with_sampling("SGLang")
 class SamplingParams(WireModel):
     """How one prompt is continued."""
 
@@ -30,20 +30,10 @@ class SamplingParams(WireModel):
     min_new_tokens: int | None = Field(default=None, ge=0)
     stop: Annotated[Any, STOPS] = None
     stop_token_ids: list[int] | None = None
-    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
-    top_p: _Share | None = None
-    top_k: int | None = Field(default=None, ge=-1)
-    min_p: _Share | None = None
-    frequency_penalty: _Penalty | None = None
-    presence_penalty: _Penalty | None = None
-    repetition_penalty: float | None = Field(default=None, ge=0.01, le=2, allow_inf_nan=False)
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
     ignore_eos: bool | None = None
     no_stop_trim: bool | None = None
     skip_special_tokens: bool | None = None
     n: int | None = Field(default=None, ge=1, le=MAX_PROMPTS)
-    seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
-    sampling_seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
     json_schema: str | None = None
     regex: str | None = None
     ebnf: str | None = None

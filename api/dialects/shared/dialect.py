@@ -5,7 +5,7 @@ loop.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from api.dialects.shared.body import WireModel
@@ -148,6 +148,22 @@ class QueryRoute:
     answer: Any = None
 
 
+class AskRequest(Protocol):
+    """Turns a generation into the body that asks for it: the way back of reading."""
+
+    def __call__(
+        self, request: GenerationRequest, model: str, prompt: str
+    ) -> dict[str, Any] | None:
+        """Return the body; None where the API has no words for such a request.
+
+        Args:
+            request: What was asked.
+            model: The model's name.
+            prompt: The rendered prompt, for the APIs that take no messages.
+        """
+        ...
+
+
 class RenderError(Protocol):
     """Turns a failure into a vendor's status and body."""
 
@@ -169,6 +185,8 @@ class Dialect:
         field_names: The engine's names of request fields to this dialect's.
         answers: The routes whose answers the model generates.
         queries: The other routes.
+        ask: Makes the body that asks the first route for a generation.
+        stream_fields: What such a body says beside ``stream`` where a stream is wanted.
         prefix: Unknown paths that begin with it are answered in this dialect; empty for none.
     """
 
@@ -179,5 +197,7 @@ class Dialect:
     error_type: Any
     field_names: Mapping[str, str]
     answers: tuple[AnswerRoute[Any], ...]
+    ask: AskRequest
     queries: tuple[QueryRoute, ...] = ()
+    stream_fields: Mapping[str, object] = field(default_factory=dict)
     prefix: str = ""

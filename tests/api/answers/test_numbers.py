@@ -8,7 +8,7 @@ import pytest
 from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.completions.wire import CompletionParams
-from api.dialects.ollama.wire import ChatParams, Options
+from api.dialects.ollama.wire import ChatParams, OllamaOptions
 from api.dialects.ollama.wire import PromptParams as OllamaParams
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.sglang.wire import GenerateParams, SamplingParams
@@ -29,8 +29,8 @@ GOOD: dict[str, tuple[type[WireModel], dict[str, Any]]] = {
 }
 INNER: dict[str, tuple[str, type[WireModel]]] = {
     "/generate": ("sampling_params", SamplingParams),
-    "/api/chat": ("options", Options),
-    "/api/generate": ("options", Options),
+    "/api/chat": ("options", OllamaOptions),
+    "/api/generate": ("options", OllamaOptions),
 }
 LONG = "9" * 5000
 BIASED = [

@@ -7,26 +7,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.parsing import parse
-from api.conformance.captures.values import Severity, WireDialect
-from api.dialects.anthropic.read import requests_from_wire as from_messages
-from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.chat.read import requests_from_wire as from_chat
-from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.ollama.read import chat_from_wire as from_ollama
-from api.dialects.ollama.wire import ChatParams
-from api.dialects.responses.read import requests_from_wire as from_responses
-from api.dialects.responses.wire import ResponseParams
+from api.conformance.captures.values import Severity
+from api.dialects.chat.dialect import DIALECT as CHAT
 from api.dialects.shared.body import parsed
+from api.dialects.shared.dialect import Dialect
+from api.server.routes import DIALECTS
 from api.server.thread import ServerThread
 from api.transport.config import ServerConfig
-from app.inspecting.request_bodies import body_of
-from app.inspecting.wire_views import NAMES, wire_views
+from app.inspecting.wire_views import body_of, wire_views
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import Message, Tool, ToolCall
@@ -43,6 +36,9 @@ from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.run.tools import WireView
 from ui.records.runs import Run
 
+TITLES = [dialect.title for dialect in DIALECTS]
+# Those whose requests hold a conversation, not a prompt.
+WITH_TURNS = [one for one in DIALECTS if one.name not in ("Completions", "Generate")]
 COUNT = "Count from 1 to 10, one number per line"
 WEATHER = Tool("get_weather", "Get the weather", {"type": "object", "properties": {}})
 CALL = ToolCall("toolu_1", "get_weather", '{"city": "Paris"}')
@@ -119,22 +115,16 @@ def comparable(request: GenerationRequest) -> GenerationRequest:
     return dataclasses.replace(request, messages=messages, top_logprobs=0)
 
 
-@pytest.mark.parametrize(
-    ("dialect", "params", "back"),
-    [
-        (WireDialect.MESSAGES, MessageCreateParams, lambda p: from_messages(p, strict=False)[0]),
-        (WireDialect.CHAT, ChatCompletionParams, lambda p: from_chat(p, strict=False)[0]),
-        (WireDialect.RESPONSES, ResponseParams, lambda p: from_responses(p, strict=False)[0]),
-        (WireDialect.OLLAMA, ChatParams, lambda p: from_ollama(p)[0]),
-    ],
-    ids=lambda value: value.value if isinstance(value, WireDialect) else None,
-)
-def test_a_body_asks_the_engine_what_the_run_was_asked(
-    dialect: WireDialect, params: Any, back: Any
-) -> None:
-    body = body_of(dialect, ASKED, "m", "", is_streamed=False)
-    asked = back(parsed(json.dumps(body).encode(), params))
-    assert comparable(asked) == comparable(ASKED)
+def asked_again(dialect: Dialect, request: GenerationRequest) -> GenerationRequest:
+    """Return what the server asks of the engine when it reads the body of a request."""
+    body, route = body_of(dialect, request, "m", ""), dialect.answers[0]
+    [asked] = route.read(parsed(json.dumps(body).encode(), route.request), strict=False)
+    return asked
+
+
+@pytest.mark.parametrize("dialect", WITH_TURNS, ids=lambda dialect: dialect.name)
+def test_a_body_asks_the_engine_what_the_run_was_asked(dialect: Dialect) -> None:
+    assert comparable(asked_again(dialect, ASKED)) == comparable(ASKED)
 
 
 RICH = GenerationRequest(
@@ -163,9 +153,7 @@ def test_a_chat_body_asks_all_that_another_app_may_have_asked() -> None:
             constraint=OutputConstraint({"type": "object"}),
         ),
     ):
-        body = body_of(WireDialect.CHAT, asked, "m", "", is_streamed=False)
-        params = parsed(json.dumps(body).encode(), ChatCompletionParams)
-        assert comparable(from_chat(params, strict=False)[0]) == comparable(asked)
+        assert comparable(asked_again(CHAT, asked)) == comparable(asked)
 
 
 def test_a_raw_prompt_is_asked_where_there_are_words_for_it(engine: Engine, address: str) -> None:
@@ -180,7 +168,7 @@ def test_a_raw_prompt_is_asked_where_there_are_words_for_it(engine: Engine, addr
     assert len(found) == 2
 
 
-@pytest.mark.parametrize("name", NAMES.values())
+@pytest.mark.parametrize("name", TITLES)
 def test_the_bytes_are_an_answer_of_that_api_with_nothing_wrong(
     views: dict[str, WireView], name: str
 ) -> None:
@@ -193,7 +181,7 @@ def test_the_bytes_are_an_answer_of_that_api_with_nothing_wrong(
     assert len(parse(view.stream).events) > 10, "token by token, as it was"
 
 
-@pytest.mark.parametrize("name", NAMES.values())
+@pytest.mark.parametrize("name", TITLES)
 def test_a_curl_command_works_when_pasted(views: dict[str, WireView], name: str) -> None:
     done = subprocess.run(
         ["bash", "-c", views[name].curl], capture_output=True, text=True, timeout=30, check=False
@@ -204,7 +192,7 @@ def test_a_curl_command_works_when_pasted(views: dict[str, WireView], name: str)
     assert parse(done.stdout).text == "1\n2\n3\n4\n5\n"
 
 
-@pytest.mark.parametrize("name", NAMES.values())
+@pytest.mark.parametrize("name", TITLES)
 def test_a_program_works_when_pasted(views: dict[str, WireView], name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", views[name].python],

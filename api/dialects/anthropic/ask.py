@@ -1,0 +1,62 @@
+"""The engine's requests as bodies of the Messages API. Pure; any thread."""
+
+from api.dialects.shared.asking import Body, arguments_of, filled, system_apart
+from api.dialects.shared.sampling import sampling_to_wire
+from engine import GenerationRequest, Message, ToolChoice
+
+# The API wants a limit; where the run had none, this is room enough.
+_ANSWER_ROOM = 4096
+
+
+def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
+    """Return the body that asks for a generation; None where the API has no words for it."""
+    system, turns = system_apart(request)
+    if not turns:
+        return None
+    return {
+        "model": model,
+        **filled(
+            max_tokens=request.max_tokens or _ANSWER_ROOM,
+            system=system,
+            messages=[_turn(message) for message in turns],
+            stop_sequences=list(request.stops.strings),
+            stop_token_ids=list(request.stops.token_ids),
+            **sampling_to_wire(request.sampling, "Anthropic"),
+            thinking=_thinking(request.thinking),
+            tools=[
+                {"name": t.name, "description": t.description, "input_schema": dict(t.parameters)}
+                for t in request.tools
+            ],
+            tool_choice=_choice(request.tool_choice),
+        ),
+    }
+
+
+def _turn(message: Message) -> Body:
+    if message.role == "tool":
+        result = {
+            "type": "tool_result",
+            "tool_use_id": message.tool_call_id or "",
+            "content": message.content,
+        }
+        return {"role": "user", "content": [result]}
+    if not message.tool_calls:
+        return {"role": message.role, "content": message.content}
+    text = [{"type": "text", "text": message.content}] if message.content else []
+    calls = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_of(call)}
+        for call in message.tool_calls
+    ]
+    return {"role": "assistant", "content": [*text, *calls]}
+
+
+def _choice(choice: ToolChoice) -> Body | None:
+    if choice.mode == "required":
+        return {"type": "tool", "name": choice.name} if choice.name else {"type": "any"}
+    return {"type": "none"} if choice.mode == "none" else None
+
+
+def _thinking(is_wanted: bool | None) -> Body | None:
+    if is_wanted is None:
+        return None
+    return {"type": "adaptive" if is_wanted else "disabled"}

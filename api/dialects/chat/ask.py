@@ -1,0 +1,55 @@
+"""The engine's requests as bodies of Chat Completions. Pure; any thread."""
+
+from api.dialects.openai.asking import common_fields
+from api.dialects.shared.asking import Body, filled, functions
+from engine import GenerationRequest, Message, OutputConstraint, ToolChoice
+
+
+def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
+    """Return the body that asks for a generation; None where the API has no words for it."""
+    if not request.messages:
+        return None
+    template = None if request.thinking is None else {"enable_thinking": request.thinking}
+    return {
+        "model": model,
+        "messages": [_turn(message) for message in request.messages],
+        **common_fields(request),
+        **filled(
+            max_tokens=request.max_tokens,
+            chat_template_kwargs=template,
+            tools=functions(request),
+            tool_choice=_choice(request.tool_choice),
+            response_format=_format(request.constraint),
+        ),
+    }
+
+
+def _turn(message: Message) -> Body:
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in message.tool_calls
+    ]
+    return {
+        "role": message.role,
+        "content": message.content,
+        **filled(tool_calls=calls, tool_call_id=message.tool_call_id),
+    }
+
+
+def _choice(choice: ToolChoice) -> str | Body | None:
+    if choice.name is not None:
+        return {"type": "function", "function": {"name": choice.name}}
+    return None if choice.mode == "auto" else choice.mode
+
+
+def _format(constraint: OutputConstraint | None) -> Body | None:
+    if constraint is None:
+        return None
+    if constraint.json_schema is None:
+        return {"type": "json_object"}
+    schema = {"name": "answer", "schema": dict(constraint.json_schema)}
+    return {"type": "json_schema", "json_schema": schema}

@@ -1,0 +1,16 @@
+"""The engine's requests as bodies of Completions. Pure; any thread."""
+
+from api.dialects.openai.asking import common_fields
+from api.dialects.shared.asking import Body, filled
+from engine import GenerationRequest
+
+
+def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
+    """Return the body that asks for a generation: its prompt as text, or as the ids that ran."""
+    raw = request.prompt
+    return {
+        "model": model,
+        "prompt": list(raw) if isinstance(raw, tuple) else prompt,
+        **common_fields(request),
+        **filled(max_tokens=request.max_tokens),
+    }

@@ -1,0 +1,47 @@
+"""The engine's requests as bodies of the Responses API. Pure; any thread."""
+
+from collections.abc import Iterator
+
+from api.dialects.openai.asking import common_fields
+from api.dialects.shared.asking import Body, filled, functions, system_apart
+from engine import GenerationRequest, Message
+
+
+def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
+    """Return the body that asks for a generation; None where the API has no words for it."""
+    system, turns = system_apart(request)
+    if not turns:
+        return None
+    effort = None
+    if request.thinking is not None:
+        effort = {"effort": "medium" if request.thinking else "none"}
+    return {
+        "model": model,
+        **common_fields(request),
+        **filled(
+            instructions=system,
+            input=[item for message in turns for item in _items(message)],
+            max_output_tokens=request.max_tokens,
+            reasoning=effort,
+            tools=[{"type": "function", **one["function"]} for one in functions(request)],
+        ),
+    }
+
+
+def _items(message: Message) -> Iterator[Body]:
+    if message.role == "tool":
+        yield {
+            "type": "function_call_output",
+            "call_id": message.tool_call_id or "",
+            "output": message.content,
+        }
+        return
+    if message.content:
+        yield {"role": message.role, "content": message.content}
+    for call in message.tool_calls:
+        yield {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+        }

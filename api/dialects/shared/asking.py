@@ -1,0 +1,66 @@
+"""The engine's requests as bodies in which each API asks the same: the way back of reading.
+
+The inspector shows them, and a test reads each of them back. Pure; any thread.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from api.dialects.shared.sampling import Vendor, sampling_to_wire
+from engine import GenerationRequest, Message, StopScope, ToolCall
+
+Body = dict[str, Any]
+
+
+def filled(**fields: Any) -> Body:
+    """Return the fields that say something."""
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+
+
+def sampling_and_stops(request: GenerationRequest, vendor: Vendor) -> Body:
+    """Return the fields of a request's sampling and of its stops that all vendors spell alike."""
+    return {
+        **filled(stop=list(request.stops.strings), stop_token_ids=list(request.stops.token_ids)),
+        **sampling_to_wire(request.sampling, vendor),
+    }
+
+
+def functions(request: GenerationRequest) -> list[Body]:
+    """Return the tools of a request as Chat Completions and its relatives spell them."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters),
+            },
+        }
+        for tool in request.tools
+    ]
+
+
+def own_object(request: GenerationRequest) -> Body:
+    """Return the object ``fullstop`` of a request; empty where it says nothing."""
+    body: Body = {}
+    stops = request.stops
+    if stops.scope is not StopScope.TEXT:
+        body["stop_scope"] = stops.scope.value
+    if stops.scopes:
+        body["stop_scopes"] = {string: scope.value for string, scope in stops.scopes}
+    return body
+
+
+def system_apart(request: GenerationRequest) -> tuple[str, Sequence[Message]]:
+    """Return the system prompt apart from the turns, as some APIs want it."""
+    system = [message.content for message in request.messages if message.role == "system"]
+    return "\n\n".join(system), [m for m in request.messages if m.role != "system"]
+
+
+def arguments_of(call: ToolCall) -> Any:
+    """Return a call's arguments as JSON values, as some APIs want them."""
+    try:
+        return json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return {}
