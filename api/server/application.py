@@ -62,7 +62,7 @@ def build(
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
     app[SERVICE] = Service(engine, config)
     large_bodies = LargeBodies(PROCESS)
-    app[BODIES] = BodyReader(config, large_bodies, lambda: _context_length(engine))
+    app[BODIES] = BodyReader(config, large_bodies, lambda: engine.model)
     app[OPENAPI] = Document(functools.cache(lambda: json_text(openapi.document(ROUTES))))
     app.on_response_prepare.append(_add_headers)
     app.on_cleanup.append(_closing(large_bodies))
@@ -176,10 +176,6 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
         async with request.app[BODIES].received(request):
             return await handler(request)
     return await handler(request)
-
-
-def _context_length(engine: Engine) -> int | None:
-    return None if engine.model is None else engine.model.context_length
 
 
 def _closing(large_bodies: LargeBodies) -> Callable[[web.Application], Awaitable[None]]:

@@ -16,6 +16,7 @@ from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.large_bodies import LargeBodies
 from api.transport.unpacking import beginning, encoding_of, too_large, unpacked
+from engine import ModelInfo
 
 # What is read in this process, on the loop. Larger bodies take long enough to be noticed by others.
 SMALL_BYTES = 128 * 1024
@@ -70,7 +71,7 @@ class SentBody:
         encoding: How it is packed; None if it is not.
         most_bytes: The most that it may unpack to.
         helper: Reads it if it is large.
-        context_length: Tokens that the loaded model's context holds; None where none is loaded.
+        model: The loaded model; None where none is loaded.
         small: The whole of it, unpacked, if that is small; None if it is large.
         size_bytes: Its size; of a packed one the unpacked size, once that is known.
         on_drop: Called when it is let go of.
@@ -79,7 +80,7 @@ class SentBody:
     encoding: str | None
     most_bytes: int
     helper: LargeBodies
-    context_length: int | None = None
+    model: ModelInfo | None = None
     small: bytes | None = None
     size_bytes: int = 0
     on_drop: Callable[[], None] = lambda: None
@@ -140,18 +141,17 @@ class BodyReader:
     Args:
         config: The limits.
         helper: Reads the large ones.
-        context_length: Returns the tokens that the loaded model's context holds; None where no
-            model is loaded.
+        model: Returns the loaded model, None where none is loaded.
     """
 
     def __init__(
         self,
         config: ServerConfig,
         helper: LargeBodies,
-        context_length: Callable[[], int | None] = lambda: None,
+        model: Callable[[], ModelInfo | None] = lambda: None,
     ) -> None:
         self._config = config
-        self._context_length = context_length
+        self._model = model
         self.helper = helper
         self._room = BodyRoom(_AT_ONCE * config.max_body_bytes, config.max_body_bytes)
 
@@ -171,7 +171,7 @@ class BodyReader:
         try:
             await self._receive(request, body)
             body.settle()
-            body.context_length = self._context_length()
+            body.model = self._model()
             yield
         finally:
             body.drop()

@@ -18,6 +18,7 @@ from app.composition import ranks
 from app.composition.engines import load
 from app.folders import logs
 from app.process import exits
+from app.process.collecting import spare_what_is_loaded
 from app.process.ending_signals import EndingSignals
 from app.process.exits import CommandError
 from app.process.open_file_limit import raise_limit
@@ -101,6 +102,7 @@ async def _serve_until(
                 print(f"listening on {address.url}", flush=True)
                 if config.is_readable_on_the_way:
                     print(_IN_CLEAR, file=sys.stderr, flush=True)
+                spare_what_is_loaded()
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except OSError as error:
             raise CommandError(f"cannot serve: {error.strerror or error}") from error

@@ -69,7 +69,8 @@ class MlxBackend:
         rows: int,
         batch_of: Callable[..., RunningBatch] = RunningBatch,
     ) -> None:
-        self.info = info
+        longest = max(map(len, vocabulary.raw or ()), default=None)
+        self.info = replace(info, longest_token_bytes=longest)
         self.vocabulary = vocabulary
         self._tokenizer = tokenizer
         self._defaults = sampling_defaults(info.path)
@@ -93,7 +94,10 @@ class MlxBackend:
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
         tokens = prompts.render(
-            self._tokenizer, request, self.info.context_length, self._longest_token
+            self._tokenizer,
+            request,
+            self.info.context_length,
+            self.info.longest_token_bytes,
         )
         if request.prompt is not None:
             return Prompt(tokens)
@@ -112,11 +116,6 @@ class MlxBackend:
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of plain text. Any thread."""
         return prompts.encoded(self._tokenizer, text)
-
-    @functools.cached_property
-    def _longest_token(self) -> int | None:
-        raw = self.vocabulary.raw
-        return None if raw is None else max((len(one) for one in raw), default=None)
 
     def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
         """Return what token ids stand for in the answer to a request."""

@@ -50,6 +50,7 @@ class ModelInfo:
         size_bytes: Size of the weight files.
         loaded_at: Unix time, in seconds.
         cache: What the cache of one answer takes in memory.
+        longest_token_bytes: Bytes of the longest token, where that is known.
     """
 
     id: str
@@ -63,6 +64,7 @@ class ModelInfo:
     size_bytes: int
     loaded_at: int
     cache: CacheSize = field(default_factory=CacheSize)
+    longest_token_bytes: int | None = None
 
 
 def read_json(path: Path) -> dict[str, Any]:

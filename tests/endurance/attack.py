@@ -5,103 +5,51 @@
 ``fullstop serve`` runs in a process of its own. One stream, the canary, goes on all the while;
 its longest gap, idle and under attack, is what an attack cost the others. Exit code 0 only if
 nothing answered 5xx, the process lives, the canary's text is right and memory has not grown by
-more than 200 MB. Gaps depend on the machine: they are printed and judged by the reader.
+more than 200 MB. Gaps depend on the machine: they are printed beside the time for which the
+machine kept a thread that only sleeps from running, and judged by the reader.
 """
 
 import argparse
+import contextlib
+import functools
 import http.client
-import json
 import random
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psutil
 
 from tests.e2e.conftest import ServeProcess
 from tests.endurance import attacks
+from tests.endurance.attacks import Sent
+from tests.endurance.canary import Canary
 
 _CLIENTS = 4
+_MOST_AT_ONCE = 20
+_LOOK_S = 0.02
 _MOST_GROWTH_MB = 200
 _CACHE_BYTES = 1 << 25
 _IDLE_S = 3.0
 _WARM_UP_BODIES = 200
 
 
-@dataclass
-class Canary:
-    """A stream that counts for ever, and the longest time between two of its pieces.
+@dataclass(frozen=True)
+class Cost:
+    """What an attack cost the others.
 
     Attributes:
-        gap_s: The longest gap since ``reset``.
-        last_s: When the last piece came; None before a stream's first.
-        streams: Streams that were read; one that reaches the end of the context begins anew.
-        faults: What was wrong with them.
+        gap_s: The canary's longest gap.
+        noise_s: For how long the machine kept a thread that only sleeps from running.
+        peak_mb: The most memory beyond what was taken before, helper processes included.
     """
 
-    host: str
-    gap_s: float = 0.0
-    last_s: float | None = None
-    streams: int = 0
-    faults: list[str] = field(default_factory=list)
-
-    def reset(self) -> float:
-        """Return the longest gap, the one that is still open included, and measure anew."""
-        now_s = time.monotonic()
-        gap_s = self.gap_s if self.last_s is None else max(self.gap_s, now_s - self.last_s)
-        self.gap_s, self.last_s = 0.0, now_s if self.last_s is not None else None
-        return gap_s
-
-    def sing(self, is_over: threading.Event) -> None:
-        """Read streams until told to end."""
-        body = {
-            "model": "any",
-            "stream": True,
-            "max_completion_tokens": 400,
-            "messages": [{"role": "user", "content": "Count from 1 to 100"}],
-            "temperature": 0,
-            "logit_bias": {"2": -100},
-        }
-        first: str | None = None
-        while not is_over.is_set():
-            text = self._stream(body, is_over)
-            if is_over.is_set():
-                return
-            self.streams += 1
-            first = text if first is None else first
-            if text != first or not text:
-                self.faults.append(f"the canary said something else: {text[:80]!r}")
-
-    def _stream(self, body: dict[str, Any], is_over: threading.Event) -> str:
-        connection = http.client.HTTPConnection(self.host, timeout=120)
-        text = ""
-        try:
-            connection.request(
-                "POST",
-                "/v1/chat/completions",
-                json.dumps(body),
-                {"content-type": "application/json"},
-            )
-            answer = connection.getresponse()
-            while not is_over.is_set() and (line := answer.readline()):
-                if not line.startswith(b"data: {"):
-                    continue
-                now_s = time.monotonic()
-                if self.last_s is not None:
-                    self.gap_s = max(self.gap_s, now_s - self.last_s)
-                self.last_s = now_s
-                for choice in json.loads(line[6:])["choices"]:
-                    text += choice["delta"].get("content") or ""
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            self.faults.append(f"the canary was broken off: {error!r}")
-            time.sleep(0.2)
-        finally:
-            self.last_s = None
-            connection.close()
-        return text
+    gap_s: float
+    noise_s: float
+    peak_mb: float
 
 
 class Attack:
@@ -119,16 +67,17 @@ class Attack:
         self._server = ServeProcess("--port", "0", "--prompt-cache-bytes", str(_CACHE_BYTES))
         self.host = self._server.wait_until_ready().removeprefix("http://")
         self.canary = Canary(self.host)
-        self._is_over = threading.Event()
-        self._singing = threading.Thread(target=self.canary.sing, args=(self._is_over,))
-        self._singing.start()
+        self._process = psutil.Process(self._server.process.pid)
 
-    def post(self, path: str, body: bytes) -> int:
+    def post(self, path: str, body: bytes, encoding: str = "") -> int:
         """Send a body and read the whole answer; return its status, 0 if there is none."""
+        headers = {"content-type": "application/json"}
+        if encoding:
+            headers["content-encoding"] = encoding
         connection = http.client.HTTPConnection(self.host, timeout=120)
         status = 0
         try:
-            connection.request("POST", path, body, {"content-type": "application/json"})
+            connection.request("POST", path, body, headers)
             answer = connection.getresponse()
             status = answer.status
             said = answer.read()
@@ -141,8 +90,8 @@ class Attack:
             self.faults.append(f"{status} {path} {body[:300]!r}: {said[:200]!r}")
         return status
 
-    def at_once(self, bodies: list[tuple[str, bytes]]) -> None:
-        """Send bodies from several clients side by side."""
+    def at_once(self, bodies: Sequence[Sent]) -> None:
+        """Send bodies from several clients side by side, all at once if they are few."""
         left = iter(bodies)
         lock = threading.Lock()
 
@@ -154,44 +103,64 @@ class Attack:
                     return
                 self.post(*one)
 
-        clients = [threading.Thread(target=client) for _ in range(_CLIENTS)]
-        for one in clients:
+        count = len(bodies) if len(bodies) <= _MOST_AT_ONCE else _CLIENTS
+        threads = [threading.Thread(target=client) for _ in range(count)]
+        for one in threads:
             one.start()
-        for one in clients:
+        for one in threads:
             one.join()
 
-    def measured(self, name: str, act: Callable[[], object]) -> None:
-        """Do something and print what it cost: the canary's longest gap, and memory."""
+    def measured(self, name: str, act: Callable[[], object]) -> Cost:
+        """Do something; print and return what it cost the others."""
         before_mb = self.memory_mb()
-        self.canary.reset()
+        self.canary.measured()
+        is_over = threading.Event()
+        peaks = [before_mb]
+        watching = threading.Thread(target=self._watch, args=(is_over, peaks))
+        watching.start()
         began_s = time.monotonic()
-        act()
+        try:
+            act()
+        finally:
+            is_over.set()
+            watching.join()
         took_s = time.monotonic() - began_s
+        found = self.canary.measured()
+        cost = Cost(found.gap_s, found.noise_s, max(peaks) - before_mb)
         print(
-            f"{name:<44} {took_s:7.1f} s   longest gap {self.canary.reset() * 1000:6.0f} ms   "
-            f"memory {self.memory_mb() - before_mb:+5.0f} MB",
+            f"{name:<46} {took_s:7.1f} s   longest gap {cost.gap_s * 1000:6.0f} ms (machine "
+            f"{cost.noise_s * 1000:4.0f})   memory {cost.peak_mb:+5.0f}, then "
+            f"{self.memory_mb() - before_mb:+5.0f} MB",
             flush=True,
         )
+        return cost
+
+    def _watch(self, is_over: threading.Event, peaks: list[float]) -> None:
+        while not is_over.wait(_LOOK_S):
+            peaks.append(self.memory_mb())
 
     def memory_mb(self) -> float:
-        """Return the server's resident memory; 0 if it is gone."""
+        """Return the resident memory of the server and its helper processes; 0 if it is gone."""
         try:
-            status = Path(f"/proc/{self._server.process.pid}/status").read_text()
-        except OSError:
+            total, words = self._process.memory_info().rss, self._process.cmdline()
+            for one in self._process.children():
+                with contextlib.suppress(psutil.Error):
+                    # A helper that is just being started is still the server's double.
+                    if (name := one.cmdline()) and name != words:
+                        total += one.memory_info().rss
+        except psutil.Error:
             return 0.0
-        [line] = [one for one in status.splitlines() if one.startswith("VmRSS")] or ["VmRSS 0"]
-        return int(line.split()[1]) / 1000
+        return float(total) / 1e6
 
     def end(self) -> list[str]:
         """End the canary and the server; return all that was wrong."""
-        self._is_over.set()
-        self._singing.join()
+        faults = self.canary.end()
         has_died = self._server.process.poll()
         if has_died is not None:
             self.faults.append(f"the server died: exit code {has_died}")
         elif (code := self._server.end()) != 0:
             self.faults.append(f"the server ended with {code}")
-        return [*self.faults, *self.canary.faults]
+        return [*self.faults, *faults]
 
 
 def attacked(bodies: int, schemas: int, *, is_heavy: bool, seed: int) -> list[str]:
@@ -212,8 +181,8 @@ def attacked(bodies: int, schemas: int, *, is_heavy: bool, seed: int) -> list[st
             f"{schemas:,} random schemas",
             lambda: attack.at_once([attacks.constrained(rng) for _ in range(schemas)]),
         )
-        for name, path, body in attacks.heavy() if is_heavy else ():
-            attack.measured(f"{name}, {path}", lambda path=path, body=body: attack.post(path, body))  # type: ignore[misc]
+        for name, sent in attacks.heavy() if is_heavy else ():
+            attack.measured(name, functools.partial(attack.at_once, sent))
         grown_mb = attack.memory_mb() - start_mb
     finally:
         faults = attack.end()

@@ -4,6 +4,7 @@ Pure but for the random numbers, whose seed the caller gives.
 """
 
 import copy
+import gzip
 import json
 import random
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ ODD: tuple[Any, ...] = (
     {"type": "text"}, {"type": "json_object"}, ["\n"], [0], "none", "auto",
 )  # fmt: skip
 SCHEMA_TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
+
+
+# Route, body, and content-encoding where it has one.
+Sent = tuple[str, bytes] | tuple[str, bytes, str]
 
 
 def broken(rng: random.Random) -> tuple[str, bytes]:
@@ -46,32 +51,79 @@ def constrained(rng: random.Random) -> tuple[str, bytes]:
     return "/v1/chat/completions", json.dumps(body).encode()
 
 
-def heavy() -> Iterator[tuple[str, str, bytes]]:
-    """Yield the name of an attack, its route and its body; some have tens of megabytes."""
+def heavy() -> Iterator[tuple[str, list[Sent]]]:
+    """Yield the name of an attack and what it sends at once; some bodies have tens of megabytes."""
+    for name, path, body in _heavy_bodies():
+        yield f"{name}, {path}", [(path, body)]
+    for size in (10, 1_000, 30_000_000):
+        packed = _packed(b"[" * size if size == 10 else bytes(size))
+        for path in ("/v1/messages", "/generate"):
+            yield f"20 × gzip of {size:,} bytes, {path}", [(path, packed, "gzip")] * 20
+    bomb = _packed(bytes(1 << 28))
+    yield "20 × gzip of 256 MB, /v1/messages", [("/v1/messages", bomb, "gzip")] * 20
+    numbers = _packed(b'{"messages": [' + b"1.5," * 7_000_000 + b"1]}")
+    yield "20 × gzip of 7 million numbers", [("/v1/messages", numbers, "gzip")] * 20
+    text = _json({"model": "m", "max_tokens": 1, "messages": _asked("a " * 65_000)})
+    yield "20 × 130 KB of text, /v1/messages", [("/v1/messages", text)] * 20
+    many = _json({"model": "m", "max_tokens": 1, "messages": _asked("") * 3_500})
+    yield "20 × 3,500 empty messages", [("/v1/messages", many)] * 20
+    objects = b'{"model":"m","messages":[' + b"{}," * 43_000 + b"{}]}"
+    yield "20 × 43,000 empty objects", [("/v1/messages", objects)] * 20
+    large = _json({"model": "m", "max_tokens": 1, "messages": _asked("a " * 15_000_000)})
+    yield "20 × 30 MB of text, /v1/messages", [("/v1/messages", large)] * 20
+
+
+def _heavy_bodies() -> Iterator[tuple[str, str, bytes]]:
+    """Yield the name of an attack, its route and its body."""
     chat = {"model": "m", "max_tokens": 3}
     for megabytes in (2, 8, 31):
         text = "stop sequences " * (megabytes * 1_000_000 // 15)
-        messages = [{"role": "user", "content": text}]
         for path in ("/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions"):
-            yield f"{megabytes} MB of prompt", path, _json(chat | {"messages": messages})
+            yield f"{megabytes} MB of prompt", path, _json(chat | {"messages": _asked(text)})
         yield f"{megabytes} MB of prompt", "/v1/completions", _json(chat | {"prompt": text})
-    many = [{"role": "user", "content": "Hi"}] * 100_001
-    yield "100,001 messages", "/v1/messages", _json(chat | {"messages": many})
-    yield "100,001 messages", "/v1/chat/completions", _json(chat | {"messages": many})
+    wide = "👋" + "stop sequences " * 2_000_000
+    body = json.dumps(chat | {"messages": _asked(wide)}, ensure_ascii=False).encode()
+    yield "30 MB of prompt and an emoji", "/v1/messages", body
+    for count in (30_000, 100_001):
+        many = _asked("Hi") * count
+        for path in ("/v1/messages", "/v1/chat/completions"):
+            yield f"{count:,} messages", path, _json(chat | {"messages": many})
     ids = {"input_ids": [1] * 8_000_000, "sampling_params": {"max_new_tokens": 1}}
     yield "8 million ids", "/generate", _json(ids)
-    yield "8 MB of wrong items", "/v1/messages", _json(chat | {"messages": [1] * 2_700_000})
+    for path in ("/v1/messages", "/v1/chat/completions", "/v1/responses", "/api/chat"):
+        wrong = _json(chat | {"messages": [1] * 2_700_000, "input": [1]})
+        yield "8 MB of wrong items", path, wrong
+    for item in ("{}", "[]", '{"a":1}', '""', "1.5"):
+        items = ("[" + ",".join([item] * (31_000_000 // (len(item) + 1))) + "]").encode()
+        yield f"31 MB of {item}", "/v1/completions", b'{"model":"m","prompt":' + items + b"}"
+        few = ("[" + ",".join([item] * 300_000) + "]").encode()
+        yield f"300,000 × {item}", "/v1/completions", b'{"model":"m","prompt":' + few + b"}"
     yield "8 MB of wrong stops", "/v1/chat/completions", _json(chat | {"stop": [1] * 2_700_000})
+    yield (
+        "31 MB of an unknown field",
+        "/v1/messages",
+        _json(chat | {"messages": _asked("Hi"), "x": "y" * 31_000_000}),
+    )
     yield "deep JSON", "/v1/messages", b"[" * 2_000_000
+    yield "31 MB of zeros", "/v1/messages", bytes(31_000_000)
     stops = ["a" * 4_000 + chr(97 + n % 26) + str(n) for n in range(16)]
-    asked = [{"role": "user", "content": "Hi"}]
+    asked = _asked("Hi")
     yield "long stops", "/v1/chat/completions", _json(chat | {"messages": asked, "stop": stops})
     number = b'{"model":"m","max_tokens":' + b"9" * 5_000 + b',"messages":[]}'
     yield "a number of 5,000 digits", "/v1/messages", number
-    wide = {f"p{n}": {"type": "string"} for n in range(3_000)}
-    form = {"type": "json_schema", "json_schema": {"name": "s", "schema": {"properties": wide}}}
+    wide_form = {f"p{n}": {"type": "string"} for n in range(3_000)}
+    schema = {"name": "s", "schema": {"properties": wide_form}}
+    form = {"type": "json_schema", "json_schema": schema}
     constrained_body = chat | {"messages": asked, "response_format": form}
     yield "3,000 optional properties", "/v1/chat/completions", _json(constrained_body)
+
+
+def _asked(text: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+def _packed(body: bytes) -> bytes:
+    return gzip.compress(body, 9)
 
 
 def _json(body: Any) -> bytes:

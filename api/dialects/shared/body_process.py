@@ -4,7 +4,8 @@ Started as ``python -m api.dialects.shared.body_process``. Reads frames from its
 answers each on its standard output; ends with its input. A question is a line of JSON, then the
 body as it was sent:
 
-    {"model": "module:class", "encoding": null, "most_bytes": n, "context": n or null}
+    {"model": "module:class", "encoding": null, "most_bytes": n, "context": n or null,
+     "longest": n or null}
 
 An answer is a pickled tuple: ("read", size of the unpacked body, wire model), or ("refused", the
 error's class, its arguments by name).
@@ -77,7 +78,7 @@ def _read(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
     if asked["encoding"] is not None:
         raw = unpacked(raw, asked["encoding"], asked["most_bytes"])
     size = len(raw)
-    params = examined(raw, model, asked["context"])
+    params = examined(raw, model, asked["context"], asked["longest"])
     del raw
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(_DEEPEST)

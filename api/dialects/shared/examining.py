@@ -4,6 +4,7 @@ Objects of Python are many times as large as their JSON, so that values are coun
 made. Runs in a helper process, whose time and memory are limited. Pure; knows no vendor.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Collection, Sequence
@@ -24,16 +25,26 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 # Stands for a long list of numbers; the number of its items follows.
 _FOLDED = -9_007_199_254_740_993_007
 
+_COMMA, _OPENING = ord(","), b"{["
+_TEXTS = ("prompt", "text")
+# As the engine judges a prompt before it is tokenised: templates drop white space, and tokenizers
+# combine characters.
+_LONG_TEXT = 1_000_000
+_SHRINKING = 2
+
 _Model = TypeVar("_Model", bound=WireModel)
 
 
-def examined(raw: bytes, model: type[_Model], context: int | None) -> _Model:
+def examined(
+    raw: bytes, model: type[_Model], context: int | None, longest: int | None = None
+) -> _Model:
     """Return a large body as a wire model.
 
     Args:
         raw: The body, unpacked.
         model: What it is to be.
         context: Tokens that the loaded model's context holds; None where none is loaded.
+        longest: Bytes of that model's longest token, where that is known.
 
     Raises:
         ApiError: It is wrong, or holds more than can be read, or than fits into the context.
@@ -42,6 +53,8 @@ def examined(raw: bytes, model: type[_Model], context: int | None) -> _Model:
     _check_counts(raw)
     params = parsed(raw, model)
     _check_messages(params, context)
+    if context is not None and longest is not None:
+        _check_texts(params, context, longest)
     _check_kept(params)
     return params
 
@@ -87,18 +100,29 @@ def _folded_size(value: object) -> int:
 def _check_counts(raw: bytes) -> None:
     if not _is_beyond(raw):
         return
-    # What stands in strings is text: it is left out only where it matters, since that takes time.
-    bare = _STRING.sub(b'""', raw)
-    if bare.count(b",") >= _MOST_VALUES:
-        raise ApiError(
-            ErrorKind.TOO_LARGE,
-            f"the body holds more than {_MOST_VALUES:,} values; send fewer, and prompts as text",
-        )
-    if _is_beyond(bare):
-        raise ApiError(
-            ErrorKind.TOO_LARGE,
-            f"the body holds more than {_MOST_READ:,} objects and lists; send fewer",
-        )
+    # What stands in strings is text: they are left out only where it matters, since that takes
+    # time, and are not copied, since there may be millions.
+    values = objects = start = 0
+    for string in itertools.chain(_STRING.finditer(raw), (None,)):
+        end = len(raw) if string is None else string.start()
+        if end > start + 1:
+            values += raw.count(b",", start, end)
+            objects += raw.count(b"{", start, end) + raw.count(b"[", start, end)
+        elif end > start:
+            values += raw[start] == _COMMA
+            objects += raw[start] in _OPENING
+        if values >= _MOST_VALUES:
+            raise ApiError(
+                ErrorKind.TOO_LARGE,
+                f"the body holds more than {_MOST_VALUES:,} values; send fewer, and prompts as "
+                "text",
+            )
+        if objects > _MOST_READ:
+            raise ApiError(
+                ErrorKind.TOO_LARGE,
+                f"the body holds more than {_MOST_READ:,} objects and lists; send fewer",
+            )
+        start = 0 if string is None else string.end()
 
 
 def _is_beyond(raw: bytes) -> bool:
@@ -114,6 +138,39 @@ def _check_messages(params: WireModel, context: int | None) -> None:
             raise ContextOverflow((name,), len(turns), context)
         if len(turns) > _MOST_MESSAGES:
             raise invalid((name,), f"at most {_MOST_MESSAGES:,} are possible, got {len(turns):,}")
+
+
+def _check_texts(params: WireModel, context: int, longest: int) -> None:
+    """Refuse texts that are too long whatever their tokens are, as the engine would.
+
+    Raises:
+        ContextOverflow: With the least number of tokens that they can be.
+    """
+    sizes = {name: _longest_text(getattr(params, name, None)) for name in _TEXTS}
+    sizes |= {name: _size_of_turns(getattr(params, name, None)) for name in _MESSAGES}
+    for name, size in sizes.items():
+        least = size // (longest * _SHRINKING)
+        if size > _LONG_TEXT and least >= context:
+            raise ContextOverflow((name,), least, context)
+
+
+def _longest_text(prompts: object) -> int:
+    texts = prompts if isinstance(prompts, list) else [prompts]
+    return max((len(one) for one in texts if isinstance(one, str)), default=0)
+
+
+def _size_of_turns(turns: object) -> int:
+    """Return the characters of what is not the assistant's, whose reasoning may be left out."""
+    total = 0
+    for turn in turns if isinstance(turns, list) else ():
+        if getattr(turn, "role", "assistant") == "assistant":
+            continue
+        content = getattr(turn, "content", None)
+        texts = (
+            [getattr(part, "text", None) for part in content] if isinstance(content, list) else []
+        )
+        total += sum(len(one.strip()) for one in (content, *texts) if isinstance(one, str))
+    return total
 
 
 def _check_kept(params: WireModel) -> None:

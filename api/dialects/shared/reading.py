@@ -34,7 +34,8 @@ async def read(body: SentBody, model: type[_Model]) -> _Model:
         "model": f"{model.__module__}:{model.__qualname__}",
         "encoding": body.encoding,
         "most_bytes": body.most_bytes,
-        "context": body.context_length,
+        "context": None if body.model is None else body.model.context_length,
+        "longest": None if body.model is None else body.model.longest_token_bytes,
     }
     try:
         body.size_bytes, params = await body.helper.read(

@@ -17,6 +17,9 @@ import pytest
 
 from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.completions.wire import CompletionParams
+from api.dialects.ollama.wire import ChatParams
+from api.dialects.responses.wire import ResponseParams
+from api.dialects.sglang.wire import GenerateParams
 from api.dialects.shared import reading
 from api.dialects.shared.body_process import __name__ as process_name
 from api.dialects.shared.examining import examined
@@ -280,6 +283,36 @@ def test_commas_and_braces_in_texts_are_no_values() -> None:
     assert read.prompt == [text]
 
 
+@pytest.mark.parametrize(
+    ("model", "body", "field"),
+    [
+        (CompletionParams, {"prompt": ["a", "x" * 2_000_000]}, "prompt"),
+        (MessageCreateParams, ASK | {"messages": [
+            {"role": "user", "content": "x" * 1_000_000},
+            {"role": "user", "content": [{"type": "text", "text": "x" * 1_000_000}]},
+        ]}, "messages"),
+        (ResponseParams, {"input": "x" * 2_000_000}, "input"),
+        (GenerateParams, {"text": "x" * 2_000_000}, "text"),
+        (ChatParams, {"messages": [{"role": "user", "content": "x" * 2_000_000}]}, "messages"),
+    ],
+    ids=["completions", "messages", "responses", "generate", "ollama"],
+)  # fmt: skip
+def test_a_text_that_no_tokens_can_make_short_enough_is_too_long(
+    model: Any, body: dict[str, Any], field: str
+) -> None:
+    raw = json.dumps({"model": "m"} | body).encode()
+    with pytest.raises(ContextOverflow) as caught:
+        examined(raw, model, 100_000, 10)
+    assert (caught.value.field, caught.value.prompt_tokens) == ((field,), 100_000)
+    assert examined(raw, model, 100_001, 10)
+    assert examined(raw, model, 100_000, None)
+
+
+def test_what_an_assistant_said_may_be_left_out_and_counts_nothing() -> None:
+    turns = [{"role": "assistant", "content": "x" * 3_000_000}, *ASK["messages"]]
+    assert examined(json.dumps(ASK | {"messages": turns}).encode(), MessageCreateParams, 1000, 1)
+
+
 def test_more_objects_than_can_be_read_or_handed_over_are_refused() -> None:
     block = {"type": "text", "text": ""}
     for count in (200_000, 700_000):
@@ -314,6 +347,7 @@ def question(most_bytes: int = 1 << 25) -> bytes:
         "encoding": None,
         "most_bytes": most_bytes,
         "context": 1000,
+        "longest": 16,
     }
     return json.dumps(asked).encode()
 

@@ -1,0 +1,28 @@
+"""A server's collector leaves alone what stays. In a process of its own: it cannot be undone."""
+
+import subprocess
+import sys
+
+_PROGRAM = """
+import gc
+from app.process.collecting import spare_what_is_loaded
+kept = [[n] for n in range(1000)]
+spare_what_is_loaded()
+assert gc.get_freeze_count() > 1000
+passes = []
+gc.callbacks.append(lambda phase, info: passes.append(info["generation"]))
+made = [[n] for n in range(200_000)]
+assert passes and set(passes) == {0}, passes
+class Loop: pass
+import weakref
+one = Loop(); one.self = one; gone = weakref.ref(one); del one
+gc.collect(0)
+assert gone() is None
+"""
+
+
+def test_many_new_objects_are_looked_at_once_and_cycles_are_still_collected() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
