@@ -25,9 +25,10 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
     """Return the handler of a route whose answers the model generates."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        params = await read(body_of(request), route.request)
+        body = body_of(request)
+        params = await read(body, route.request)
         try:
-            return await _answered(request, route, params)
+            return await _answered(request, route, params, is_large=body.is_large)
         except EngineError as refusal:
             names = {**dialect.field_names, **route.own_names(params)}
             raise from_engine(refusal, names) from None
@@ -47,10 +48,14 @@ def replying(route: QueryRoute) -> Handler:
 
 
 async def _answered(
-    request: web.Request, route: AnswerRoute[Any], params: Any
+    request: web.Request, route: AnswerRoute[Any], params: Any, *, is_large: bool
 ) -> web.StreamResponse:
     service = service_of(request)
-    wanted = route.read(params, strict=service.config.strict)
+    strict = service.config.strict
+    if is_large:  # its thousands of messages take longer than the streams should wait
+        wanted = await asyncio.to_thread(route.read, params, strict=strict)
+    else:
+        wanted = route.read(params, strict=strict)
     await route.admit(service, params)
     head = Head(new_id(""), time.time(), _model(service, params), request_id_of(request))
     if not wanted:

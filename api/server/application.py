@@ -127,6 +127,8 @@ async def _enveloped(request: web.Request, handler: Handler) -> web.StreamRespon
         _log.exception("request %s failed", request[REQUEST_ID])
         error = ApiError(ErrorKind.INTERNAL, "internal error; the server's log has the cause")
     response = failure_response(dialect, error, request[REQUEST_ID])
+    # Its traceback refers to this frame, and so to all of the request, until the collector comes.
+    del error
     if allowed_methods is not None:
         response.headers["Allow"] = allowed_methods
     return response

@@ -73,6 +73,7 @@ class SentBody:
         helper: Reads it if it is large.
         model: The loaded model; None where none is loaded.
         small: The whole of it, unpacked, if that is small; None if it is large.
+        is_large: Whether the helper must read it, once all of it has come.
         size_bytes: Its size; of a packed one the unpacked size, once that is known.
         on_drop: Called when it is let go of.
     """
@@ -82,6 +83,7 @@ class SentBody:
     helper: LargeBodies
     model: ModelInfo | None = None
     small: bytes | None = None
+    is_large: bool = True
     size_bytes: int = 0
     on_drop: Callable[[], None] = lambda: None
     _parts: list[bytearray] = field(default_factory=list)
@@ -110,7 +112,7 @@ class SentBody:
                     return
                 raise
             self.size_bytes = len(sent)
-        self.small = sent
+        self.small, self.is_large = sent, False
 
     def taken(self) -> tuple[int, Iterator[bytearray]]:
         """Hand over what was sent: its size, and its parts, each let go of once it is used."""
@@ -229,4 +231,4 @@ _BODY = web.RequestKey("body", SentBody)
 def body_of(request: web.Request) -> SentBody:
     """Return the body of a request; an empty one where it has none."""
     body: SentBody | None = request.get(_BODY)
-    return body or SentBody(None, 0, request.app[BODIES].helper, small=b"")
+    return body or SentBody(None, 0, request.app[BODIES].helper, small=b"", is_large=False)

@@ -4,6 +4,7 @@ Pure but for the encoder's own state. Knows no web framework. Any thread.
 https://docs.claude.com/en/docs/build-with-claude/streaming
 """
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -117,7 +118,9 @@ def write_message(
 async def count_tokens(service: Service, params: CountTokensParams) -> TokenCount:
     """Return how many tokens the prompt of a request has."""
     check_model(service, params.model)
-    return {"input_tokens": await service.engine.count_tokens(prompt_from_wire(params))}
+    # On another thread: a conversation may have thousands of messages.
+    prompt = await asyncio.to_thread(prompt_from_wire, params)
+    return {"input_tokens": await service.engine.count_tokens(prompt)}
 
 
 def _message(head: Head, usage: MessageUsage) -> MessageAnswer:

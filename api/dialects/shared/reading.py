@@ -28,8 +28,8 @@ async def read(body: SentBody, model: type[_Model]) -> _Model:
         ApiError: It is wrong (the error names the first field that is), too large, or cannot be
             read at the moment.
     """
-    if body.small is not None:
-        return parsed(body.small, model)
+    if not body.is_large:
+        return parsed(body.small or b"", model)
     question = {
         "model": f"{model.__module__}:{model.__qualname__}",
         "encoding": body.encoding,

@@ -1,6 +1,8 @@
 """Bodies that are large in one way or another are refused early, and their errors stay short."""
 
+import gc
 import json
+import time
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -98,6 +100,27 @@ def test_an_error_repeats_little_of_its_request(site: Any, path: str, ask: dict[
     if reply.status >= 400:
         assert len(reply.body) < 2000
         assert not any(letter * 201 in reply.body.decode() for letter in "qrstuvwxyz")
+
+
+@pytest.mark.parametrize("padding", [0, 200_000], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "wrong", [{}, {"stop_sequences": [""]}, {"thread": {}}], ids=["right", "stop", "thread"]
+)
+def test_nothing_of_an_answered_request_waits_for_the_collector(
+    site: Any, wrong: dict[str, Any], padding: int
+) -> None:
+    site.send("POST", "/v1/messages", ASK)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            site.send("POST", "/v1/messages", ASK | wrong | {"padding": "x" * padding})
+        ends_at = time.monotonic() + 30
+        while any(type(one) is MessageCreateParams for one in gc.get_objects()):
+            assert time.monotonic() < ends_at
+            time.sleep(0.05)
+    finally:
+        gc.enable()
 
 
 def test_another_models_name_is_repeated_only_in_part(serve: Callable[..., Any]) -> None:
