@@ -163,12 +163,12 @@ def _with_short_context(folder: Path) -> Path:
     return folder
 
 
-def _load_failing(folder: Path, **limits: Any) -> Backend:
+def _load_failing(folder: Path, **options: Any) -> Backend:
     """Load a model whose steps fail, as they do where a graphics card gives up."""
 
     def fail() -> NoReturn:
         raise RuntimeError(_FAULT)
 
-    backend = load_model(folder, **limits)
+    backend = load_model(folder, **options)
     backend.step = fail  # type: ignore[method-assign]
     return backend

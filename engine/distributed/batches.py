@@ -9,6 +9,7 @@ from typing import Any
 from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, Insert, Leave, StepBatch
 from engine.errors import EngineError
+from engine.inference.backend import BatchLimits
 from engine.inference.mlx_batch import RunningBatch
 
 # Rank 0 limits the prompt cache, and tells the others how many entries are left.
@@ -24,12 +25,12 @@ class LeadingBatch(RunningBatch):
 
     Args:
         model: Rank 0's shard of the model.
+        limits: How much it holds and reads.
         followers: The other processes, which have loaded their shards.
-        limits: For ``RunningBatch``.
     """
 
-    def __init__(self, model: Any, followers: Followers, **limits: int) -> None:
-        super().__init__(model, **limits)
+    def __init__(self, model: Any, limits: BatchLimits, followers: Followers) -> None:
+        super().__init__(model, limits)
         self._followers = followers
         self._prompt_lengths: dict[int, int] = {}
 
@@ -73,7 +74,7 @@ class FollowingBatch(RunningBatch):
     """Another process's batch: it repeats what rank 0's batch did."""
 
     def __init__(self, model: Any, *, prefill_chunk: int, rows: int) -> None:
-        super().__init__(model, prefill_chunk=prefill_chunk, cache_bytes=_NO_LIMIT, rows=rows)
+        super().__init__(model, BatchLimits(prefill_chunk, _NO_LIMIT, rows))
 
     def follow_insert(self, order: Insert) -> None:
         """Add the row that rank 0 has added; raises ``OutOfStep`` if it differs here."""

@@ -135,14 +135,14 @@ def _obey(orders: _Orders, link: Link, group: Any) -> None:
 def _load(order: LoadShard, link: Link, group: Any) -> Any:
     """Load this process's shard and report the outcome; None if it could not be loaded."""
     from engine.distributed import batches, sharding
-    from engine.inference import mlx_backend
+    from engine.inference import mlx_loading
 
     folder = Path(order.folder).expanduser()
     try:
         check_folder(folder)
         if fingerprint_of(folder) != order.fingerprint:
             raise ModelLoadFailed(f"{folder} is not the model that rank 0 has; copy it again")
-        model, weights_bytes = mlx_backend.load_shard(
+        model, weights_bytes = mlx_loading.load_shard(
             folder, lambda model, config: sharding.shard(model, config, group)
         )
     except EngineError as error:

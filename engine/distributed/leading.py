@@ -12,7 +12,7 @@ from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, LoadShard
 from engine.distributed.world import Meeting
 from engine.errors import ModelLoadFailed
-from engine.inference.backend import Backend
+from engine.inference.backend import Backend, BatchLimits
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.models import check_folder
 
@@ -37,32 +37,30 @@ class Leader:
         self,
         folder: Path,
         *,
-        prefill_chunk: int,
-        cache_bytes: int,
-        rows: int,
+        limits: BatchLimits,
         on_progress: OnLoadProgress,
     ) -> Backend:
         """Load a model, or raise ``ModelLoadFailed``; ``RankLost`` if a process is lost."""
         on_progress(LoadProgress("libraries"))
         from engine.distributed import batches, sharding
         from engine.inference import (
-            mlx_backend,  # the engine thread alone waits for the import
+            mlx_loading,  # the engine thread alone waits for the import
         )
 
         followers = self._followers or self._gathered()
         folder = folder.resolve()
         check_folder(folder)
-        followers.announce(LoadShard(portable(folder), fingerprint_of(folder), prefill_chunk, rows))
+        followers.announce(
+            LoadShard(portable(folder), fingerprint_of(folder), limits.prefill_chunk, limits.rows)
+        )
         try:
-            backend = mlx_backend.load(
+            backend = mlx_loading.load(
                 folder,
-                prefill_chunk=prefill_chunk,
-                cache_bytes=cache_bytes,
-                rows=rows,
+                limits=limits,
                 on_progress=on_progress,
                 shard=lambda model, config: sharding.shard(model, config, self._group),
-                batch_of=lambda model, **limits: batches.LeadingBatch(
-                    sharding.InStep(model, self._group), followers, **limits
+                batch_of=lambda model, limits: batches.LeadingBatch(
+                    sharding.InStep(model, self._group), limits, followers
                 ),
             )
         except Exception:

@@ -40,6 +40,21 @@ class Prompt:
         return self.beginning.channel is Channel.THINKING
 
 
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How much the batch of one model holds and reads.
+
+    Attributes:
+        prefill_chunk: Most tokens of a prompt read in one step.
+        cache_bytes: Most bytes kept of earlier prompts.
+        rows: Most rows at once.
+    """
+
+    prefill_chunk: int
+    cache_bytes: int
+    rows: int
+
+
 @dataclass(slots=True)
 class Step:
     """What one step of the batch did.
@@ -166,13 +181,17 @@ class Loader(Protocol):
         self,
         folder: Path,
         *,
-        prefill_chunk: int,
-        cache_bytes: int,
-        rows: int,
+        limits: BatchLimits,
         on_progress: OnLoadProgress,
     ) -> Backend:
-        """Load, or raise ``ModelLoadFailed`` with the cause in words.
+        """Load a model.
 
-        ``on_progress`` is told of each part of the work and may raise ``LoadCancelled``.
+        Args:
+            folder: The model.
+            limits: How much its batch holds and reads.
+            on_progress: Called before each part of the work; may raise ``LoadCancelled``.
+
+        Raises:
+            ModelLoadFailed: With the cause in words.
         """
         ...

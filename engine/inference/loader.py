@@ -6,7 +6,7 @@ No MLX until a model is loaded. Engine thread, but for ``check_model``.
 import sys
 from pathlib import Path
 
-from engine.inference.backend import Backend
+from engine.inference.backend import Backend, BatchLimits
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.library.loading import LoadProgress, OnLoadProgress
 
@@ -14,23 +14,15 @@ from engine.library.loading import LoadProgress, OnLoadProgress
 def load_model(
     folder: Path,
     *,
-    prefill_chunk: int,
-    cache_bytes: int,
-    rows: int,
+    limits: BatchLimits,
     on_progress: OnLoadProgress,
 ) -> Backend:
     """Load a model folder. See ``engine.inference.backend.Loader``."""
     on_progress(LoadProgress("libraries"))
     with limit_of_open_files_kept():
-        from engine.inference import mlx_backend
+        from engine.inference import mlx_loading
 
-    return mlx_backend.load(
-        folder,
-        prefill_chunk=prefill_chunk,
-        cache_bytes=cache_bytes,
-        rows=rows,
-        on_progress=on_progress,
-    )
+    return mlx_loading.load(folder, limits=limits, on_progress=on_progress)
 
 
 def check_model(folder: Path) -> None:
@@ -39,9 +31,9 @@ def check_model(folder: Path) -> None:
     Raises:
         ModelLoadFailed: ``load_model`` cannot load it; the message says why.
     """
-    from engine.inference import mlx_backend
+    from engine.inference import mlx_loading
 
-    mlx_backend.check(folder)
+    mlx_loading.check(folder)
 
 
 def leave_thread() -> None:

@@ -1,41 +1,27 @@
-"""A model loaded by mlx-lm: its text, its constraints, its samplers, and its running batch.
+"""A loaded model: its text, its constraints, its samplers, and its running batch.
 
-Everything here happens on the engine thread, because MLX streams belong to the thread that made
-them. How rows are decoded together is ``engine.inference.mlx_batch``'s business.
+Belongs to the engine thread, because MLX streams belong to the thread that made them, except where
+``engine.inference.backend.Backend`` allows others. ``engine.inference.mlx_batch`` decodes the rows
+together; ``engine.inference.mlx_loading`` loads the model.
 """
 
 import functools
 import math
-import os
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import mlx_lm
-from mlx.utils import tree_flatten
-from mlx_lm.utils import load as mlx_load
 
 from engine.constraining.constraints import Constraints, Form
 from engine.constraining.token_constraint import TokenConstraint
-from engine.errors import ModelLoadFailed
-from engine.inference import prompts, sampling, weights
+from engine.inference import prompts, sampling
 from engine.inference.backend import Prompt, PromptCacheUse, Step
-from engine.inference.cache_measuring import measured
 from engine.inference.mlx_batch import RunningBatch
-from engine.inference.mlx_lm_internals import check_architecture, inner_tokenizer, tool_format
-from engine.inference.weights import DamagedWeights
-from engine.library.loading import LoadProgress, OnLoadProgress, unobserved
+from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.library.models import (
-    EosToken,
     ModelInfo,
-    check_folder,
-    context_length,
-    model_name,
     sampling_defaults,
-    weights_size,
 )
 from engine.output.beginnings import continues_text
 from engine.output.calls import CallParser
@@ -43,13 +29,19 @@ from engine.output.channels import Beginning
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.output.families.family import Family
 from engine.output.families.known import PLAIN, family_of
-from engine.output.vocabulary import Vocabulary, read_vocabulary
+from engine.output.vocabulary import Vocabulary
 from engine.values.events import TokenStats
 from engine.values.request import GenerationRequest
 
 
 class MlxBackend:
     """See ``engine.inference.backend.Backend``.
+
+    Args:
+        tokenizer: mlx-lm's tokenizer wrapper.
+        info: What other parts of the program may know of the model.
+        vocabulary: The model's token ids.
+        batch: The rows that it decodes.
 
     Attributes:
         info: What other parts of the program may know of the model.
@@ -59,15 +51,10 @@ class MlxBackend:
 
     def __init__(
         self,
-        model: Any,
         tokenizer: Any,
         info: ModelInfo,
         vocabulary: Vocabulary,
-        *,
-        prefill_chunk: int,
-        cache_bytes: int,
-        rows: int,
-        batch_of: Callable[..., RunningBatch] = RunningBatch,
+        batch: RunningBatch,
     ) -> None:
         longest = max(map(len, vocabulary.raw or ()), default=None)
         self.info = replace(info, longest_token_bytes=longest)
@@ -78,9 +65,7 @@ class MlxBackend:
         self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
         self._held: dict[int, TokenConstraint] = {}
         self._eos = sorted(vocabulary.eos)
-        self._batch = batch_of(
-            model, prefill_chunk=prefill_chunk, cache_bytes=cache_bytes, rows=rows
-        )
+        self._batch = batch
 
     @property
     def cache_use(self) -> PromptCacheUse:
@@ -245,153 +230,3 @@ def _call(item: Any) -> tuple[str, object]:
     if not isinstance(name, str) or not name:
         raise ValueError("a tool call must name its tool")
     return name, item.get("arguments")
-
-
-def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:
-    own = tokenizer.eos_token_id
-    return tuple(
-        EosToken(
-            token_id,
-            str(tokenizer.convert_ids_to_tokens(token_id)),
-            "tokenizer" if token_id == own else "generation_config",
-        )
-        for token_id in sorted(ids)
-    )
-
-
-def _in_words(folder: Path, config: dict[str, Any], error: Exception) -> str:
-    """Return why mlx-lm did not load a folder."""
-    name, kind = model_name(folder), config.get("model_type")
-    if not kind:
-        return f"{name} is no language model: its config.json names no model_type"
-    if code := config.get("model_file"):
-        return f"{name} needs code of its own ({code}), and code from models is never run"
-    if isinstance(error, ValueError) and "not supported" in str(error):
-        return (
-            f"{name} is of architecture {kind}, which mlx-lm {mlx_lm.__version__} does not "
-            "support; a later version may"
-        )
-    if isinstance(error, MemoryError):
-        return f"there is not enough memory for {name}"
-    return f"{name} could not be loaded: {error}"
-
-
-# Called with a model and its configuration; leaves only this process's shard of the model.
-Shard = Callable[[Any, dict[str, Any]], None]
-
-
-def _read(
-    folder: Path, on_progress: OnLoadProgress, shard: Shard | None
-) -> tuple[Any, Any, dict[str, Any]]:
-    """Return a folder's model, tokenizer and configuration; no code that lies in it is ever run."""
-    on_progress(LoadProgress("checking"))
-    stated = check_folder(folder)
-    mx.random.seed(int.from_bytes(os.urandom(4), "little"))
-    total = weights_size(folder)
-    on_progress(LoadProgress("tokenizer", 0, total))
-    try:
-        # Lazily: what follows reads the weights in parts, so that it can be seen and ended.
-        model, tokenizer, config = mlx_load(str(folder), lazy=True, return_config=True)
-        if shard is not None:
-            shard(model, config)
-            total = _size_of(model)
-        weights.read(model, total, on_progress)
-    except DamagedWeights as error:
-        raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        RuntimeError,
-        OSError,
-        ImportError,
-        MemoryError,
-    ) as error:
-        raise ModelLoadFailed(_in_words(folder, stated, error)) from error
-    return model, tokenizer, config
-
-
-def check(folder: Path) -> None:
-    """Look at a model folder without loading it.
-
-    Raises:
-        ModelLoadFailed: It cannot be loaded; the message says why.
-    """
-    stated = check_folder(folder)
-    try:
-        if stated.get("model_file"):
-            raise ValueError("code from models is never run")
-        check_architecture(stated)
-    except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
-        raise ModelLoadFailed(_in_words(folder, stated, error)) from error
-
-
-def _size_of(model: Any) -> int:
-    return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
-
-
-def load_shard(folder: Path, shard: Shard) -> tuple[Any, int]:
-    """Load one shard of a model, for a process that follows another.
-
-    Returns:
-        The model and the bytes of its weights.
-
-    Raises:
-        ModelLoadFailed: With the cause in words.
-    """
-    model, _, _ = _read(folder.resolve(), unobserved, shard)
-    return model, _size_of(model)
-
-
-def load(
-    folder: Path,
-    *,
-    prefill_chunk: int,
-    cache_bytes: int,
-    rows: int,
-    on_progress: OnLoadProgress = unobserved,
-    shard: Shard | None = None,
-    batch_of: Callable[..., RunningBatch] = RunningBatch,
-) -> MlxBackend:
-    """Load a model folder; no code that lies in it is ever run.
-
-    Args:
-        folder: The model.
-        prefill_chunk: Tokens of a prompt read in one step.
-        cache_bytes: Most bytes kept of earlier prompts.
-        rows: Most rows at once.
-        on_progress: Told of each part of the work.
-        shard: Shards the model before its weights are read; None leaves it whole.
-        batch_of: Makes its batch.
-
-    Raises:
-        ModelLoadFailed: With the cause in words.
-    """
-    folder = folder.resolve()
-    model, tokenizer, config = _read(folder, on_progress, shard)
-    eos = set(tokenizer.eos_token_ids)
-    size = int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size", 0))
-    vocabulary = read_vocabulary(folder, inner_tokenizer(tokenizer), eos, size)
-    info = ModelInfo(
-        id=model_name(folder),
-        path=folder,
-        architecture=str(config.get("model_type", "unknown")),
-        context_length=context_length(config),
-        vocabulary_size=vocabulary.size,
-        eos=_eos(tokenizer, eos),
-        can_think=bool(tokenizer.has_thinking),
-        can_call_tools=bool(tokenizer.has_tool_calling),
-        size_bytes=weights_size(folder),
-        loaded_at=int(time.time()),
-        cache=measured(model, config),
-    )
-    return MlxBackend(
-        model,
-        tokenizer,
-        info,
-        vocabulary,
-        prefill_chunk=prefill_chunk,
-        cache_bytes=cache_bytes,
-        rows=rows,
-        batch_of=batch_of,
-    )

@@ -15,7 +15,7 @@ import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
 from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_prompt_cache
 
-from engine.inference.backend import PromptCacheUse
+from engine.inference.backend import BatchLimits, PromptCacheUse
 from engine.inference.mlx_lm_internals import decoding_rows, prompt_tokens_read, set_reading
 from engine.inference.pacing import ReadingPace
 from engine.inference.prompt_cache import PromptCache
@@ -33,25 +33,23 @@ class RunningBatch:
 
     Args:
         model: The model; called as mlx-lm calls it.
-        prefill_chunk: Most tokens of a prompt read in one step.
-        cache_bytes: Most bytes kept of earlier prompts.
-        rows: Most rows at once.
+        limits: How much it holds and reads.
 
     Attributes:
         cache_use: What the cache of prompts is good for; another object whenever it changed.
     """
 
-    def __init__(self, model: Any, *, prefill_chunk: int, cache_bytes: int, rows: int) -> None:
+    def __init__(self, model: Any, limits: BatchLimits) -> None:
         self.cache_use = PromptCacheUse()
         self._model = model
-        self._chunk = prefill_chunk
-        self._rows = rows
-        self._pace = ReadingPace(prefill_chunk)
+        self._chunk = limits.prefill_chunk
+        self._rows = limits.rows
+        self._pace = ReadingPace(limits.prefill_chunk)
         self._stepped_at_s = 0.0
         # Rows that have not decoded a token yet.
         self._reading: set[int] = set()
         self._prompt_cache = PromptCache(
-            _CACHED_PROMPTS, cache_bytes, can_trim_prompt_cache, trim_prompt_cache
+            _CACHED_PROMPTS, limits.cache_bytes, can_trim_prompt_cache, trim_prompt_cache
         )
         # A cache that cannot be cut back is kept at the end of the prompt as well, because
         # the next turn seldom repeats a cut answer token by token.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.errors import EngineError, ModelLoadFailed, NoModel
-from engine.inference.backend import Backend, Loader
+from engine.inference.backend import Backend, BatchLimits, Loader
 from engine.library.loading import LoadCancelled, LoadProgress
 from engine.library.models import ModelInfo
 from engine.scheduling.commands import EngineStatus, Load, Unload
@@ -159,9 +159,9 @@ class ModelSlot:
         try:
             self.backend = self._loader(
                 command.folder,
-                prefill_chunk=limits.prefill_chunk,
-                cache_bytes=limits.prompt_cache_bytes,
-                rows=limits.max_rows,
+                limits=BatchLimits(
+                    limits.prefill_chunk, limits.prompt_cache_bytes, limits.max_rows
+                ),
                 on_progress=on_progress,
             )
         except LoadCancelled as cancelled:

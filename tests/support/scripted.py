@@ -17,7 +17,9 @@ from mlx_lm.models.cache import KVCache
 from mlx_lm.tokenizer_utils import load as load_wrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from engine.inference.backend import BatchLimits
 from engine.inference.mlx_backend import MlxBackend
+from engine.inference.mlx_batch import RunningBatch
 from engine.library.cache_size import CacheSize
 from engine.library.loading import OnLoadProgress, unobserved
 from engine.library.models import EosToken, ModelInfo
@@ -173,9 +175,7 @@ class Stage:
         self,
         folder: Path,
         *,
-        prefill_chunk: int,
-        cache_bytes: int,
-        rows: int,
+        limits: BatchLimits,
         on_progress: OnLoadProgress = unobserved,
     ) -> MlxBackend:
         """Make the backend; called on the engine thread."""
@@ -195,11 +195,8 @@ class Stage:
             cache=CacheSize(_TOKEN_BYTES),
         )
         return MlxBackend(
-            self.model,
             self.wrapper,
             info,
             read_vocabulary(self.folder, self.wrapper._tokenizer, eos, size),
-            prefill_chunk=prefill_chunk,
-            cache_bytes=cache_bytes,
-            rows=rows,
+            RunningBatch(self.model, limits),
         )

@@ -16,7 +16,7 @@ from app.cli import main
 from app.self_test.answers import COUNT, COUNTED, STOP, stop_checks
 from app.self_test.checks import CheckLeftOut, SelfTest
 from app.self_test.client import chat_problem, messages_problem
-from engine.inference import mlx_backend
+from engine.inference import mlx_loading
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.conftest import QT_PROBLEM, ROOT
@@ -114,7 +114,7 @@ def test_what_never_comes_to_an_end_fails_and_holds_nobody_up(
         is_over.wait(30)
         raise RuntimeError("too late")
 
-    monkeypatch.setattr(mlx_backend, "load", stuck)
+    monkeypatch.setattr(mlx_loading, "load", stuck)
     monkeypatch.setattr("app.self_test.checks._CHECK_LIMIT_S", 0.2)
     try:
         assert main(["--self-test"]) == 1

@@ -18,8 +18,9 @@ from typing import Any
 from mlx_lm.tokenizer_utils import load as load_wrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from engine.inference.backend import Loader
+from engine.inference.backend import BatchLimits, Loader
 from engine.inference.mlx_backend import MlxBackend
+from engine.inference.mlx_batch import RunningBatch
 from engine.library.loading import OnLoadProgress
 from engine.library.models import EosToken, ModelInfo
 from engine.output.detokenizer import Detokenizer
@@ -256,22 +257,14 @@ def model(kind: str, family_name: str) -> Model:
 def _backend(scripted: ScriptedModel, wrapper: Any, info: ModelInfo) -> MlxBackend:
     eos = {token.token_id for token in info.eos}
     vocabulary = read_vocabulary(info.path, wrapper._tokenizer, eos, info.vocabulary_size)
-    return MlxBackend(
-        scripted, wrapper, info, vocabulary, prefill_chunk=64, cache_bytes=1 << 20, rows=8
-    )
+    batch = RunningBatch(scripted, BatchLimits(64, 1 << 20, 8))
+    return MlxBackend(wrapper, info, vocabulary, batch)
 
 
 def loader_of(made: Model, answer: Callable[[list[int]], Sequence[int]]) -> Loader:
     """Return a loader of the model whose scripts ``answer`` gives for prompts up to the mark."""
 
-    def load(
-        folder: Path,
-        *,
-        prefill_chunk: int,
-        cache_bytes: int,
-        rows: int,
-        on_progress: OnLoadProgress,
-    ) -> MlxBackend:
+    def load(folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress) -> MlxBackend:
         scripted = ScriptedModel(made.size, made.ids[GO], made.ids[EOS], answer)
         return _backend(scripted, made.wrapper, replace(made.backend.info, context_length=CONTEXT))
 

@@ -8,9 +8,10 @@ import pytest
 from engine.distributed.batches import FollowingBatch, LeadingBatch, OutOfStep
 from engine.distributed.followers import Followers, RankLost
 from engine.distributed.messages import Close, Insert, Leave, Message, StepBatch, decoded
+from engine.inference.backend import BatchLimits
 from tests.support.scripted import Stage
 
-LIMITS = {"prefill_chunk": 8, "rows": 4}
+CHUNK, ROWS = 8, 4
 
 
 class Recorder:
@@ -49,8 +50,10 @@ class Both:
         other = Stage(folder / "two", {"go": digits, "on": digits}, pieces=letters + digits)
         self.recorder = Recorder()
         followers = cast(Followers, self.recorder)
-        self.leading = LeadingBatch(self.stage.model, followers, cache_bytes=cache_bytes, **LIMITS)
-        self.following = FollowingBatch(other.model, **LIMITS)
+        self.leading = LeadingBatch(
+            self.stage.model, BatchLimits(CHUNK, cache_bytes, ROWS), followers
+        )
+        self.following = FollowingBatch(other.model, prefill_chunk=CHUNK, rows=ROWS)
 
     def prompt(self, text: str) -> list[int]:
         return self.stage.ids(f"<|start|>user:{text}<|end|><|go|>")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.inference.backend import BatchLimits
 from engine.output.answer import AnswerBuilder
 from engine.output.setting import AnswerSetup, RunSetting
 from engine.scheduling.generation import Answer
@@ -349,7 +350,7 @@ def test_a_cancelled_answer_honours_the_least_number_of_tokens(
 ) -> None:
     stage = Stage(tmp_path, {"go": []}, pieces=["a"])
     stage.scripts["go"] = [stage.id("a"), stage.ids("🚀")[0]]
-    backend = stage.load(tmp_path, prefill_chunk=64, cache_bytes=0, rows=1)
+    backend = stage.load(tmp_path, limits=BatchLimits(64, 0, 1))
     rules = StopRules(("\ufffd",), min_tokens=least)
     setup = AnswerSetup(
         setting=RunSetting(family=backend.family, context_room=100),

@@ -17,6 +17,7 @@ import pytest
 
 from engine.errors import EngineError, ModelLoadFailed, NoModel
 from engine.inference import weights
+from engine.inference.backend import BatchLimits
 from engine.inference.mlx_backend import MlxBackend
 from engine.library.loading import LoadCancelled, LoadProgress, OnLoadProgress
 from engine.library.models import check_folder
@@ -53,11 +54,11 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def test_loading_tells_its_phases_and_all_bytes_of_the_weights(demo_model_path: Path) -> None:
-    from engine.inference import mlx_backend
+    from engine.inference import mlx_loading
 
     seen: list[LoadProgress] = []
-    mlx_backend.load(
-        demo_model_path, prefill_chunk=512, cache_bytes=1 << 20, rows=2, on_progress=seen.append
+    mlx_loading.load(
+        demo_model_path, limits=BatchLimits(512, 1 << 20, 2), on_progress=seen.append
     ).close()
 
     size = (demo_model_path / "model.safetensors").stat().st_size
@@ -347,7 +348,7 @@ def test_a_mistyped_folder_costs_nothing_not_even_the_running_answers(tmp_path: 
     [
         ({"model_type": "wonder"}, "architecture wonder"),
         ({"model_file": "evil.py"}, "never run"),
-        ({"model_type": None}, "no language model"),
+        ({"model_type": None}, "not a language model"),
     ],
 )
 def test_what_mlx_cannot_load_is_seen_before_the_present_model_is_freed(
@@ -460,7 +461,7 @@ def test_an_architecture_that_is_not_supported_is_named_with_the_version(copied:
 def test_what_is_no_language_model_is_said_to_be_none(copied: Path) -> None:
     changed_config(copied, model_type=None)
 
-    assert failure(copied) == ("a-model is no language model: its config.json names no model_type")
+    assert failure(copied) == "a-model is not a language model: its config.json names no model_type"
 
 
 def test_weights_that_do_not_fit_the_architecture_are_named(copied: Path) -> None:

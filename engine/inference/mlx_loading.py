@@ -1,0 +1,170 @@
+"""Loads model folders with mlx-lm, and says in words why one cannot be loaded.
+
+Runs no code that lies in a folder. Engine thread, except for ``check``.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx_lm
+from mlx.utils import tree_flatten
+from mlx_lm.utils import load as mlx_load
+
+from engine.errors import ModelLoadFailed
+from engine.inference import weights
+from engine.inference.backend import BatchLimits
+from engine.inference.cache_measuring import measured
+from engine.inference.mlx_backend import MlxBackend
+from engine.inference.mlx_batch import RunningBatch
+from engine.inference.mlx_lm_internals import check_architecture, inner_tokenizer
+from engine.inference.weights import DamagedWeights
+from engine.library.loading import LoadProgress, OnLoadProgress, unobserved
+from engine.library.models import (
+    EosToken,
+    ModelInfo,
+    check_folder,
+    context_length,
+    model_name,
+    weights_size,
+)
+from engine.output.vocabulary import read_vocabulary
+
+Shard = Callable[[Any, dict[str, Any]], None]
+"""Called with a model and its configuration; leaves only this process's shard of the model."""
+
+
+def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:
+    own = tokenizer.eos_token_id
+    return tuple(
+        EosToken(
+            token_id,
+            str(tokenizer.convert_ids_to_tokens(token_id)),
+            "tokenizer" if token_id == own else "generation_config",
+        )
+        for token_id in sorted(ids)
+    )
+
+
+def _in_words(folder: Path, config: dict[str, Any], error: Exception) -> str:
+    """Return why mlx-lm did not load a folder."""
+    name, kind = model_name(folder), config.get("model_type")
+    if not kind:
+        return f"{name} is not a language model: its config.json names no model_type"
+    if code := config.get("model_file"):
+        return f"{name} needs code of its own ({code}), and code from models is never run"
+    if isinstance(error, ValueError) and "not supported" in str(error):
+        return (
+            f"{name} is of architecture {kind}, which mlx-lm {mlx_lm.__version__} does not "
+            "support; a later version may"
+        )
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for {name}"
+    return f"{name} could not be loaded: {error}"
+
+
+def _read(
+    folder: Path, on_progress: OnLoadProgress, shard: Shard | None
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Return a folder's model, tokenizer and configuration; no code that lies in it is ever run."""
+    on_progress(LoadProgress("checking"))
+    stated = check_folder(folder)
+    mx.random.seed(int.from_bytes(os.urandom(4), "little"))
+    total = weights_size(folder)
+    on_progress(LoadProgress("tokenizer", 0, total))
+    try:
+        # Lazily: what follows reads the weights in parts, so that it can be seen and ended.
+        model, tokenizer, config = mlx_load(str(folder), lazy=True, return_config=True)
+        if shard is not None:
+            shard(model, config)
+            total = _size_of(model)
+        weights.read(model, total, on_progress)
+    except DamagedWeights as error:
+        raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        RuntimeError,
+        OSError,
+        ImportError,
+        MemoryError,
+    ) as error:
+        raise ModelLoadFailed(_in_words(folder, stated, error)) from error
+    return model, tokenizer, config
+
+
+def check(folder: Path) -> None:
+    """Look at a model folder without loading it.
+
+    Raises:
+        ModelLoadFailed: It cannot be loaded; the message says why.
+    """
+    stated = check_folder(folder)
+    try:
+        if stated.get("model_file"):
+            raise ValueError("code from models is never run")
+        check_architecture(stated)
+    except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+        raise ModelLoadFailed(_in_words(folder, stated, error)) from error
+
+
+def _size_of(model: Any) -> int:
+    return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
+
+
+def load_shard(folder: Path, shard: Shard) -> tuple[Any, int]:
+    """Load one shard of a model, for a process that follows another.
+
+    Returns:
+        The model and the bytes of its weights.
+
+    Raises:
+        ModelLoadFailed: With the cause in words.
+    """
+    model, _, _ = _read(folder.resolve(), unobserved, shard)
+    return model, _size_of(model)
+
+
+def load(
+    folder: Path,
+    *,
+    limits: BatchLimits,
+    on_progress: OnLoadProgress = unobserved,
+    shard: Shard | None = None,
+    batch_of: Callable[[Any, BatchLimits], RunningBatch] = RunningBatch,
+) -> MlxBackend:
+    """Load a model folder; no code that lies in it is ever run.
+
+    Args:
+        folder: The model.
+        limits: How much its batch holds and reads.
+        on_progress: Told of each part of the work.
+        shard: Shards the model before its weights are read; None leaves it whole.
+        batch_of: Makes the batch of a model.
+
+    Raises:
+        ModelLoadFailed: With the cause in words.
+    """
+    folder = folder.resolve()
+    model, tokenizer, config = _read(folder, on_progress, shard)
+    eos = set(tokenizer.eos_token_ids)
+    size = int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size", 0))
+    vocabulary = read_vocabulary(folder, inner_tokenizer(tokenizer), eos, size)
+    info = ModelInfo(
+        id=model_name(folder),
+        path=folder,
+        architecture=str(config.get("model_type", "unknown")),
+        context_length=context_length(config),
+        vocabulary_size=vocabulary.size,
+        eos=_eos(tokenizer, eos),
+        can_think=bool(tokenizer.has_thinking),
+        can_call_tools=bool(tokenizer.has_tool_calling),
+        size_bytes=weights_size(folder),
+        loaded_at=int(time.time()),
+        cache=measured(model, config),
+    )
+    return MlxBackend(tokenizer, info, vocabulary, batch_of(model, limits))
