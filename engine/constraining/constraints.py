@@ -25,7 +25,7 @@ from engine.constraining.grammars import (
     schema_text,
 )
 from engine.constraining.schema_bounds import MOST_CHARACTERS, Bounds
-from engine.constraining.token_constraint import ConstraintTokens, Phase, TokenConstraint
+from engine.constraining.token_constraint import ConstraintPhase, ConstraintTokens, TokenConstraint
 from engine.errors import EngineError, InvalidRequest
 from engine.output.families.family import Family
 from engine.output.vocabulary import Vocabulary
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class FormDraft:
     """A request whose schemas keep within the bounds.
 
     Attributes:
@@ -102,7 +102,7 @@ class Constraints:
             self._tokens.learn_specials(self._adapter.is_special_token)
         except Exception as error:
             self._problem = error
-        self._last_draft: Draft | None = None
+        self._last_draft: FormDraft | None = None
 
     def check(self, request: GenerationRequest, form: Form | None) -> None:
         """Make sure, before a prompt is rendered, that its answer can be held to what is asked.
@@ -142,7 +142,7 @@ class Constraints:
         if not is_constrained(request):
             return self._family
         phase = self._first_phase(request, prompt, thinks)
-        return self._family.narrowed(thinks=phase is Phase.OPEN, calls=may_call(request))
+        return self._family.narrowed(thinks=phase is ConstraintPhase.OPEN, calls=may_call(request))
 
     def hold(
         self,
@@ -174,21 +174,21 @@ class Constraints:
 
     def _first_phase(
         self, request: GenerationRequest, prompt: Sequence[int], thinks: bool
-    ) -> Phase:
+    ) -> ConstraintPhase:
         tokens, family = self._tokens, self._family
         if request.prompt is not None:
-            return Phase.ANSWER
+            return ConstraintPhase.ANSWER
         if thinks:
             if tokens.closing is None:
                 raise InvalidRequest("thinking", _LONG_TAG)
-            return Phase.REASONING
+            return ConstraintPhase.REASONING
         if request.thinking is False or family.think_start is None or self._is_over(prompt):
-            return Phase.ANSWER
+            return ConstraintPhase.ANSWER
         if tokens.opening is not None and tokens.closing is not None:
-            return Phase.OPEN
+            return ConstraintPhase.OPEN
         if request.thinking:
             raise InvalidRequest("thinking", _LONG_TAG)
-        return Phase.ANSWER
+        return ConstraintPhase.ANSWER
 
     def _is_over(self, prompt: Sequence[int]) -> bool:
         """Say whether the prompt ends with reasoning that is closed already."""
@@ -198,7 +198,7 @@ class Constraints:
 
     # -- grammars --------------------------------------------------------------------------
 
-    def draft(self, request: GenerationRequest) -> Draft:
+    def draft(self, request: GenerationRequest) -> FormDraft:
         """Look at the schemas of a request before anything is done with them. Any thread.
 
         Takes a few milliseconds at most, whatever the schemas are.
@@ -219,11 +219,11 @@ class Constraints:
             except ValueError as error:
                 raise InvalidRequest(field, str(error)) from error
         # Without the conversation, which may be long and decides nothing here.
-        draft = Draft(replace(request, messages=(), prompt=None), digest.digest())
+        draft = FormDraft(replace(request, messages=(), prompt=None), digest.digest())
         self._last_draft = draft
         return draft
 
-    def ready(self, draft: Draft) -> Form | None:
+    def ready(self, draft: FormDraft) -> Form | None:
         """Return the form of a draft that was prepared lately; None where it was not. Any thread.
 
         Raises:
@@ -238,7 +238,7 @@ class Constraints:
             raise InvalidRequest(*refused)
         return None if matcher is None else Form(self, matcher.deep_copy())
 
-    def prepare(self, draft: Draft, helper: GrammarHelper) -> Form:
+    def prepare(self, draft: FormDraft, helper: GrammarHelper) -> Form:
         """Compile what holds an answer to its form: first where it can do no harm. Blocks.
 
         One thread at a time, and not the engine thread: compiling takes up to seconds.

@@ -12,7 +12,7 @@ import threading
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from engine.constraining.constraints import Constraints, Draft, Form
+from engine.constraining.constraints import Constraints, Form, FormDraft
 from engine.constraining.grammar_helper import GrammarHelper
 from engine.errors import EngineClosed, QueueFull
 
@@ -47,7 +47,7 @@ class Forms:
         """Note who makes the forms of the loaded model. Any thread."""
         self._maker = weakref.ref(maker)
 
-    async def prepared(self, maker: Constraints, draft: Draft) -> Form:
+    async def prepared(self, maker: Constraints, draft: FormDraft) -> Form:
         """Return the form of a draft; cancelling the caller ends the wait.
 
         Raises:
@@ -77,7 +77,7 @@ class Forms:
         if thread is not None:
             thread.shutdown(wait=False, cancel_futures=True)
 
-    def _submit(self, maker: Constraints, draft: Draft) -> "Future[Form]":
+    def _submit(self, maker: Constraints, draft: FormDraft) -> "Future[Form]":
         with self._lock:
             if self._is_closed:
                 raise EngineClosed(_CLOSED)

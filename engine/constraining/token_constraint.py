@@ -16,7 +16,7 @@ _GAP = ("\n", "\n\n")
 _GAP_TOKENS = 2
 
 
-class Phase(Enum):
+class ConstraintPhase(Enum):
     """How far an answer has come."""
 
     OPEN = auto()  # the answer or reasoning may begin
@@ -70,7 +70,7 @@ class TokenConstraint:
         failure: Why the answer cannot be held to its grammar any more; None while it can.
     """
 
-    def __init__(self, matcher: Any, tokens: ConstraintTokens, phase: Phase) -> None:
+    def __init__(self, matcher: Any, tokens: ConstraintTokens, phase: ConstraintPhase) -> None:
         self.failure: str | None = None
         self._matcher = matcher
         self._tokens = tokens
@@ -80,22 +80,22 @@ class TokenConstraint:
     def advance(self, token_id: int) -> None:
         """Take the next token of the answer."""
         tokens = self._tokens
-        if self._phase is Phase.OPEN and token_id == tokens.opening:
-            self._phase = Phase.REASONING
-        elif self._phase is Phase.REASONING:
+        if self._phase is ConstraintPhase.OPEN and token_id == tokens.opening:
+            self._phase = ConstraintPhase.REASONING
+        elif self._phase is ConstraintPhase.REASONING:
             if token_id == tokens.closing:
-                self._phase = Phase.GAP
-        elif self._phase is Phase.GAP and token_id in tokens.gap:
+                self._phase = ConstraintPhase.GAP
+        elif self._phase is ConstraintPhase.GAP and token_id in tokens.gap:
             self._gap += 1
             if self._gap == _GAP_TOKENS:
-                self._phase = Phase.ANSWER
-        elif self._phase is not Phase.ENDED:
+                self._phase = ConstraintPhase.ANSWER
+        elif self._phase is not ConstraintPhase.ENDED:
             self._consume(token_id)
 
     def _consume(self, token_id: int) -> None:
-        self._phase = Phase.ANSWER
+        self._phase = ConstraintPhase.ANSWER
         if token_id in self._tokens.eos and self._matcher.is_accepting():
-            self._phase = Phase.ENDED
+            self._phase = ConstraintPhase.ENDED
         elif self.failure is None:
             try:
                 fits = self._matcher.consume_token(token_id)
@@ -111,9 +111,9 @@ class TokenConstraint:
         Ids beyond the last bit are not allowed. Once the answer is complete, or has failed,
         only EOS is.
         """
-        if self._phase is Phase.REASONING:
+        if self._phase is ConstraintPhase.REASONING:
             return self._tokens.while_reasoning
-        if self._phase is Phase.ENDED or self.failure is not None:
+        if self._phase is ConstraintPhase.ENDED or self.failure is not None:
             return self._tokens.only_eos
         try:
             bits = bytearray(self._matcher.compute_bitmask())
@@ -124,9 +124,9 @@ class TokenConstraint:
         if self._matcher.is_stopped() and not self._matcher.is_accepting():
             return self._fail("nothing can complete the answer")
         _clear(bits, self._tokens.never)
-        if self._phase is Phase.OPEN and self._tokens.opening is not None:
+        if self._phase is ConstraintPhase.OPEN and self._tokens.opening is not None:
             _set(bits, [self._tokens.opening])
-        elif self._phase is Phase.GAP:
+        elif self._phase is ConstraintPhase.GAP:
             _set(bits, self._tokens.gap)
         if not any(bits):
             return self._fail("no token of this model can continue the answer")
