@@ -63,7 +63,8 @@ def found(given: Path | None, version: str, scratch: Path) -> Interpreter:
     """
     if given is not None:
         return Interpreter(given, _version_of(given))
-    uv = shutil.which("uv")
+    # An environment that is not activated is not on the path.
+    uv = shutil.which("uv", path=Path(sys.executable).parent) or shutil.which("uv")
     problem = "uv is not installed"
     if uv is not None:
         try:

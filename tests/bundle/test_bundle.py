@@ -227,11 +227,28 @@ def test_a_python_that_is_named_is_taken(tmp_path: Path) -> None:
     assert taken.version == ".".join(map(str, sys.version_info[:2]))
 
 
+def test_uv_is_found_in_an_environment_that_is_not_activated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uv = tmp_path / "environment" / "bin" / "uv"
+    uv.parent.mkdir(parents=True)
+    uv.write_text(
+        "#!/bin/sh\n"
+        'mkdir -p "$5/cpython-3.12.0-any/bin" && touch "$5/cpython-3.12.0-any/bin/python3"\n'
+    )
+    uv.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(uv.with_name("python")))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    scratch = tmp_path / "scratch"
+    taken = interpreter.found(None, "3.12", scratch)
+    assert taken.prefix == scratch / "cpython-3.12.0-any"
+
+
 def test_without_a_python_that_can_be_moved_a_mac_is_told_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
-    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(BuildFailed, match=r"uv is not installed(.|\n)*pip install uv"):
         interpreter.found(None, "3.12", tmp_path)
 
