@@ -26,6 +26,9 @@ FieldPath = tuple[str | int, ...]
 # Of an error's message, and of what it repeats of a request.
 _MOST_WORDS = 1000
 _MOST_REPEATED = 200
+# Of one name in a path, and of all: some are the client's own, and a path may be told twice.
+_MOST_OF_NAME = 40
+_MOST_OF_PATH = 96
 
 
 class ErrorKind(StrEnum):
@@ -71,7 +74,7 @@ class ApiError(Exception):
         super().__init__(message)
         self.kind = kind
         self.message = message
-        self.field = tuple(shown(one, 100) if isinstance(one, str) else one for one in field)
+        self.field = _short_path(field)
         self.code = code
         self.details = details
         self.retry_after_s = retry_after_s
@@ -107,6 +110,19 @@ class ContextOverflow(ApiError):
 def shown(text: str, most: int = _MOST_REPEATED) -> str:
     """Return what an error may repeat of a request: its beginning."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _short_path(path: FieldPath) -> FieldPath:
+    """Return the beginning of a path, its long names cut."""
+    left, parts = _MOST_OF_PATH, list[str | int]()
+    for part in path:
+        if left < 2:
+            break
+        if isinstance(part, str):
+            part = shown(part, min(_MOST_OF_NAME, left))
+            left -= len(part)
+        parts.append(part)
+    return tuple(parts)
 
 
 def invalid(

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 _PLACE = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
+_MOST_WORDS = 120
 _QUOTATION = re.compile(r"\n +\d+ \| |\n<")
 
 
@@ -68,6 +69,8 @@ def is_panic(error: BaseException) -> bool:
 def in_words(error: str) -> str:
     """Return what the library says of a grammar, without its quotation of the grammar."""
     reason = " ".join(_PLACE.sub("", _QUOTATION.split(error)[0]).split())
+    if len(reason) > _MOST_WORDS:  # names and patterns of the schema, however long they are
+        reason = f"{reason[: _MOST_WORDS - 1]}…"
     if reason in ("NoExtension", "NoExtensionBias"):
         return "nothing can satisfy it"
     if "coerce_one_of" in reason:

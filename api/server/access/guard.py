@@ -24,8 +24,10 @@ _HOST = re.compile(
 _MAX_PORT = 65535
 # RFC 6762, and ICANN's reservation for private use; loopback names count elsewhere.
 _PRIVATE = (".local", ".internal")
+# A longer name of a host is not repeated in an error.
+_MOST_REPEATED = 150
 # What can be repeated in an error without its reader being misled.
-_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9.:\[\]_-]{1,200}")
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,40}://[A-Za-z0-9.:\[\]_-]{1,150}")
 _FOREIGN_SITES = frozenset({"cross-site", "same-site"})
 _EXPOSED = "request-id, x-request-id, retry-after, x-should-retry"
 
@@ -47,7 +49,8 @@ def check_host(host_header: str | None, config: ServerConfig, local_host: str | 
     host = _host_of(host_header)
     if host and (_is_certain(host, config, local_host) or _is_private(host)):
         return
-    remedy = f"--allow-host {host}" if host else "--allow-host NAME"
+    name = host if host and len(host) <= _MOST_REPEATED else "NAME"
+    remedy = f"--allow-host {name}"
     raise ApiError(
         ErrorKind.PERMISSION,
         "the Host header names no address of this server; use its IP address or localhost, or "
