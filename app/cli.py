@@ -179,7 +179,7 @@ def _answer(given: argparse.Namespace, prefix: str = "") -> AnswerOptions:
         seed=values.get("seed"),
         system=_text("--system", values.get("system", "")),
         is_thinking=values.get("thinking", False),
-        ignores_eos=values.get("ignore_eos", False),
+        stop_options=arguments.stop_options_of(values),
     )
 
 

@@ -34,10 +34,14 @@ if TYPE_CHECKING:
     from engine.scheduling.generation import Answer, Generation, merge_deltas
     from engine.scheduling.limits import Limits
     from engine.scheduling.service import Engine
+    from engine.stopping.option_fields import stop_options_from_fields, stop_options_to_fields
     from engine.stopping.record import Channel, StopInfo, StopKind
     from engine.stopping.rules import (
         MAX_STOP_CHARS,
         MAX_STOPS,
+        STOP_OPTIONS,
+        StopOption,
+        StopOptions,
         StopRules,
         StopScope,
         checked_strings,
@@ -104,7 +108,11 @@ _NAMES_BY_MODULE = {
     "engine.scheduling.limits": ("Limits",),
     "engine.scheduling.service": ("Engine",),
     "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
+    "engine.stopping.option_fields": ("stop_options_from_fields", "stop_options_to_fields"),
     "engine.stopping.rules": (
+        "STOP_OPTIONS",
+        "StopOption",
+        "StopOptions",
         "MAX_STOPS",
         "MAX_STOP_CHARS",
         "StopRules",

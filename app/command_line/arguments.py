@@ -4,7 +4,8 @@ Must not run anything. Pure; main thread.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from app.command_line.serve_arguments import add_serve
 from app.command_line.setting_arguments import add_setting, whole_number
 from app.folders import paths
 from app.settings.serve_options import MODEL_HELP
+from engine import STOP_OPTIONS, StopOption, StopOptions
 from ui.preferences.declaring import Setting, declared
 from ui.preferences.preferences import NewConversation
 
@@ -153,10 +155,34 @@ def _add_answer_options(parser: argparse.ArgumentParser, prefix: str = "") -> No
     for one in declared(NewConversation):
         add_setting(parser, one, prefix=prefix, text=_verbatim)
     add("--seed", type=whole_number(_SEED), metavar="N", help="make random draws repeatable")
-    add(
-        "--ignore-eos",
-        action="store_true",
-        help="go on where the model would end by itself; stops and limits still end it",
+    for option in STOP_OPTIONS:
+        add(f"--{_flag(option)}", **_kind(option), help=option.help)
+
+
+# What the command line calls an option where its own name would say too little there.
+_FLAGS = {"scope": "stop-scope"}
+
+
+def _flag(option: StopOption) -> str:
+    return _FLAGS.get(option.name, option.name.replace("_", "-"))
+
+
+def _kind(option: StopOption) -> dict[str, Any]:
+    """Return how the value of a stop option is written."""
+    match option.default:
+        case bool():
+            return {"action": "store_true"}
+        case Enum():
+            return {"choices": [one.value for one in type(option.default)]}
+        case _:
+            return {"type": whole_number(_MIN_TOKENS), "metavar": "N"}
+
+
+def stop_options_of(values: Mapping[str, Any]) -> StopOptions:
+    """Return how stops count, from the options that were given, by their names in a namespace."""
+    given = ((option, _flag(option).replace("-", "_")) for option in STOP_OPTIONS)
+    return StopOptions(
+        **{one.name: type(one.default)(values[dest]) for one, dest in given if dest in values}
     )
 
 
@@ -183,4 +209,5 @@ def _verbatim(marked: str) -> str:
     return marked.removeprefix(VERBATIM_MARK)
 
 
+_MIN_TOKENS = Setting(least=0, most=2**31 - 1)
 _SEED = Setting(least=0, most=2**63 - 1)

@@ -8,6 +8,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import qasync
@@ -32,7 +33,7 @@ from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.stored_preferences import StoredPreferences
 from app.store.conversation_store import StoreUnavailable, open_store
-from engine import Engine
+from engine import Engine, StopScope
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
@@ -212,8 +213,10 @@ def asked_conversation(answer: AnswerOptions) -> Conversation | None:
             max_tokens=answer.max_tokens,
             is_thinking=answer.is_thinking,
             seed=answer.seed,
+            # In the window each stop has a scope of its own.
+            stop_options=replace(answer.stop_options, scope=StopScope.TEXT),
         ),
-        stops=[StopEntry(stop) for stop in answer.stops],
+        stops=[StopEntry(stop, scope=answer.stop_options.scope) for stop in answer.stops],
     )
 
 

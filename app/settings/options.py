@@ -6,7 +6,7 @@ Pure values; knows neither argparse nor any command. Main thread.
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine import GenerationRequest, Message, Sampling, StopRules
+from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class AnswerOptions:
         seed: Makes the draw repeatable.
         system: The system prompt; empty for none.
         is_thinking: Whether the model reasons before it answers, where it can.
-        ignores_eos: Whether it goes on where the model would end by itself.
+        stop_options: How the stops count.
     """
 
     stops: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class AnswerOptions:
     seed: int | None = None
     system: str = ""
     is_thinking: bool = False
-    ignores_eos: bool = False
+    stop_options: StopOptions = field(default_factory=StopOptions)
 
     def request(self, turns: tuple[Message, ...]) -> GenerationRequest:
         """Return the request that answers these turns."""
@@ -37,7 +37,7 @@ class AnswerOptions:
         return GenerationRequest(
             messages=system + turns,
             sampling=Sampling(temperature=self.temperature, seed=self.seed),
-            stops=StopRules(strings=self.stops, ignore_eos=self.ignores_eos),
+            stops=StopRules(strings=self.stops).with_options(self.stop_options),
             max_tokens=self.max_tokens,
             thinking=self.is_thinking,
         )

@@ -6,7 +6,7 @@ thread that feeds the answer.
 
 from engine.output.calls import OpenCalls
 from engine.output.spans import SpanTracker
-from engine.stopping.matcher import Match, StopMatcher
+from engine.stopping.matcher import Match, StopMatcher, matcher_of
 from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, TextDelta, ThinkingDelta
@@ -127,9 +127,7 @@ class ChannelText:
         if self._matcher is not None:
             self._matcher.restart()
         elif counting:
-            strings = self._rules.strings
-            self._matcher = StopMatcher(tuple(strings[number] for number in counting))
-            self._matchers[counting] = self._matcher
+            self._matcher = self._matchers[counting] = matcher_of(self._rules, counting)
 
     def flush(self) -> str:
         """Send and return what is held; from here on it can no longer become a stop."""

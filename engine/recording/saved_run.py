@@ -37,6 +37,7 @@ from engine.output.channels import Beginning
 from engine.output.families.known import family_from_fields, family_to_fields
 from engine.output.setting import RunSetting
 from engine.recording.replay import RecordedToken, Recording
+from engine.stopping.option_fields import stop_options_from_fields
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope, checked_strings
 from engine.values.chat import ToolCall
@@ -141,12 +142,8 @@ def _rules(fields: Fields) -> StopRules:
     return StopRules(
         strings=checked_strings(fields.take("strings", list), "rules.strings"),
         token_ids=fields.ints("token_ids"),
-        scope=fields.choice("scope", StopScope),
-        include_stop=fields.take("include_stop", bool),
-        ignore_eos=fields.take("ignore_eos", bool),
-        min_tokens=fields.take("min_tokens", int),
         scopes=_scopes(fields),
-    )
+    ).with_options(stop_options_from_fields(fields))
 
 
 def _scopes(fields: Fields) -> tuple[tuple[str, StopScope], ...]:

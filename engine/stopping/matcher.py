@@ -136,6 +136,11 @@ class StopMatcher:
         return held
 
 
+def matcher_of(rules: StopRules, numbers: tuple[int, ...]) -> StopMatcher:
+    """Return a matcher of those strings of a request that have these numbers."""
+    return StopMatcher(tuple(rules.strings[number] for number in numbers))
+
+
 def prepared(rules: StopRules) -> tuple[Automaton, ...]:
     """Return the automata of a request's stops, one for each list that a channel looks for.
 

@@ -5,8 +5,9 @@ Pure values and checks; knows no model. Used on every thread.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from typing import Any
 
 from engine.errors import InvalidRequest
 from engine.stopping.record import Channel
@@ -39,27 +40,74 @@ _CHANNELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StopRules:
-    """The stops of one request.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopOptions:
+    """How the stops of one request count.
+
+    Command line, saved runs, window and API take the options from here: each field is an option,
+    and its ``title`` and ``help`` say what it does.
 
     Attributes:
-        strings: Stop strings, matched code point by code point on decoded text.
-        token_ids: Token ids that end generation beside the model's own EOS ids.
         scope: Where strings are looked for.
         include_stop: Keep the matched stop in the answer (all after it is still cut).
         ignore_eos: Go on after EOS; stops still count.
         min_tokens: A stop that completes within the first ``min_tokens`` tokens is no match.
+    """
+
+    scope: StopScope = field(
+        default=StopScope.TEXT,
+        metadata={
+            "title": "Scope of stops",
+            "help": "where stops count: text, text+thinking, or all (tool calls as well)",
+        },
+    )
+    include_stop: bool = field(
+        default=False,
+        metadata={
+            "title": "Keep the stop in the answer",
+            "help": "keep the stop that ends the answer in its text",
+        },
+    )
+    ignore_eos: bool = field(
+        default=False,
+        metadata={
+            "title": "Go on after the end token",
+            "help": "go on where the model would end by itself; stops and limits still end it",
+        },
+    )
+    min_tokens: int = field(
+        default=0,
+        metadata={
+            "title": "Tokens before a stop counts",
+            "help": "let no stop end the answer within its first N tokens",
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StopRules(StopOptions):
+    """The stops of one request, and how they count.
+
+    Attributes:
+        strings: Stop strings, matched code point by code point on decoded text.
+        token_ids: Token ids that end generation beside the model's own EOS ids.
         scopes: Strings, each with where it is looked for instead.
     """
 
     strings: tuple[str, ...] = ()
     token_ids: tuple[int, ...] = ()
-    scope: StopScope = StopScope.TEXT
-    include_stop: bool = False
-    ignore_eos: bool = False
-    min_tokens: int = 0
     scopes: tuple[tuple[str, StopScope], ...] = ()
+
+    @property
+    def options(self) -> StopOptions:
+        """How they count, without the stops themselves."""
+        return StopOptions(**{option.name: getattr(self, option.name) for option in STOP_OPTIONS})
+
+    def with_options(self, options: StopOptions) -> "StopRules":
+        """Return the same stops, counting in another way."""
+        return replace(
+            self, **{option.name: getattr(options, option.name) for option in STOP_OPTIONS}
+        )
 
     def scope_of(self, string: str) -> StopScope:
         """Return where one of the strings is looked for."""
@@ -74,6 +122,29 @@ class StopRules:
             for number, string in enumerate(self.strings)
             if channel in self.scope_of(string).channels
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StopOption:
+    """An option of ``StopOptions``, for surfaces that offer all of them.
+
+    Attributes:
+        name: Its name there.
+        default: What counts where nothing is said; its type is the option's.
+        title: What a window calls it.
+        help: What it does, as a phrase.
+    """
+
+    name: str
+    default: Any
+    title: str
+    help: str
+
+
+STOP_OPTIONS = tuple(
+    StopOption(one.name, one.default, one.metadata["title"], one.metadata["help"])
+    for one in fields(StopOptions)
+)
 
 
 def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:

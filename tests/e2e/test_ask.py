@@ -76,6 +76,14 @@ def test_eos_can_be_ignored_while_limits_still_count(ask: Ask) -> None:
     assert ask(*words, "--ignore-eos")["stop"]["kind"] == "max_tokens"
 
 
+def test_every_option_of_stops_can_be_given(ask: Ask) -> None:
+    words = ("Count from 1 to 10, one number per line", "--stop", "3")
+    assert ask(*words)["text"] == "1\n2\n"
+    assert ask(*words, "--include-stop")["text"] == "1\n2\n3"
+    assert ask(*words, "--min-tokens", "9")["stop"]["kind"] == "eos"
+    assert ask(*words, "--stop-scope", "all")["text"] == "1\n2\n"
+
+
 def test_the_stop_that_completes_first_wins_whatever_the_order(ask: Ask) -> None:
     prompt = "Count from 1 to 10, one number per line"
     answer = ask(prompt, "--stop", "9", "--stop", "--", "--stop", "2\n3")

@@ -110,7 +110,7 @@ def _runs() -> tuple[str, ...]:
             setting = RunSetting(
                 model="m", family=family, eos=(2,), context_room=100, has_bytes=has_bytes
             )
-            rules = StopRules(("END", "\n6"), (9,), StopScope.TEXT)
+            rules = StopRules(("END", "\n6"), (9,))
             recording = Recording(
                 setting, rules, 64, tuple(tokens), "", {'{"a": 1}': (call,)}, stop
             )

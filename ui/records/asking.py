@@ -52,7 +52,7 @@ def stop_rules(
     conversation: Conversation, model: ModelInfo | None, without: str | int | None = None
 ) -> StopRules:
     """Return the stops of the next answer; one of them may be left out for once."""
-    rules = rules_of(conversation.stops)
+    rules = rules_of(conversation.stops).with_options(conversation.settings.stop_options)
     return replace(
         rules,
         strings=tuple(one for one in rules.strings if one != without),

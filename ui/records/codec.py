@@ -7,7 +7,17 @@ import dataclasses
 import math
 from typing import Any
 
-from engine import Finished, InvalidRequest, StopScope, Timing, ToolCall, Usage, checked_strings
+from engine import (
+    Finished,
+    InvalidRequest,
+    StopScope,
+    Timing,
+    ToolCall,
+    Usage,
+    checked_strings,
+    stop_options_from_fields,
+    stop_options_to_fields,
+)
 from engine.files.fields import Fields
 from engine.recording.saved_run import stop_from
 from ui.records.conversations import ConversationSettings, StopEntry
@@ -34,11 +44,12 @@ def settings_values(settings: ConversationSettings) -> dict[str, Any]:
     """Return settings as JSON values; what is not set is left out."""
     values = dataclasses.asdict(settings)
     values["stop_token_ids"] = list(settings.stop_token_ids)
+    values["stop_options"] = stop_options_to_fields(settings.stop_options)
     # A zero is set: at temperature 0 the likeliest token is always taken.
     return {
         name: value
         for name, value in values.items()
-        if value is not None and value is not False and value not in ("", [])
+        if value is not None and value is not False and value not in ("", [], {})
     }
 
 
@@ -59,6 +70,7 @@ def settings_from(fields: Fields) -> ConversationSettings:
             for one in fields.maybe("stop_token_ids", list) or ()
             if type(one) is int and one >= 0
         ),
+        stop_options=stop_options_from_fields(Fields(fields.maybe("stop_options", dict) or {})),
     )
 
 

@@ -6,9 +6,9 @@ Plain records without Qt; changed on the main thread only.
 import time
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from engine import StopRules, StopScope
+from engine import StopOptions, StopRules, StopScope
 from ui.records.attachments import Attachment
 from ui.records.messages import ChatMessage, MessageTree, chained, copied, frozen
 
@@ -47,6 +47,7 @@ class ConversationSettings:
         repetition_penalty: Above 1 makes repeated tokens less likely.
         seed: Makes the draw repeatable; None draws anew each time.
         stop_token_ids: Token ids that end an answer beside the model's own.
+        stop_options: How stops count; each stop of the list has a scope of its own.
     """
 
     system_prompt: str = ""
@@ -59,6 +60,7 @@ class ConversationSettings:
     repetition_penalty: float | None = None
     seed: int | None = None
     stop_token_ids: tuple[int, ...] = ()
+    stop_options: StopOptions = field(default_factory=StopOptions)
 
 
 class Conversation:

@@ -5,6 +5,8 @@ import pytest
 
 from app.desktop.window import asked_conversation, kept_conversations
 from app.settings.options import AnswerOptions
+from engine import StopOptions, StopScope
+from ui.records.asking import stop_rules
 from ui.records.conversations import Conversation
 from ui.records.storing import StoreProblem
 
@@ -23,6 +25,15 @@ def test_options_of_the_command_line_become_a_conversation() -> None:
     settings = conversation.settings
     assert (settings.system_prompt, settings.temperature) == ("Brief.", 0.5)
     assert (settings.max_tokens, settings.is_thinking) == (9, True)
+
+
+def test_stop_options_of_the_command_line_count_in_the_window() -> None:
+    options = StopOptions(scope=StopScope.ALL, ignore_eos=True, min_tokens=3)
+    conversation = asked_conversation(AnswerOptions(stops=("END",), stop_options=options))
+    assert conversation is not None
+    rules = stop_rules(conversation, None)
+    assert (rules.strings, rules.scope_of("END")) == (("END",), StopScope.ALL)
+    assert (rules.ignore_eos, rules.min_tokens, rules.include_stop) == (True, 3, False)
 
 
 def test_without_a_usable_folder_the_window_has_memory_and_says_so(

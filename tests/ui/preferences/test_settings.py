@@ -6,8 +6,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
+from engine import STOP_OPTIONS, StopOptions
 from ui.chat.composing.preset_list import PresetList
-from ui.chat.composing.settings_popover import SettingsPopover
+from ui.chat.composing.settings_popover import SettingsPopover, settings_words
 from ui.kit.controls.number_field import NumberField
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import NewConversation, Preferences
@@ -83,6 +84,32 @@ def test_an_edited_number_changes_alone(parent: QWidget, theme: Theme) -> None:
     popover.hide()
     assert edited[-1].temperature == 0.375
     assert edited[-1].system_prompt.startswith("!")
+
+
+def test_every_stop_option_has_a_control_and_is_named_where_it_differs(
+    parent: QWidget, theme: Theme
+) -> None:
+    popover = SettingsPopover(theme, parent, PresetList(MemoryConversationStore()))
+    edited: list[ConversationSettings] = []
+    popover.edited.connect(edited.append)
+    popover.show_settings(ConversationSettings(temperature=0.5))
+    # In the window each stop has a scope of its own.
+    assert {*popover.stop_options} == {one.name for one in STOP_OPTIONS} - {"scope"}
+    for control in popover.stop_options.values():
+        if isinstance(control, NumberField):
+            control.setValue(4)
+        else:
+            control.click()
+    options = StopOptions(include_stop=True, ignore_eos=True, min_tokens=4)
+    assert edited[-1] == ConversationSettings(temperature=0.5, stop_options=options)
+    assert settings_words(edited[-1]) == (
+        "Temperature 0.5, keep the stop in the answer, go on after the end token, "
+        "tokens before a stop counts"
+    )
+    count = len(edited)
+    popover.show_settings(ConversationSettings())
+    popover.show_settings(edited[-1])
+    assert len(edited) == count
 
 
 @pytest.mark.parametrize(

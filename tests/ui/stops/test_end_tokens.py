@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
 
+from engine import StopOptions
 from engine.files.fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
@@ -110,3 +111,11 @@ def test_ids_are_kept_with_the_conversation() -> None:
     settings = ConversationSettings(stop_token_ids=(1, 2))
     assert settings_from(Fields(settings_values(settings))) == settings
     assert "stop_token_ids" not in settings_values(ConversationSettings())
+
+
+def test_stop_options_are_kept_with_the_conversation() -> None:
+    settings = ConversationSettings(stop_options=StopOptions(ignore_eos=True, min_tokens=3))
+    values = settings_values(settings)
+    assert values["stop_options"] == {"ignore_eos": True, "min_tokens": 3}
+    assert settings_from(Fields(values)) == settings
+    assert settings_values(ConversationSettings()) == {}

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
+    QCheckBox,
     QFrame,
     QGridLayout,
     QHBoxLayout,
@@ -16,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted
+from engine import STOP_OPTIONS, StopOption, counted
 from ui.chat.composing.preset_button import PresetButton
 from ui.chat.composing.preset_list import PresetList
 from ui.kit.controls.growing_input import never_sideways
@@ -85,9 +87,10 @@ class SettingsPopover(QFrame):
             1,
             is_whole=True,
         )
-        self._more = QPushButton("More sampling settings")
+        self.stop_options = {option.name: _stop_field(option) for option in _STOP_OPTIONS}
+        self._more = QPushButton("More settings")
         self._more.setProperty("kind", "fold")
-        self._more.setAccessibleName("More sampling settings")
+        self._more.setAccessibleName("More settings")
         self._more.setCheckable(True)
         self._rare = QWidget()
         self._rare.hide()
@@ -96,12 +99,26 @@ class SettingsPopover(QFrame):
         self._more.toggled.connect(self._show_rare)
         for name, field in self._fields().items():
             field.number_edited.connect(lambda value, name=name: self._edit(**{name: value}))
+        for option in _STOP_OPTIONS:
+            changed = partial(self._edit_stop_option, option)
+            control = self.stop_options[option.name]
+            if isinstance(control, QCheckBox):
+                control.toggled.connect(changed)
+            else:
+                control.number_edited.connect(changed)
 
     def show_settings(self, settings: ConversationSettings) -> None:
         """Show settings without telling of a change."""
         self._settings = settings
         for name, field in self._fields().items():
             field.show_number(getattr(settings, name))
+        for name, control in self.stop_options.items():
+            value = getattr(settings.stop_options, name)
+            if isinstance(control, QCheckBox):
+                with QSignalBlocker(control):
+                    control.setChecked(value)
+            else:
+                control.show_number(value or None)
         self.system_prompt.setPlainText(settings.system_prompt)
         self._shown_prompt = self.system_prompt.toPlainText()
 
@@ -160,6 +177,13 @@ class SettingsPopover(QFrame):
         ):
             rare.addWidget(label(words), row, 0)
             rare.addWidget(field, row, 1)
+        for option in _STOP_OPTIONS:
+            control, row = self.stop_options[option.name], rare.rowCount()
+            if isinstance(control, QCheckBox):
+                rare.addWidget(control, row, 0, 1, 2)
+            else:
+                rare.addWidget(label(option.title), row, 0)
+                rare.addWidget(control, row, 1)
         rare.setContentsMargins(0, 0, 0, 0)
         self._grids = (form, rare)
         self._rare.setLayout(rare)
@@ -191,16 +215,34 @@ class SettingsPopover(QFrame):
         bottom = self.geometry().bottom()
         self._rare.setVisible(is_shown)
         says = "Fewer" if is_shown else "More"
-        self._more.setAccessibleName(f"{says} sampling settings")
-        self._more.setText(f"{says} sampling settings")
+        self._more.setAccessibleName(f"{says} settings")
+        self._more.setText(f"{says} settings")
         self.adjustSize()
         self.move(self.x(), bottom - self.height() + 1)
+
+    def _edit_stop_option(self, option: StopOption, value: Any) -> None:
+        options = self._settings.stop_options
+        value = option.default if value is None else value
+        self._edit(stop_options=replace(options, **{option.name: value}))
 
     def _edit(self, **fields: Any) -> None:
         settings = replace(self._settings, **fields)
         if settings != self._settings:
             self._settings = settings
             self.edited.emit(settings)
+
+
+# In the window each stop has a scope of its own.
+_STOP_OPTIONS = tuple(option for option in STOP_OPTIONS if option.name != "scope")
+
+
+def _stop_field(option: StopOption) -> QCheckBox | NumberField:
+    """Return the control of an option of stops."""
+    if isinstance(option.default, bool):
+        box = QCheckBox(option.title)
+        box.setToolTip(f"{option.help[0].upper()}{option.help[1:]}")
+        return box
+    return NumberField(option.title, "None", 1, _MOST_TOKENS, 1, is_whole=True)
 
 
 def _grid() -> QGridLayout:
@@ -236,4 +278,9 @@ def settings_words(settings: ConversationSettings) -> str:
         "seed": settings.seed,
     }
     parts += [f"{name} {value:g}" for name, value in rare.items() if value is not None]
+    parts += [
+        option.title[0].lower() + option.title[1:]
+        for option in _STOP_OPTIONS
+        if getattr(settings.stop_options, option.name) != option.default
+    ]
     return ", ".join(parts).capitalize()
