@@ -131,6 +131,24 @@ def test_a_batch_of_mlx_lm_counts_its_rows_and_the_tokens_that_it_read(batch: An
     expect("mlx-lm", "BatchGenerator._counters or ._generation_batch", counts)
 
 
+def test_batches_of_mlx_lm_read_apart_and_decode_together(
+    batch: Any, loaded: tuple[Any, Any]
+) -> None:
+    def decode() -> bool:
+        other = type(batch)(loaded[0], max_tokens=8)
+        mlx_lm_internals.decode_together([batch, other])
+        [one], [two] = batch.insert([[5, 6, 7]]), other.insert([[8, 9]])
+        for generator in (batch, batch, other, other):
+            generator.next()
+        assert mlx_lm_internals.decoding_rows(other) == 2
+        both = [part.uid for part in batch.next()[1]]
+        batch.remove([two])
+        left = [part.uid for part in other.next()[1]]
+        return (both, left) == ([one, two], [one])
+
+    expect("mlx-lm", "BatchGenerator._generation_batch or ._uid_count", decode)
+
+
 def test_a_batch_of_mlx_lm_reads_as_much_as_it_was_told_last(batch: Any) -> None:
     def obeys() -> bool:
         batch.insert([list(range(3, 60))], max_tokens=[8])

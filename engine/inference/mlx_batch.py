@@ -16,9 +16,15 @@ from mlx_lm.generate import BatchGenerator
 from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_prompt_cache
 
 from engine.inference.backend import BatchLimits, PromptCacheUse
-from engine.inference.mlx_lm_internals import decoding_rows, prompt_tokens_read, set_reading
+from engine.inference.mlx_lm_internals import (
+    decode_together,
+    decoding_rows,
+    prompt_tokens_read,
+    set_reading,
+)
 from engine.inference.pacing import ReadingPace
 from engine.inference.prompt_cache import PromptCache
+from engine.inference.reading_turns import LANES, ReadingTurns, lane_of
 
 # The batch must never end a row by itself.
 _NO_LIMIT = 1 << 40
@@ -46,23 +52,30 @@ class RunningBatch:
         self._rows = limits.rows
         self._pace = ReadingPace(limits.prefill_chunk)
         self._stepped_at_s = 0.0
-        # Rows that have not decoded a token yet.
-        self._reading: set[int] = set()
+        self._turns = ReadingTurns()
+        # Rows that have not decoded a token yet, with the lane in which they are read.
+        self._lane_of: dict[int, int] = {}
         self._prompt_cache = PromptCache(
             _CACHED_PROMPTS, limits.cache_bytes, can_trim_prompt_cache, trim_prompt_cache
         )
         # A cache that cannot be cut back is kept at the end of the prompt as well, because
         # the next turn seldom repeats a cut answer token by token.
         self._keeps_prompts = not can_trim_prompt_cache(make_prompt_cache(model))
-        self._batch = self._new_batch()
+        self._lanes = self._new_lanes()
 
-    def _new_batch(self) -> Any:
-        return BatchGenerator(
-            self._model,
-            completion_batch_size=self._rows,
-            prefill_batch_size=min(READ_TOGETHER, self._rows),
-            prefill_step_size=self._chunk,
-        )
+    def _new_lanes(self) -> list[Any]:
+        """Return generators that read prompts of different lengths and decode in one batch."""
+        lanes = [
+            BatchGenerator(
+                self._model,
+                completion_batch_size=self._rows,
+                prefill_batch_size=min(READ_TOGETHER, self._rows),
+                prefill_step_size=self._chunk,
+            )
+            for _ in range(LANES)
+        ]
+        decode_together(lanes)
+        return lanes
 
     def insert(
         self,
@@ -79,7 +92,8 @@ class RunningBatch:
             processors: Change its logits before that.
         """
         cache, cached = self._prompt_cache.fetch(tokens)
-        [row] = self._batch.insert(
+        lane = lane_of(len(tokens) - cached)
+        [row] = self._lanes[lane].insert(
             [tokens[cached:]],
             max_tokens=[_NO_LIMIT],
             caches=None if cache is None else [cache],
@@ -87,7 +101,7 @@ class RunningBatch:
             samplers=[sampler],
             logits_processors=[processors or []],
         )
-        self._reading.add(row)
+        self._lane_of[row] = lane
         if cached:
             use = self.cache_use
             self.cache_use = replace(use, hits=use.hits + 1, hit_tokens=use.hit_tokens + cached)
@@ -100,30 +114,48 @@ class RunningBatch:
             (row, tokens read) of those that read, and (row, token, log-probabilities) of those
             that decoded.
         """
-        decoding = decoding_rows(self._batch)
-        reading = min(READ_TOGETHER, len(self._reading))
-        chunk = self._pace.chunk(decoding, reading) if reading else self._chunk
-        was_read = prompt_tokens_read(self._batch)
+        decoding = decoding_rows(self._lanes[0])
+        chunk = lane = was_read = 0
+        if self._lane_of:
+            waiting = self._waiting()
+            lane = self._turns.due(waiting)
+            chunk = self._pace.chunk(decoding, min(READ_TOGETHER, waiting[lane]), lane)
+            was_read = prompt_tokens_read(self._lanes[lane])
+        is_beside = bool(self._lane_of)
         # From step to step: the device decodes while the last step's tokens are handed on.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
         found = self._step(chunk)
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
-        if reading and chunk:
-            tokens = prompt_tokens_read(self._batch) - was_read
-            self._pace.read(took_s, tokens, is_whole=tokens >= chunk, decoding=decoding)
+        if chunk:
+            tokens = prompt_tokens_read(self._lanes[lane]) - was_read
+            is_whole = tokens >= chunk
+            self._pace.read(took_s, tokens, is_whole=is_whole, decoding=decoding, lane=lane)
         else:
-            self._pace.decoded(took_s)
+            self._pace.decoded(took_s, decoding, is_beside=is_beside)
         return found
 
+    def _waiting(self) -> list[int]:
+        """Return how many prompts of each lane are being read, or wait for that."""
+        waiting = [0] * LANES
+        for lane in self._lane_of.values():
+            waiting[lane] += 1
+        return waiting
+
     def _step(self, chunk: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, mx.array]]]:
-        """Decode, and read up to ``chunk`` tokens of each prompt, which may be none."""
-        batch = self._batch
+        """Decode, and read up to ``chunk`` tokens of each prompt in the lane whose turn it is."""
+        lane = 0
+        if chunk:
+            waiting = self._waiting()
+            lane = self._turns.due(waiting)
+            self._turns.note(lane, waiting)
+        batch = self._lanes[lane]
         # A batch that has as many rows as it may hold reads nothing.
         set_reading(batch, chunk, self._rows if chunk else 0)
         read, sampled = batch.next()
-        if self._reading:
-            self._reading.difference_update(part.uid for part in sampled)
+        if self._lane_of:
+            for part in sampled:
+                self._lane_of.pop(part.uid, None)
         if self._keeps_prompts:
             for part in read:
                 if part.end_of_segment and not part.end_of_prompt:
@@ -140,16 +172,16 @@ class RunningBatch:
 
     def _taken_out(self, row: int) -> tuple[Any, list[int] | None]:
         """Take a row out; return its cache and the tokens that it holds, None for none."""
-        self._reading.discard(row)
-        with mx.stream(self._batch.stream):
-            found = self._batch.remove([row], return_prompt_caches=True)
+        batch = self._lanes[self._lane_of.pop(row, 0)]
+        with mx.stream(batch.stream):
+            found = batch.remove([row], return_prompt_caches=True)
         cache, tokens = found.get(row, (None, None))
         return cache, tokens
 
     def _keep(self, cache: Any, tokens: list[int] | None) -> None:
         if not cache or not tokens:
             return
-        with mx.stream(self._batch.stream):
+        with mx.stream(self._lanes[0].stream):
             # Evaluated now: a lazy slice would keep the whole batch's cache alive.
             mx.eval([part.state for part in cache])
             self._prompt_cache.keep(tokens, cache)
@@ -161,14 +193,19 @@ class RunningBatch:
 
     def reset(self) -> None:
         """Drop all rows and the batch itself after a step that failed."""
-        with contextlib.suppress(Exception):
-            self._batch.close()
-        self._reading.clear()
-        self._batch = self._new_batch()
+        self._close_lanes()
+        self._lane_of.clear()
+        self._lanes = self._new_lanes()
 
     def close(self) -> None:
         """Free the rows, the kept prompts and the model."""
-        self._batch.close()
+        self._close_lanes()
         self._prompt_cache.clear()
-        del self._batch, self._model
+        del self._lanes, self._model
         mx.clear_cache()
+
+    def _close_lanes(self) -> None:
+        # The last one first: each puts back the limit of memory that it found.
+        for batch in reversed(self._lanes):
+            with contextlib.suppress(Exception):  # after a step that failed
+                batch.close()

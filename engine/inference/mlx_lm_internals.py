@@ -7,8 +7,11 @@ Importing this module does not import mlx-lm.
 
 import contextlib
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+# The rows of one generator are far fewer than this leaves room for.
+_ROW_BITS = 40
 
 
 def inner_tokenizer(wrapper: Any) -> Any:
@@ -58,6 +61,20 @@ def decoding_rows(batch: Any) -> int:
     Upstream: ``BatchGenerator.__init__`` in ``mlx_lm/generate.py``.
     """
     return len(batch._generation_batch)
+
+
+def decode_together(batches: Sequence[Any]) -> None:
+    """Let several ``BatchGenerator`` read prompts each for itself and decode in one batch.
+
+    Their numbers for rows are set apart, because the batch has rows of all of them.
+    Upstream: ``BatchGenerator.__init__`` and ``insert_segments`` in ``mlx_lm/generate.py``.
+
+    Args:
+        batches: The generators, fresh ones; any of them then steps the rows of all.
+    """
+    for index, batch in enumerate(batches):
+        batch._generation_batch = batches[0]._generation_batch
+        batch._uid_count = index << _ROW_BITS
 
 
 def prompt_tokens_read(batch: Any) -> int:

@@ -1,23 +1,30 @@
 """How much of the waiting prompts one step of a batch may read, judged by measured time.
 
-Running streams keep at least half of their pace while prompts are read: a step reads no more than
-a short while, and after reading, the batch only decodes until decoding has had as long. Pure but
+Running streams keep two thirds of their pace while prompts are read: a step reads no more than a
+short while, and after reading, the batch only decodes until the streams have caught up. Pure but
 for its own state; knows no clock and no model.
 """
+
+from engine.inference.reading_turns import LANES
 
 # How long one step may read while answers are being decoded: a reader does not notice such a gap.
 _BESIDE_S = 0.03
 # The same where nothing is decoded: a cancel, or a short prompt behind, waits that long.
 _ALONE_S = 0.2
-# So many tokens before anything was measured.
+# So many tokens before anything was measured, where nothing is decoded.
 _FIRST = 64
 # Reading fewer at once takes hardly less time.
 _LEAST = 16
 _GROWTH = 4.0
-# Decoding has so much more time than reading, because it is slower right after that.
-_MARGIN = 1.5
-# How much the newest decoding step counts in the time that one is taken to last.
+# Streams are to keep this share of their pace. It leaves a reserve above the half that is promised.
+_KEPT_PACE = 0.68
+# A step that only decodes counts at least this share of its time for the prompts that wait, however
+# slow decoding has become: they must come to an end, too.
+_LEAST_CREDIT = 0.15
+# How much the newest decoding step counts in the time that one is taken to last: hardly while
+# prompts are read, when decoding is slower than the streams would be alone.
 _NEWEST = 0.2
+_NEWEST_BESIDE = 0.005
 
 
 class ReadingPace:
@@ -29,35 +36,58 @@ class ReadingPace:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._rate: float | None = None
+        # Tokens per second, by lane: the longer a prompt is, the slower it is read.
+        self._rates: list[float | None] = [None] * LANES
         self._decode_s = 0.0
+        self._decoding = 0
+        # The time that the streams are behind their pace.
         self._debt_s = 0.0
 
-    def chunk(self, decoding: int, reading: int) -> int:
+    def chunk(self, decoding: int, reading: int, lane: int = 0) -> int:
         """Return how many tokens of each prompt the next step reads; 0 for decoding alone.
 
         Args:
             decoding: Rows that decode.
             reading: Rows whose prompts are read together.
+            lane: Their lane.
         """
         if not decoding:
             self._debt_s = 0.0
         elif self._debt_s > 0:
             return 0
-        if self._rate is None:
-            fitting = float(_FIRST)
+        rate = self._rates[lane]
+        if rate is None:  # another lane's may be too fast for this one
+            rate = min((one for one in self._rates if one is not None), default=None)
+        if rate is None:
+            fitting = float(_LEAST if decoding else _FIRST)
         else:
             share_s = max(_BESIDE_S, self._decode_s) if decoding else _ALONE_S
-            fitting = self._rate * share_s / max(1, reading)
+            fitting = rate * share_s / max(1, reading)
         return min(self._most, max(_LEAST, int(fitting)))
 
-    def decoded(self, took_s: float) -> None:
-        """Note a step that only decoded."""
-        self._debt_s -= took_s
-        newest = _NEWEST if self._decode_s else 1.0
-        self._decode_s += (took_s - self._decode_s) * newest
+    def decoded(self, took_s: float, decoding: int = 1, *, is_beside: bool = False) -> None:
+        """Note a step that only decoded.
 
-    def read(self, took_s: float, tokens: int, *, is_whole: bool, decoding: int) -> None:
+        Args:
+            took_s: How long it took.
+            decoding: Rows that decoded.
+            is_beside: Whether prompts wait to be read.
+        """
+        behind_s = took_s - self._decode_s / _KEPT_PACE
+        self._debt_s = max(0.0, self._debt_s + min(behind_s, -_LEAST_CREDIT * took_s))
+        if not is_beside or decoding != self._decoding:
+            self._learn(took_s, _NEWEST)
+            self._decoding = decoding
+        elif behind_s > 0 or took_s < self._decode_s:
+            # Beyond what reading does to the streams: the machine has another speed by now.
+            self._learn(took_s, _NEWEST_BESIDE)
+
+    def _learn(self, took_s: float, newest: float) -> None:
+        self._decode_s += (took_s - self._decode_s) * (newest if self._decode_s else 1.0)
+
+    def read(
+        self, took_s: float, tokens: int, *, is_whole: bool, decoding: int, lane: int = 0
+    ) -> None:
         """Note a step that read.
 
         Args:
@@ -66,14 +96,15 @@ class ReadingPace:
             is_whole: Whether a prompt had as much left as it was allowed: the rest of a prompt
                 takes too long for its few tokens to say how fast reading is.
             decoding: Rows that decoded in it.
+            lane: The lane of the prompts.
         """
         reading_s = max(took_s - self._decode_s, took_s / 10) if decoding else took_s
         if tokens and reading_s > 0:
-            rate = tokens / reading_s
-            if self._rate is None:
+            rate, known = tokens / reading_s, self._rates[lane]
+            if known is None:
                 if is_whole:
-                    self._rate = rate
+                    self._rates[lane] = rate
             elif is_whole or reading_s > (_BESIDE_S if decoding else _ALONE_S):
-                self._rate = min(rate, self._rate * _GROWTH)
+                self._rates[lane] = min(rate, known * _GROWTH)
         if decoding:
-            self._debt_s = reading_s * _MARGIN - self._decode_s
+            self._debt_s = max(0.0, took_s - self._decode_s / _KEPT_PACE)

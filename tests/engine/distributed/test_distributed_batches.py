@@ -106,6 +106,20 @@ def test_a_follower_keeps_as_many_prompts_as_rank_0_whatever_they_weigh(tmp_path
     assert cached == 0
 
 
+def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_path: Path) -> None:
+    both = Both(tmp_path)
+    texts = [both.prompt("go"), [5] * 900 + both.prompt("on"), [5] * 700 + both.prompt("go")]
+    drawn: dict[int, list[int]] = {both.leading.insert(tokens)[0]: [] for tokens in texts}
+    while any(len(found) < 3 for found in drawn.values()):
+        for row, token, _ in both.leading.step()[1]:
+            drawn[row].append(token)
+    widths = [width for _, width in both.stage.model.calls]
+    both.follow()
+    assert both.following._model.calls == both.stage.model.calls
+    # The last one had its first token while the long ones were being read.
+    assert 1 in widths[: len(widths) // 2]
+
+
 def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: Path) -> None:
     both = Both(tmp_path)
     one, _ = both.leading.insert(both.prompt("go"))

@@ -131,6 +131,29 @@ def test_a_short_request_overtakes_a_long_prompt_that_is_being_read(tmp_path: Pa
     run(play(), 120)
 
 
+def test_a_short_request_overtakes_long_prompts_that_take_all_places_for_reading(
+    tmp_path: Path,
+) -> None:
+    stage = stage_of(tmp_path, step_s=0.001)
+
+    async def play() -> None:
+        engine = Engine(Limits(prefill_chunk=16), loader=stage.load)
+        await engine.load(tmp_path)
+        stream = await engine.generate(request("long"))
+        long = [await engine.generate(request("x" * 20_000, max_tokens=1)) for _ in range(6)]
+        short = await engine.generate(request("short"))
+        await first_text(short)
+        for one in long:
+            events = [event for event in one._drain() if isinstance(event, PromptProgress)]
+            assert events[-1].processed < 1000
+        for generation in (stream, *long):
+            generation.cancel()
+            await generation.collect()
+        await engine.aclose()
+
+    run(play(), 120)
+
+
 def test_a_step_comes_between_two_commands_that_take_long(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     steps: list[int] = []

@@ -1,0 +1,109 @@
+"""How much is read in one step keeps streams at their pace; simulated, without a clock."""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from engine.inference.pacing import ReadingPace
+
+SPEEDS = [(0.002, 0.0002), (0.02, 0.0001), (0.1, 0.01), (0.001, 0.00001), (0.03, 0.001)]
+
+
+def read_beside_a_stream(
+    pace: ReadingPace,
+    tokens: int,
+    *,
+    decode_s: float,
+    token_s: Callable[[int], float],
+    slower: float = 1.0,
+) -> tuple[float, list[float]]:
+    """Read a prompt beside one stream.
+
+    Args:
+        pace: Says how much.
+        tokens: The prompt's length.
+        decode_s: What a step of the stream takes alone.
+        token_s: What one more token of the prompt takes after so many.
+        slower: How much longer a step of the stream takes while the prompt is there.
+
+    Returns:
+        The share of its pace that the stream kept, and how long each step took.
+    """
+    steps: list[float] = []
+    done = 0
+    while done < tokens:
+        chunk = min(tokens - done, pace.chunk(1, 1))
+        took_s = decode_s * slower + chunk * token_s(done)
+        if chunk:
+            pace.read(took_s, chunk, is_whole=tokens - done > chunk, decoding=1)
+        else:
+            pace.decoded(took_s, is_beside=True)
+        done += chunk
+        steps.append(took_s)
+    return len(steps) * decode_s / sum(steps), steps
+
+
+def paced(decode_s: float) -> ReadingPace:
+    """Return a pace that has seen a stream alone."""
+    pace = ReadingPace(512)
+    for _ in range(50):
+        pace.decoded(decode_s)
+    return pace
+
+
+@pytest.mark.parametrize("slower", [1.0, 1.1, 1.2])
+@pytest.mark.parametrize(("decode_s", "token_s"), SPEEDS)
+def test_a_stream_keeps_three_fifths_of_its_pace_beside_20_000_tokens(
+    decode_s: float, token_s: float, slower: float
+) -> None:
+    kept, steps = read_beside_a_stream(
+        paced(decode_s), 20_000, decode_s=decode_s, token_s=lambda _: token_s, slower=slower
+    )
+    assert kept >= 0.6
+    # Nor is it idle: reading has its share.
+    assert kept <= 0.8
+    assert max(steps) <= slower * decode_s + max(0.04, 1.1 * slower * decode_s, 16 * token_s)
+
+
+def test_it_keeps_it_where_each_token_of_the_prompt_takes_longer_than_the_one_before() -> None:
+    kept, _ = read_beside_a_stream(
+        paced(0.01), 20_000, decode_s=0.01, token_s=lambda done: 0.0001 + done * 5e-8
+    )
+    assert kept >= 0.6
+
+
+def test_the_gaps_are_steady() -> None:
+    _, steps = read_beside_a_stream(paced(0.002), 20_000, decode_s=0.002, token_s=lambda _: 0.0002)
+    reads = [index for index, took_s in enumerate(steps) if took_s > 0.004]
+    distances = [after - before for before, after in itertools.pairwise(reads)]
+    # Once the speed is known, as many steps of decoding come between any two of reading.
+    assert max(distances[3:-1]) - min(distances[3:-1]) <= 2
+
+
+def test_a_stream_that_has_become_slow_for_good_does_not_starve_the_prompt() -> None:
+    # Something else slows the machine: the streams cannot be kept at the pace that they had.
+    kept, steps = read_beside_a_stream(
+        paced(0.01), 20_000, decode_s=0.01, token_s=lambda _: 0.001, slower=3.0
+    )
+    reading_s = sum(took_s - 0.03 for took_s in steps)
+    assert reading_s / sum(steps) > 0.08
+    assert kept > 0.2
+
+
+def test_a_stream_that_joins_is_paced_by_what_decoding_takes_from_then_on() -> None:
+    pace = paced(0.002)
+    for _ in range(200):
+        pace.decoded(0.006, decoding=4)
+    kept, _ = read_beside_a_stream(pace, 20_000, decode_s=0.006, token_s=lambda _: 0.0002)
+    assert 0.55 <= kept <= 0.8
+
+
+def test_each_lane_has_a_speed_of_its_own() -> None:
+    pace = paced(0.002)
+    pace.read(0.032, 30, is_whole=True, decoding=1, lane=2)
+    pace.read(0.032, 300, is_whole=True, decoding=1, lane=0)
+    while not pace.chunk(1, 1, 2):
+        pace.decoded(0.002, is_beside=True)
+    assert pace.chunk(1, 1, 2) == 30
+    assert pace.chunk(1, 1, 0) == 300

@@ -1,0 +1,156 @@
+"""Short prompts overtake long ones, and long ones are never left out; step by step, no clock."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.inference.backend import BatchLimits
+from engine.inference.mlx_batch import RunningBatch
+from engine.inference.reading_turns import LANES, ReadingTurns, lane_of
+from tests.support.scripted import Stage
+
+ANSWER = [f"w{n} " for n in range(3000)]
+
+
+def turns(waiting: list[int], count: int) -> list[int]:
+    found, order = ReadingTurns(), []
+    for _ in range(count):
+        order.append(found.due(waiting))
+        found.note(order[-1], waiting)
+    return order
+
+
+def test_prompts_are_told_apart_by_what_is_left_to_read() -> None:
+    assert [lane_of(n) for n in (1, 512, 513, 4096, 4097, 200_000)] == [0, 0, 1, 1, 2, 2]
+
+
+def test_the_shortest_go_first_and_the_longest_every_fourth_time() -> None:
+    assert turns([1, 0, 1], 12) == [0, 0, 0, 2] * 3
+    assert turns([0, 1, 1], 8) == [1, 1, 1, 2] * 2
+    assert turns([0, 0, 4], 3) == [2, 2, 2]
+
+
+def test_no_lane_waits_for_more_than_five_turns_however_busy_the_others_are() -> None:
+    order = turns([1] * LANES, 200)
+    for lane in range(LANES):
+        at = [index for index, taken in enumerate(order) if taken == lane]
+        assert max(after - before for before, after in itertools.pairwise(at)) <= 5
+
+
+class Reading:
+    """A batch of the scripted model that is stepped by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.stage = Stage(folder, {"long": ANSWER, "short": ["yes"]}, context=100_000)
+        self.batch = RunningBatch(
+            self.stage.model, BatchLimits(prefill_chunk=64, cache_bytes=0, rows=32)
+        )
+        self.read: dict[int, int] = {}
+        self.sampled: set[int] = set()
+        self.reading_steps = 0
+
+    def insert(self, length: int) -> int:
+        return self.batch.insert([5] * length)[0]
+
+    def step(self) -> None:
+        read, sampled = self.batch.step()
+        self.reading_steps += bool(read)
+        self.read.update(read)
+        self.sampled.update(row for row, *_ in sampled)
+
+    def until_sampled(self, row: int, most_steps: int) -> None:
+        """Step until a row has its first token, or fail after so many steps of reading."""
+        end = self.reading_steps + most_steps
+        while row not in self.sampled:
+            assert self.reading_steps <= end, "it waits too long"
+            self.step()
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> Any:
+    made = Reading(tmp_path)
+    yield made
+    made.batch.close()
+
+
+def test_a_short_prompt_overtakes_four_long_ones_that_fill_all_places(reading: Reading) -> None:
+    long = [reading.insert(20_000) for _ in range(4)]
+    for _ in range(5):
+        reading.step()
+    assert all(0 < reading.read[row] < 20_000 for row in long)
+    before = dict(reading.read)
+    short = reading.insert(40)
+    # One step reads it, the next one gives it to the decoding rows.
+    reading.until_sampled(short, most_steps=3)
+    assert all(reading.read[row] - before[row] <= 2 * 64 for row in long)
+
+
+def test_it_does_so_beside_a_running_answer(reading: Reading) -> None:
+    stream = reading.insert(10)
+    reading.until_sampled(stream, most_steps=3)
+    for _ in range(4):
+        reading.insert(20_000)
+    for _ in range(5):
+        reading.step()
+    short = reading.insert(10)
+    reading.until_sampled(short, most_steps=4)
+
+
+def test_a_prompt_of_middle_length_overtakes_long_ones_too(reading: Reading) -> None:
+    long = [reading.insert(50_000) for _ in range(4)]
+    reading.step()
+    middle = reading.insert(1000)
+    # 64 tokens at a time, and every fourth step is for the long ones.
+    reading.until_sampled(middle, most_steps=(1000 // 16 + 2) * 4 // 3 + 2)
+    assert max(reading.read[row] for row in long) < 5000
+
+
+def test_short_prompts_without_end_do_not_starve_a_long_one(reading: Reading) -> None:
+    long = reading.insert(2000 + 4096)
+    begun = reading.reading_steps
+    while long not in reading.sampled:
+        # There always are prompts of both other kinds.
+        while len(reading.batch._lane_of) < 9:
+            reading.insert(30)
+            reading.insert(600)
+        reading.step()
+        for row in [*reading.sampled - {long}]:
+            reading.batch.leave(row)
+            reading.sampled.discard(row)
+        steps = reading.reading_steps - begun
+        # At least every fifth step reads some of it.
+        assert reading.read.get(long, 0) >= 16 * (steps // 5) - 16 or long in reading.sampled
+
+
+def test_rows_of_all_lanes_decode_together_and_can_leave(reading: Reading) -> None:
+    go = reading.stage.ids("<|go|>")
+    rows = []
+    for length in (10, 600, 5000):
+        text = reading.stage.ids("<|start|>user:long<|end|>")
+        rows.append(reading.batch.insert([5] * length + text + go)[0])
+    assert len(set(rows)) == 3
+    found: dict[int, list[int]] = {row: [] for row in rows}
+    while min(map(len, found.values())) < 5:
+        for row, token, _ in reading.batch.step()[1]:
+            found[row].append(token)
+    expected = [reading.stage.id(piece) for piece in ANSWER[:5]]
+    assert [found[row][:5] for row in rows] == [expected] * 3
+    reading.batch.leave(rows[0])
+    reading.batch.leave(rows[2])
+    assert [row for row, *_ in reading.batch.step()[1]] == [rows[1]]
+
+
+def test_a_row_of_any_lane_can_leave_while_it_waits_or_is_read(reading: Reading) -> None:
+    rows = [reading.insert(length) for length in (100, 600, 5000)] + [
+        reading.insert(6000) for _ in range(6)
+    ]
+    for _ in range(4):
+        reading.step()
+    for row in rows:
+        reading.batch.leave(row)
+    reading.sampled.clear()
+    last = reading.insert(20)
+    reading.until_sampled(last, most_steps=3)
+    assert reading.sampled == {last}
