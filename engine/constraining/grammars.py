@@ -12,7 +12,7 @@ from typing import Any
 from engine.constraining.closing import closed
 from engine.constraining.schema_bounds import MOST_CHARACTERS
 from engine.errors import InvalidRequest
-from engine.output.families.family import CallFrame, Family, Marks, OptionalMarks
+from engine.output.families.family import OutputFrame, Family, Marks, OptionalMarks
 from engine.values.chat import Tool
 from engine.values.request import GenerationRequest, OutputConstraint
 
@@ -147,7 +147,7 @@ class _Rules:
         rules.append(r"PROSE: /(.|\n)*/")
         return "reasoning? "
 
-    def _call_frame(self, name: str, field: str) -> CallFrame:
+    def _call_frame(self, name: str, field: str) -> OutputFrame:
         try:
             frame = self._family.call_frame(name)
         except ValueError as error:
@@ -157,7 +157,7 @@ class _Rules:
         return frame
 
 
-def _framed(frame: CallFrame, rule: str) -> str:
+def _framed(frame: OutputFrame, rule: str) -> str:
     """Return a rule of the grammar between what stands before and after it."""
     return " ".join(part for part in (_spelled(frame.before), rule, _spelled(frame.after)) if part)
 

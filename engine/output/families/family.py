@@ -21,7 +21,7 @@ Marks = tuple[int | str | OptionalMarks, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class CallFrame:
+class OutputFrame:
     """What a family writes around free text: before it and after it."""
 
     before: Marks = ()
@@ -67,12 +67,12 @@ class Family(Protocol):
         ...
 
     @property
-    def answer_frame(self) -> CallFrame:
+    def answer_frame(self) -> OutputFrame:
         """What stands around an answer that is held to a grammar."""
         ...
 
     @property
-    def reasoning_frame(self) -> CallFrame | None:
+    def reasoning_frame(self) -> OutputFrame | None:
         """What stands around reasoning that is a message of its own; None where none is."""
         ...
 
@@ -101,7 +101,7 @@ class Family(Protocol):
         """
         ...
 
-    def call_frame(self, name: str) -> CallFrame | None:
+    def call_frame(self, name: str) -> OutputFrame | None:
         """Return what stands around the arguments of a call; None where none can be forced.
 
         Raises:

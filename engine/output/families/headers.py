@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from engine.files.fields import Fields
 from engine.output.beginnings import end_of_last, read_turn
 from engine.output.channels import Beginning, Part, Switch
-from engine.output.families.family import CallFrame, OptionalMarks
+from engine.output.families.family import OutputFrame, OptionalMarks
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
@@ -66,21 +66,21 @@ class HeaderFamily:
         return self
 
     @property
-    def answer_frame(self) -> CallFrame:
+    def answer_frame(self) -> OutputFrame:
         """The header of an answer in JSON."""
         json_mark = self._json_mark()
         format_name = (OptionalMarks(json_mark),) if json_mark else ()
-        return CallFrame((self._id("channel"), "final", *format_name, self._id("message")))
+        return OutputFrame((self._id("channel"), "final", *format_name, self._id("message")))
 
     @property
-    def reasoning_frame(self) -> CallFrame:
+    def reasoning_frame(self) -> OutputFrame:
         """The header of reasoning, its end, and the beginning of the message that follows."""
-        return CallFrame(
+        return OutputFrame(
             (self._id("channel"), "analysis", self._id("message")),
             (self._id("end"), self._id("start"), "assistant"),
         )
 
-    def call_frame(self, name: str) -> CallFrame:
+    def call_frame(self, name: str) -> OutputFrame:
         """Return the header of a call; its arguments are the message.
 
         Raises:
@@ -89,7 +89,7 @@ class HeaderFamily:
         if not _CALLABLE.fullmatch(name):
             raise ValueError(f"this model cannot call a tool named {name!r}")
         recipient = f"commentary to=functions.{name}"
-        return CallFrame((self._id("channel"), recipient, *self._json_mark(), self._id("message")))
+        return OutputFrame((self._id("channel"), recipient, *self._json_mark(), self._id("message")))
 
     def _json_mark(self) -> tuple[int | str, ...]:
         return (" ", self.markers[_CONSTRAIN], "json") if _CONSTRAIN in self.markers else ()

@@ -11,7 +11,7 @@ from typing import Any
 from engine.files.fields import Fields
 from engine.output.beginnings import continues_message, end_of_last, read_turn, unquoted
 from engine.output.channels import Beginning
-from engine.output.families.family import CallFrame
+from engine.output.families.family import OutputFrame
 from engine.output.families.tag_splitter import TagSplitter
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
@@ -44,7 +44,7 @@ class TagFamily:
     call_style: str = ""
 
     has_headers = False
-    answer_frame = CallFrame()
+    answer_frame = OutputFrame()
     reasoning_frame = None
 
     @property
@@ -112,13 +112,13 @@ class TagFamily:
             tool_end=self.tool_end if calls else None,
         )
 
-    def call_frame(self, name: str) -> CallFrame | None:
+    def call_frame(self, name: str) -> OutputFrame | None:
         """Return what stands around the arguments of a call; None where none can be forced."""
         start, end = self.call_start_id, self._id_of(self.tool_end)
         if self.call_style != JSON_CALLS or start is None or end is None:
             return None
         quoted = json.dumps(name, ensure_ascii=False)
-        return CallFrame((start, f'\n{{"name": {quoted}, "arguments": '), ("}\n", end))
+        return OutputFrame((start, f'\n{{"name": {quoted}, "arguments": '), ("}\n", end))
 
     def saved(self) -> dict[str, object]:
         """Return the fields of a saved run from which the family can be made again."""
