@@ -44,7 +44,8 @@ from api.transport.json_text import json_text
 from api.transport.large_bodies import LargeBodies
 from api.transport.observing import RequestObserver
 from api.transport.request_body import BODIES, BodyReader
-from engine import Engine, EngineError
+from api.transport.served_engine import ServedEngine
+from engine import EngineError
 
 _log = logging.getLogger(__name__)
 _access = logging.getLogger("api.access")
@@ -53,7 +54,7 @@ _CLIENT_GONE = 499
 
 
 def build(
-    engine: Engine, config: ServerConfig, observer: RequestObserver | None = None
+    engine: ServedEngine, config: ServerConfig, observer: RequestObserver | None = None
 ) -> web.Application:
     """Return the application that serves an engine; an observer is shown every request."""
     middlewares: list[Middleware] = [_logged, _enveloped, _checked]

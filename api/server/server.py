@@ -20,7 +20,7 @@ from api.transport.address import Address
 from api.transport.config import ServerConfig
 from api.transport.context import SERVICE
 from api.transport.observing import RequestObserver
-from engine import Engine
+from api.transport.served_engine import ServedEngine
 
 _CLOSE_TIMEOUT_S = 1.0
 _TURNS_TO_MAKE_A_CONNECTION = 3
@@ -58,7 +58,7 @@ class ApiServer:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ServedEngine,
         config: ServerConfig | None = None,
         observer: RequestObserver | None = None,
     ) -> None:

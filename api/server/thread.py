@@ -11,7 +11,7 @@ from api.server.server import ApiServer
 from api.transport.address import Address
 from api.transport.config import ServerConfig
 from api.transport.observing import RequestObserver
-from engine import Engine
+from api.transport.served_engine import ServedEngine
 
 
 class ServerThread:
@@ -19,7 +19,7 @@ class ServerThread:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ServedEngine,
         config: ServerConfig | None = None,
         observer: RequestObserver | None = None,
     ) -> None:

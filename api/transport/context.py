@@ -9,7 +9,8 @@ from aiohttp import web
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.metrics import Metrics
-from engine import Engine, Generation, ModelInfo, NoModel
+from api.transport.served_engine import ServedAnswer, ServedEngine
+from engine import ModelInfo, NoModel
 
 _SHOWN_CHARACTERS = 200
 
@@ -24,21 +25,21 @@ class Service:
         metrics: The numbers of this server.
     """
 
-    def __init__(self, engine: Engine, config: ServerConfig) -> None:
+    def __init__(self, engine: ServedEngine, config: ServerConfig) -> None:
         self.engine = engine
         self.config = config
-        self.running: set[Generation] = set()
+        self.running: set[ServedAnswer] = set()
         self.metrics = Metrics(lambda: engine.status)
         self._draining: set[asyncio.Task[None]] = set()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
-    def started(self, generation: Generation) -> None:
+    def started(self, generation: ServedAnswer) -> None:
         """Note that a client waits for a generation."""
         self.running.add(generation)
         self._is_idle.clear()
 
-    def ended(self, generation: Generation) -> None:
+    def ended(self, generation: ServedAnswer) -> None:
         """Note that nobody waits for it any longer; if it still goes on, it is cancelled."""
         self.running.discard(generation)
         if not self.running:
@@ -52,7 +53,7 @@ class Service:
         self._draining.add(task)
         task.add_done_callback(self._draining.discard)
 
-    async def _drain(self, generation: Generation) -> None:
+    async def _drain(self, generation: ServedAnswer) -> None:
         async for _ in generation.batches():
             pass
         self.metrics.answer_ended(await generation.ended())

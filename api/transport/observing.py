@@ -11,10 +11,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from api.transport.served_engine import ServedAnswer
 from engine import (
     Event,
     Finished,
-    Generation,
     GenerationRequest,
     TextDelta,
     ThinkingDelta,
@@ -79,7 +79,7 @@ class ObservedRun:
         finished: Why it ended; None until that is known.
     """
 
-    generation: Generation
+    generation: ServedAnswer
     texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     calls: list[ToolCallDelta] = field(default_factory=list)
@@ -187,7 +187,7 @@ class Observation:
         self.model = ""
         self.runs: list[ObservedRun] = []
 
-    def listen_to(self, generation: Generation, *, hides_traces: bool) -> None:
+    def listen_to(self, generation: ServedAnswer, *, hides_traces: bool) -> None:
         """Note what comes of a generation as it is read."""
         run = ObservedRun(generation)
         if self.trace[0] is TraceLevel.OFF:
@@ -215,7 +215,7 @@ def traced(request: GenerationRequest) -> GenerationRequest:
     return replace(request, trace=level, top_logprobs=count if level is TraceLevel.FULL else 0)
 
 
-def note_generation(generation: Generation, model: str, asked: GenerationRequest) -> None:
+def note_generation(generation: ServedAnswer, model: str, asked: GenerationRequest) -> None:
     """Note that a generation belongs to the request that is being answered.
 
     Args:

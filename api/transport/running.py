@@ -10,13 +10,14 @@ from contextlib import asynccontextmanager
 from api.transport.context import Service
 from api.transport.errors import failure_of
 from api.transport.observing import note_generation, traced
-from engine import Event, Finished, Generation, GenerationRequest, PromptProgress, merge_deltas
+from api.transport.served_engine import ServedAnswer
+from engine import Event, Finished, GenerationRequest, PromptProgress, merge_deltas
 
 
 @asynccontextmanager
 async def running(
     service: Service, requests: Sequence[GenerationRequest]
-) -> AsyncIterator[list[Generation]]:
+) -> AsyncIterator[Sequence[ServedAnswer]]:
     """Start generations together; whichever still runs when the block is left is cancelled.
 
     Raises:
@@ -34,7 +35,7 @@ async def running(
             service.ended(generation)
 
 
-async def collected(generation: Generation) -> tuple[list[Event], Finished]:
+async def collected(generation: ServedAnswer) -> tuple[list[Event], Finished]:
     """Read a generation to its end; return its deltas, neighbours merged, and the end.
 
     Where its request asks for a trace, each token's trace follows the deltas of that token.
@@ -56,7 +57,7 @@ async def collected(generation: Generation) -> tuple[list[Event], Finished]:
 
 
 async def batches_of(
-    generations: Sequence[Generation],
+    generations: Sequence[ServedAnswer],
 ) -> AsyncGenerator[tuple[int, list[Event]], None]:
     """Yield the batches of several generations as they come, each with its generation's index."""
     if len(generations) == 1:
@@ -66,7 +67,7 @@ async def batches_of(
     # No more than one batch of each waits here; beyond that they merge in the generation.
     queue: asyncio.Queue[tuple[int, list[Event]]] = asyncio.Queue(maxsize=1)
 
-    async def pump(index: int, generation: Generation) -> None:
+    async def pump(index: int, generation: ServedAnswer) -> None:
         async for batch in generation.batches():
             await queue.put((index, batch))
 

@@ -1,39 +1,38 @@
-"""An engine that has only one thing to say: the answer that was recorded.
+"""An engine that gives one recorded answer to every request.
 
-Lets the real server say once more what it said, or what it would have said in another dialect.
-Starts no thread and knows no model. Server's loop.
+With it the real server sends again what it sent, or what it would have sent in another dialect.
+Starts no thread and loads no model. Server's loop.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from engine import (
-    Engine,
     EngineStatus,
     Event,
     Finished,
-    Generation,
     GenerationRequest,
     ModelInfo,
+    NoModel,
     PromptProgress,
+    RunSetting,
     Vocabulary,
 )
 
 
-class RecordedEngine(Engine):
-    """Answers every request with the same events.
+class RecordedEngine:
+    """Answers every request with the same events. See ``api.transport.served_engine``.
 
     Args:
         model_id: The name under which it answers.
-        events: What came, ``Finished`` last.
-        vocabulary: What token ids stand for, where that is known.
+        events: The recorded events, ``Finished`` last.
+        vocabulary: What token ids stand for, if that is known.
     """
 
     def __init__(
         self, model_id: str, events: Sequence[Event], vocabulary: Vocabulary | None = None
     ) -> None:
-        super().__init__()
         self._events = tuple(events)
         self._vocabulary = vocabulary
         self._recorded = ModelInfo(
@@ -59,32 +58,68 @@ class RecordedEngine(Engine):
         """Ready."""
         return EngineStatus("ready", self._recorded)
 
-    async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        """Return the recorded answer, whatever is asked and however often."""
-        return [_RecordedGeneration(one, self._events, self._vocabulary) for one in requests]
+    async def generate_together(
+        self, requests: Sequence[GenerationRequest]
+    ) -> Sequence["RecordedAnswer"]:
+        """Return the recorded answer for each request."""
+        return [RecordedAnswer(one, self._events, self._vocabulary) for one in requests]
+
+    async def count_tokens(self, request: GenerationRequest) -> int:
+        """Refuse: a recording cannot read another prompt."""
+        raise NoModel("a recorded answer has no model that counts tokens")
+
+    async def tokenize(self, text: str) -> tuple[tuple[int, str], ...]:
+        """Refuse: a recording cannot read another text."""
+        raise NoModel("a recorded answer has no model that reads text")
+
+    def rest_now(self) -> None:
+        """Do nothing, because no memory is held."""
 
 
-class _RecordedGeneration(Generation):
-    """Yields one event after the other, as a reader who keeps up with the model finds them."""
+class RecordedAnswer:
+    """Yields one event after the other, as a reader who keeps up with the model finds them.
+
+    Args:
+        request: What is asked this time.
+        events: The recorded events, ``Finished`` last.
+        vocabulary: What token ids stand for, if that is known.
+    """
 
     def __init__(
-        self,
-        request: GenerationRequest,
-        events: Sequence[Event],
-        vocabulary: Vocabulary | None,
+        self, request: GenerationRequest, events: Sequence[Event], vocabulary: Vocabulary | None
     ) -> None:
-        super().__init__(request, asyncio.get_running_loop(), lambda _: None)
         last = events[-1]
         assert isinstance(last, Finished), "every answer ends in Finished"
         usage = last.usage
+        self.request = request
         self.prompt_tokens = usage.prompt_tokens
+        self.setting = RunSetting()
         self.vocabulary = vocabulary
+        self.finished: Finished | None = None
         read = PromptProgress(usage.prompt_tokens, usage.prompt_tokens, usage.cached_tokens)
-        self._recorded: tuple[Event, ...] = (read, *events)
+        self._events: tuple[Event, ...] = (read, *events)
+        self._listener: Callable[[list[Event]], None] | None = None
+        self._has_ended = asyncio.Event()
+
+    def cancel(self) -> None:
+        """Do nothing, because nothing is being generated."""
+
+    def listen(self, listener: Callable[[list[Event]], None], *, hides_traces: bool) -> None:
+        """Let somebody else see the events; the recording holds no traces to hide."""
+        self._listener = listener
 
     async def batches(self) -> AsyncIterator[list[Event]]:
         """Yield each event by itself."""
-        for event in self._recorded:
+        for event in self._events:
+            if self._listener is not None:
+                self._listener([event])
             if isinstance(event, Finished):
                 self.finished = event
+                self._has_ended.set()
             yield [event]
+
+    async def ended(self) -> Finished:
+        """Wait until the end has been read, and return it."""
+        await self._has_ended.wait()
+        assert self.finished is not None
+        return self.finished

@@ -12,7 +12,7 @@ from typing import Any
 from engine.constraining.closing import closed
 from engine.constraining.schema_bounds import MOST_CHARACTERS
 from engine.errors import InvalidRequest
-from engine.output.families.family import OutputFrame, Family, Marks, OptionalMarks
+from engine.output.families.family import Family, Marks, OptionalMarks, OutputFrame
 from engine.values.chat import Tool
 from engine.values.request import GenerationRequest, OutputConstraint
 

@@ -62,3 +62,16 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
 def test_the_door_lists_its_names() -> None:
     assert set(engine.__all__) <= set(dir(engine))
     assert all(hasattr(engine, name) for name in engine.__all__)
+
+
+def test_nobody_inherits_what_owns_the_engine_thread() -> None:
+    root = Path(engine.__file__).parents[1]
+    heirs = [
+        f"{path.relative_to(root)}: {node.name}"
+        for package in ("api", "ui", "app")
+        for path in (root / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and {ast.unparse(base).rpartition(".")[2] for base in node.bases} & {"Engine", "Generation"}
+    ]
+    assert heirs == []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from engine.files.fields import Fields
 from engine.output.beginnings import end_of_last, read_turn
 from engine.output.channels import Beginning, Part, Switch
-from engine.output.families.family import OutputFrame, OptionalMarks
+from engine.output.families.family import OptionalMarks, OutputFrame
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
@@ -89,7 +89,9 @@ class HeaderFamily:
         if not _CALLABLE.fullmatch(name):
             raise ValueError(f"this model cannot call a tool named {name!r}")
         recipient = f"commentary to=functions.{name}"
-        return OutputFrame((self._id("channel"), recipient, *self._json_mark(), self._id("message")))
+        return OutputFrame(
+            (self._id("channel"), recipient, *self._json_mark(), self._id("message"))
+        )
 
     def _json_mark(self) -> tuple[int | str, ...]:
         return (" ", self.markers[_CONSTRAIN], "json") if _CONSTRAIN in self.markers else ()
