@@ -12,11 +12,7 @@ STILL_SHARED = {
     "ChatSession",
     "Column",
     "Ending",
-    "Frame",
     "Mark",
-    "Outcome",
-    "Setting",
-    "Verdict",
 }
 
 

@@ -30,7 +30,7 @@ class SseEvent(NamedTuple):
 DONE = SseEvent(None, "[DONE]")
 
 
-class Frame(Protocol):
+class StreamFrame(Protocol):
     """A piece of a stream."""
 
     def frame(self) -> str:
@@ -46,11 +46,11 @@ class StreamEncoder(Protocol):
         """Why the answer broke off; the stream ends with it."""
         ...
 
-    def encode(self, events: Sequence[Event], choice: int = 0) -> Sequence[Frame]:
+    def encode(self, events: Sequence[Event], choice: int = 0) -> Sequence[StreamFrame]:
         """Return what the dialect says about some events of its ``choice``-th generation."""
         ...
 
-    def fail(self, error: ApiError) -> Sequence[Frame]:
+    def fail(self, error: ApiError) -> Sequence[StreamFrame]:
         """Return what the dialect says when the answer breaks off."""
         ...
 

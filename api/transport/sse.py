@@ -14,7 +14,7 @@ from aiohttp import web
 
 from api.transport.context import DELIVERED, service_of
 from api.transport.errors import ApiError, ErrorKind
-from api.transport.events import Frame, StreamEncoder
+from api.transport.events import StreamEncoder, StreamFrame
 from api.transport.observing import note_stream_delivered, note_streamed
 from engine import Event
 
@@ -65,7 +65,7 @@ class StreamWriter:
             self._clock.cancel()
             await asyncio.wait((self._clock,))
 
-    async def write(self, events: Sequence[Frame]) -> None:
+    async def write(self, events: Sequence[StreamFrame]) -> None:
         """Write some events at once; waits while the client reads too slowly."""
         if events:
             await self._write("".join([event.frame() for event in events]).encode())

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.values import CheckResult, Outcome, Report
+from api.conformance.probe.values import CheckResult, CheckOutcome, Report
 from api.server.thread import ServerThread
 from api.transport.config import ServerConfig
 from engine.scheduling.service import Engine
@@ -290,7 +290,7 @@ def test_a_server_is_compared_with_fullstop_in_its_own_dialect() -> None:
 
 
 def test_the_markdown_names_what_failed_and_what_was_given_up() -> None:
-    found = Correctness({Outcome.PASSED: 3, Outcome.FAILED: 1}, ("Stop: beyond ASCII",))
+    found = Correctness({CheckOutcome.PASSED: 3, CheckOutcome.FAILED: 1}, ("Stop: beyond ASCII",))
     comparison = Comparison(
         [
             side("Fullstop", {"one": 1.0}, correctness=found),
@@ -325,11 +325,11 @@ def test_the_markdown_names_what_failed_and_what_was_given_up() -> None:
 
 def test_correctness_counts_and_names_what_the_probe_found() -> None:
     results = (
-        CheckResult("a", "First", Outcome.PASSED),
-        CheckResult("b", "Second", Outcome.FAILED),
-        CheckResult("c", "Third", Outcome.SKIPPED),
+        CheckResult("a", "First", CheckOutcome.PASSED),
+        CheckResult("b", "Second", CheckOutcome.FAILED),
+        CheckResult("c", "Third", CheckOutcome.SKIPPED),
     )
     report = Report("url", WireDialect.CHAT, "m", "", True, results, 3, 1.0)
     found = correctness(report)
-    assert (found.counts[Outcome.PASSED], found.counts[Outcome.UNJUDGED]) == (1, 0)
+    assert (found.counts[CheckOutcome.PASSED], found.counts[CheckOutcome.UNJUDGED]) == (1, 0)
     assert found.failed == ("Second",)

@@ -19,7 +19,7 @@ _STOPPED = (Ending.STOP, Ending.NATURAL_OR_STOP)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judgement:
     """A fault without its surroundings.
 
     Attributes:
@@ -35,7 +35,7 @@ class Verdict:
     got: str = ""
 
 
-def judge(case: StopCase, run: Exchange, *, names_stop: bool) -> list[Verdict]:
+def judge(case: StopCase, run: Exchange, *, names_stop: bool) -> list[Judgement]:
     """Return what is wrong with an answer; [] where it is as it must be.
 
     Args:
@@ -56,25 +56,25 @@ def judge(case: StopCase, run: Exchange, *, names_stop: bool) -> list[Verdict]:
     return [one for one in found if one is not None]
 
 
-def no_answer(run: Exchange) -> Verdict | None:
+def no_answer(run: Exchange) -> Judgement | None:
     """Return what is wrong where there is no answer at all."""
     if run.problem:
-        return Verdict("no_answer", f"There was no answer: {run.problem}.")
+        return Judgement("no_answer", f"There was no answer: {run.problem}.")
     if run.status >= 500:
-        return Verdict(
+        return Judgement(
             "server_error", f"The server failed with status {run.status}.", got=run.text[:200]
         )
     if run.status != 200:
-        return Verdict(
+        return Judgement(
             "refused", f"The request was refused with status {run.status}.", got=run.text[:200]
         )
     if run.capture.error is not None:
         shown = run.capture.error[:200]
-        return Verdict("server_error", "The answer broke off with an error.", got=shown)
+        return Judgement("server_error", "The answer broke off with an error.", got=shown)
     return None
 
 
-def invariants(case: StopCase, run: Exchange) -> list[Verdict]:
+def invariants(case: StopCase, run: Exchange) -> list[Judgement]:
     """Return what is wrong with an answer whatever its text should have been."""
     broken = no_answer(run)
     if broken is not None:
@@ -83,7 +83,7 @@ def invariants(case: StopCase, run: Exchange) -> list[Verdict]:
     inside = first_occurrence(capture.text, case.stops)
     if inside is not None:
         found.append(
-            Verdict(
+            Judgement(
                 "stop_ignored",
                 f"The answer contains the stop {inside.stop!r}.",
                 got=capture.text,
@@ -94,16 +94,16 @@ def invariants(case: StopCase, run: Exchange) -> list[Verdict]:
     return found
 
 
-def _text(case: StopCase, run: Exchange) -> Verdict | None:
+def _text(case: StopCase, run: Exchange) -> Judgement | None:
     got, expected, full = run.capture.text, case.text, case.baseline.text
     if got == expected:
         return None
     if got == expected + (case.matched or "") and run.capture.matched == case.matched:
         # At the very end only what is named tells a stop that is shown from one that is ignored.
         sentence = f"The answer ends with the stop {case.matched!r}."
-        return Verdict("stop_included", sentence, expected, got)
+        return Judgement("stop_included", sentence, expected, got)
     code, sentence = _difference(case, got, expected, full)
-    return Verdict(code, sentence, expected, got)
+    return Judgement(code, sentence, expected, got)
 
 
 def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str, str]:
@@ -151,25 +151,25 @@ def _without(text: str, stops: Sequence[str]) -> tuple[str, ...]:
     return (kept + everywhere, first)
 
 
-def _reason(case: StopCase, run: Exchange) -> Verdict | None:
+def _reason(case: StopCase, run: Exchange) -> Judgement | None:
     ending, reason = run.capture.ending, run.capture.reason
     if ending is None:
-        return Verdict("reason_missing", "The answer gives no reason for its end.")
+        return Judgement("reason_missing", "The answer gives no reason for its end.")
     if case.matched is None:
         wanted = case.baseline.ending
         if ending is wanted or {ending, wanted} <= {Ending.NATURAL, Ending.NATURAL_OR_STOP}:
             return None
-        return Verdict(
+        return Judgement(
             "wrong_reason", "No stop fired, but the reason has changed.", str(wanted), str(reason)
         )
     if ending in _STOPPED:
         return None
-    return Verdict(
+    return Judgement(
         "wrong_reason", "A stop fired, but the reason says otherwise.", "stop", str(reason)
     )
 
 
-def _matched(case: StopCase, run: Exchange, names_stop: bool) -> Verdict | None:
+def _matched(case: StopCase, run: Exchange, names_stop: bool) -> Judgement | None:
     capture = run.capture
     if capture.ending is not None and case.matched is not None and capture.ending not in _STOPPED:
         return None  # the wrong reason is the fault; what it names follows from it
@@ -180,19 +180,19 @@ def _matched(case: StopCase, run: Exchange, names_stop: bool) -> Verdict | None:
     if not (names_stop or capture.says_matched) or capture.matched == case.matched:
         return None
     if capture.matched is None:
-        return Verdict(
+        return Judgement(
             "sequence_null", "The answer does not name the stop that fired.", case.matched, "null"
         )
     return _wrong_sequence(case.matched, capture.matched)
 
 
-def _wrong_sequence(expected: str, got: object) -> Verdict:
-    return Verdict(
+def _wrong_sequence(expected: str, got: object) -> Judgement:
+    return Judgement(
         "wrong_sequence", "The answer names a stop that did not fire.", expected, str(got)
     )
 
 
-def _cost(case: StopCase, run: Exchange) -> Verdict | None:
+def _cost(case: StopCase, run: Exchange) -> Judgement | None:
     """Judge by tokens, else by time, whether generation ended where the text does."""
     full = case.baseline
     if case.matched is None or case.end > len(full.text) * (1 - _LEAST_CUT):
@@ -201,7 +201,7 @@ def _cost(case: StopCase, run: Exchange) -> Verdict | None:
     tokens = usage.output_tokens if usage is not None else None
     if tokens is not None and full.tokens is not None:
         if full.tokens >= _LEAST_TOKENS and tokens >= full.tokens:
-            return Verdict(
+            return Judgement(
                 "stop_only_hidden",
                 "The text is cut, but as many tokens were generated as without the stop.",
                 f"fewer than {full.tokens} tokens",
@@ -209,7 +209,7 @@ def _cost(case: StopCase, run: Exchange) -> Verdict | None:
             )
         return None
     if full.total_s >= _LEAST_S and run.total_s >= full.total_s * 0.9:
-        return Verdict(
+        return Judgement(
             "stop_only_hidden",
             "The text is cut, but the answer took as long as without the stop.",
             f"much less than {full.total_s:.1f} s",

@@ -13,7 +13,7 @@ from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.asking.session import open_session
 from api.conformance.probe.baseline import Baselines
 from api.conformance.probe.checks.answer_checks import ANSWER_CHECKS
-from api.conformance.probe.checks.checking import Check, Seen, ServerGone, Setting, unjudged
+from api.conformance.probe.checks.checking import Check, CheckSetting, Seen, ServerGone, unjudged
 from api.conformance.probe.checks.error_checks import ERROR_CHECKS
 from api.conformance.probe.checks.form import FORM_CHECKS
 from api.conformance.probe.checks.hang_up_checks import HANG_UP_CHECKS
@@ -23,9 +23,9 @@ from api.conformance.probe.detection import Found, found_server
 from api.conformance.probe.measuring import baselines
 from api.conformance.probe.planning import plan
 from api.conformance.probe.values import (
+    CheckOutcome,
     CheckResult,
     OnProgress,
-    Outcome,
     ProbeFailed,
     ProbeOptions,
     Progress,
@@ -93,7 +93,7 @@ class _Run:
         measured = await baselines(self.client)
         if not measured.usable:
             raise ProbeFailed(_too_little(measured))
-        setting = Setting(self.client, self.options, measured.usable, short.total_s)
+        setting = CheckSetting(self.client, self.options, measured.usable, short.total_s)
         results = [_same(measured).result("baseline", _SAME)]
         checks = [
             *stop_checks(plan(measured.usable)),
@@ -109,7 +109,7 @@ class _Run:
             if not why_not:
                 seen, why_not = await _seen(check, setting)
             else:
-                seen = Seen(why_not, outcome=Outcome.SKIPPED)
+                seen = Seen(why_not, outcome=CheckOutcome.SKIPPED)
             result = seen.result(check.code, check.title)
             results.append(result)
             self._tell(number + 1, len(checks), check.title, result)
@@ -120,7 +120,7 @@ class _Run:
             self.on_progress(Progress(done, total, title, result))
 
 
-async def _seen(check: Check, setting: Setting) -> tuple[Seen, str]:
+async def _seen(check: Check, setting: CheckSetting) -> tuple[Seen, str]:
     """Run a check; return what it saw, and why no other can follow, if none can."""
     try:
         return await check.run(setting), ""

@@ -11,7 +11,7 @@ class ProbeFailed(Exception):
     """The probe could not begin: nothing answers, or not as an API; the message says what to do."""
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """What became of one check."""
 
     PASSED = "passed"
@@ -80,7 +80,7 @@ class CheckResult:
 
     code: str
     title: str
-    outcome: Outcome
+    outcome: CheckOutcome
     sentence: str = ""
     faults: tuple[Fault, ...] = ()
 
@@ -119,7 +119,7 @@ class Report:
     @property
     def failed(self) -> tuple[CheckResult, ...]:
         """The checks that failed."""
-        return tuple(one for one in self.results if one.outcome is Outcome.FAILED)
+        return tuple(one for one in self.results if one.outcome is CheckOutcome.FAILED)
 
     @property
     def fault_codes(self) -> frozenset[str]:

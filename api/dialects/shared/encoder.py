@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar, assert_never
 
 from api.transport.errors import ApiError, failure_of
-from api.transport.events import COMMENT, Frame
+from api.transport.events import COMMENT, StreamFrame
 from engine import (
     Event,
     Finished,
@@ -20,7 +20,7 @@ from engine import (
     ToolCallDelta,
 )
 
-_Frame = TypeVar("_Frame", bound=Frame)
+_Frame = TypeVar("_Frame", bound=StreamFrame)
 
 
 class AnswerEncoder(ABC, Generic[_Frame]):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.running import probe
-from api.conformance.probe.values import Outcome, ProbeFailed, ProbeOptions, Report
+from api.conformance.probe.values import CheckOutcome, ProbeFailed, ProbeOptions, Report
 from tests.benchmarks.comparing.asking import Asker
 from tests.benchmarks.comparing.servers import Running
 
@@ -138,7 +138,7 @@ class Correctness:
         failed: The titles of those that failed.
     """
 
-    counts: dict[Outcome, int]
+    counts: dict[CheckOutcome, int]
     failed: tuple[str, ...]
 
 
@@ -146,7 +146,7 @@ def correctness(report: Report) -> Correctness:
     """Return the counts and names of a report."""
     outcomes = [one.outcome for one in report.results]
     return Correctness(
-        {outcome: outcomes.count(outcome) for outcome in Outcome},
+        {outcome: outcomes.count(outcome) for outcome in CheckOutcome},
         tuple(one.title for one in report.failed),
     )
 

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from api.conformance.probe.values import Outcome
+from api.conformance.probe.values import CheckOutcome
 from tests.benchmarks.comparing.configuration import ServerCommand
 from tests.benchmarks.comparing.measures import MEASURES, Correctness, Measure, Values
 
 _NOTHING = "–"
 _OUTCOMES = {
-    Outcome.PASSED: "checks of stops passed",
-    Outcome.FAILED: "checks of stops failed",
-    Outcome.UNJUDGED: "checks of stops unclear",
-    Outcome.SKIPPED: "checks of stops skipped",
+    CheckOutcome.PASSED: "checks of stops passed",
+    CheckOutcome.FAILED: "checks of stops failed",
+    CheckOutcome.UNJUDGED: "checks of stops unclear",
+    CheckOutcome.SKIPPED: "checks of stops skipped",
 }
 
 
@@ -116,7 +116,7 @@ def reference(side: Side, sides: Sequence[Side]) -> Side | None:
     return None if found is side else found
 
 
-def _count(side: Side, outcome: Outcome) -> str:
+def _count(side: Side, outcome: CheckOutcome) -> str:
     return _NOTHING if side.correctness is None else str(side.correctness.counts.get(outcome, 0))
 
 

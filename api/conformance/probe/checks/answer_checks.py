@@ -9,8 +9,15 @@ from dataclasses import replace
 from api.conformance.captures.values import Ending
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
-from api.conformance.probe.checks.checking import Check, Seen, Setting, fault, skipped, unjudged
-from api.conformance.probe.judging import Verdict, no_answer
+from api.conformance.probe.checks.checking import (
+    Check,
+    CheckSetting,
+    Seen,
+    fault,
+    skipped,
+    unjudged,
+)
+from api.conformance.probe.judging import Judgement, no_answer
 from api.conformance.probe.values import Fault
 
 _LIMIT = 5
@@ -18,7 +25,7 @@ _THINKING_TOKENS = 512
 _TAGS = ("<think>", "</think>", "<thinking>", "<|channel|>")
 
 
-async def _limit(setting: Setting) -> Seen:
+async def _limit(setting: CheckSetting) -> Seen:
     """A limit ends the answer after so many tokens, and is named as the reason."""
     given = setting.main
     if given.tokens is not None and given.tokens <= _LIMIT:
@@ -33,7 +40,7 @@ async def _limit(setting: Setting) -> Seen:
     return Seen(f"{_LIMIT} tokens", tuple(faults))
 
 
-def _limited(given: Baseline, run: Exchange) -> list[Verdict]:
+def _limited(given: Baseline, run: Exchange) -> list[Judgement]:
     found = []
     capture = run.capture
     usage = capture.usage
@@ -42,7 +49,7 @@ def _limited(given: Baseline, run: Exchange) -> list[Verdict]:
     got = capture.text.rstrip("\ufffd")
     if (tokens is not None and tokens > _LIMIT) or len(got) >= len(given.stable):
         found.append(
-            Verdict(
+            Judgement(
                 "limit_ignored",
                 "The answer has more tokens than the limit allows.",
                 f"at most {_LIMIT} tokens",
@@ -51,12 +58,12 @@ def _limited(given: Baseline, run: Exchange) -> list[Verdict]:
         )
         return found
     if given.is_repeatable and not given.text.startswith(got):
-        found.append(Verdict("text_differs", "With a limit, the text differs.", given.text, got))
+        found.append(Judgement("text_differs", "With a limit, the text differs.", given.text, got))
     if capture.ending is None:
-        found.append(Verdict("reason_missing", "The answer gives no reason for its end."))
+        found.append(Judgement("reason_missing", "The answer gives no reason for its end."))
     elif capture.ending is not Ending.LIMIT:
         found.append(
-            Verdict(
+            Judgement(
                 "wrong_reason",
                 "The limit ended the answer, but the reason says otherwise.",
                 "the limit",
@@ -65,7 +72,7 @@ def _limited(given: Baseline, run: Exchange) -> list[Verdict]:
         )
     if isinstance(capture.matched, str):
         found.append(
-            Verdict(
+            Judgement(
                 "wrong_sequence",
                 "The answer names a stop that did not fire.",
                 "none",
@@ -75,7 +82,7 @@ def _limited(given: Baseline, run: Exchange) -> list[Verdict]:
     return found
 
 
-async def _thinking_off(setting: Setting) -> Seen:
+async def _thinking_off(setting: CheckSetting) -> Seen:
     """With thinking switched off there is none, and no tag of it in the text."""
     driver, given = setting.client.driver, setting.main
     if not driver.can_think:
@@ -86,7 +93,7 @@ async def _thinking_off(setting: Setting) -> Seen:
     broken = no_answer(run)
     tag = next((tag for tag in _TAGS if tag in run.capture.text), None)
     if broken is None and (run.capture.thinking.strip() or tag):
-        broken = Verdict(
+        broken = Judgement(
             "thinking_shown",
             "Thinking is switched off, but the model thinks.",
             "none",
@@ -97,7 +104,7 @@ async def _thinking_off(setting: Setting) -> Seen:
     )
 
 
-async def _stop_in_thinking(setting: Setting) -> Seen:
+async def _stop_in_thinking(setting: CheckSetting) -> Seen:
     """A stop that occurs in the thinking alone must not take the answer away."""
     driver = setting.client.driver
     if not driver.can_think:
@@ -130,18 +137,18 @@ def _only_thought(thinking: str, answer: str) -> list[str]:
     return [stop for stop in chosen if stop is not None]
 
 
-def _changed(stop: str, answer: str, run: Exchange) -> Verdict | None:
+def _changed(stop: str, answer: str, run: Exchange) -> Judgement | None:
     broken = no_answer(run)
     if broken is not None or run.capture.text == answer:
         return broken
     if not run.capture.text.strip():
-        return Verdict(
+        return Judgement(
             "thinking_empties_answer",
             f"The stop {stop!r} occurs in the thinking only, but there is no answer.",
             answer,
             run.capture.text,
         )
-    return Verdict(
+    return Judgement(
         "text_differs",
         f"The stop {stop!r} occurs in the thinking only, but the answer changes.",
         answer,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
-from api.conformance.probe.judging import Verdict
-from api.conformance.probe.values import CheckResult, Fault, Outcome, ProbeOptions
+from api.conformance.probe.judging import Judgement
+from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions
 
 
 class ServerGone(Exception):
@@ -18,7 +18,7 @@ class ServerGone(Exception):
 
 
 @dataclass(slots=True)
-class Setting:
+class CheckSetting:
     """What is known of the server while it is being checked.
 
     Attributes:
@@ -51,7 +51,7 @@ class Check:
 
     code: str
     title: str
-    run: Callable[[Setting], Awaitable["Seen"]]
+    run: Callable[[CheckSetting], Awaitable["Seen"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class Seen:
 
     sentence: str = ""
     faults: tuple[Fault, ...] = ()
-    outcome: Outcome | None = field(default=None)
+    outcome: CheckOutcome | None = field(default=None)
 
     def result(self, code: str, title: str) -> CheckResult:
         """Return the row of the report."""
-        outcome = self.outcome or (Outcome.FAILED if self.faults else Outcome.PASSED)
+        outcome = self.outcome or (CheckOutcome.FAILED if self.faults else CheckOutcome.PASSED)
         sentence = self.sentence
         if self.faults:
             sentences = dict.fromkeys(fault.sentence for fault in self.faults)
@@ -82,7 +82,7 @@ class Seen:
 _SHOWN_CHARS = 20_000
 
 
-def fault(client: Client, run: Exchange, verdict: Verdict) -> Fault:
+def fault(client: Client, run: Exchange, verdict: Judgement) -> Fault:
     """Return a verdict as a fault, with what shows it."""
     return Fault(
         verdict.code,
@@ -96,15 +96,15 @@ def fault(client: Client, run: Exchange, verdict: Verdict) -> Fault:
 
 def skipped(sentence: str) -> Seen:
     """Return that a check does not apply."""
-    return Seen(sentence, outcome=Outcome.SKIPPED)
+    return Seen(sentence, outcome=CheckOutcome.SKIPPED)
 
 
 def unjudged(sentence: str) -> Seen:
     """Return that a check could not be decided."""
-    return Seen(sentence, outcome=Outcome.UNJUDGED)
+    return Seen(sentence, outcome=CheckOutcome.UNJUDGED)
 
 
-async def make_sure_it_lives(setting: Setting, cause: Exchange) -> Fault | None:
+async def make_sure_it_lives(setting: CheckSetting, cause: Exchange) -> Fault | None:
     """Return a fault if the server no longer answers after what it was just sent."""
     timeout_s = min(setting.options.timeout_s, 4 * setting.short_s + 10)
     after = await setting.client.ask_shortly(timeout_s)
@@ -114,5 +114,5 @@ async def make_sure_it_lives(setting: Setting, cause: Exchange) -> Fault | None:
     return fault(
         setting.client,
         cause,
-        Verdict("server_died", f"After this request the server no longer answers: {why}."),
+        Judgement("server_died", f"After this request the server no longer answers: {why}."),
     )

@@ -11,14 +11,14 @@ from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.checks.checking import (
     Check,
+    CheckSetting,
     Seen,
     ServerGone,
-    Setting,
     fault,
     make_sure_it_lives,
 )
 from api.conformance.probe.dialects import Ask, Body
-from api.conformance.probe.judging import Verdict
+from api.conformance.probe.judging import Judgement
 
 _PROPER = (400, 413, 422)
 _ASK = Ask("Hi", max_tokens=8)
@@ -26,8 +26,8 @@ _ASK = Ask("Hi", max_tokens=8)
 _Spoil = Callable[[Client, Body], Any]
 
 
-def _refused(spoil: _Spoil) -> Callable[[Setting], Awaitable[Seen]]:
-    async def run(setting: Setting) -> Seen:
+def _refused(spoil: _Spoil) -> Callable[[CheckSetting], Awaitable[Seen]]:
+    async def run(setting: CheckSetting) -> Seen:
         client = setting.client
         run = await client.send(spoil(client, client.driver.body(_ASK, client.model)))
         verdicts = _judge(client, run)
@@ -40,12 +40,12 @@ def _refused(spoil: _Spoil) -> Callable[[Setting], Awaitable[Seen]]:
     return run
 
 
-def _judge(client: Client, run: Exchange) -> list[Verdict]:
+def _judge(client: Client, run: Exchange) -> list[Judgement]:
     if run.problem:
-        return [Verdict("no_answer", f"There was no answer: {run.problem}.")]
+        return [Judgement("no_answer", f"There was no answer: {run.problem}.")]
     if run.status >= 500:
         return [
-            Verdict(
+            Judgement(
                 "server_error",
                 f"A mistake of the client gets status {run.status}, as if the server had failed.",
                 "400",
@@ -54,7 +54,7 @@ def _judge(client: Client, run: Exchange) -> list[Verdict]:
         ]
     if run.status < 400:
         return [
-            Verdict(
+            Judgement(
                 "wrong_type_accepted",
                 "An invalid request is accepted.",
                 "400",
@@ -64,11 +64,11 @@ def _judge(client: Client, run: Exchange) -> list[Verdict]:
     found = []
     if run.status not in _PROPER:
         found.append(
-            Verdict("wrong_status", f"The error has status {run.status}.", "400", str(run.status))
+            Judgement("wrong_status", f"The error has status {run.status}.", "400", str(run.status))
         )
     if not client.driver.is_envelope(_json(run.text)):
         found.append(
-            Verdict(
+            Judgement(
                 "error_envelope",
                 "The error does not have this dialect's form.",
                 "the dialect's error object",

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from api.conformance.captures.values import Severity
 from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.checks.checking import Check, Seen, Setting, fault, skipped
-from api.conformance.probe.judging import Verdict
+from api.conformance.probe.checks.checking import Check, CheckSetting, Seen, fault, skipped
+from api.conformance.probe.judging import Judgement
 
 # Said by the checks that look at stops, each with its own evidence.
 _JUDGED_ELSEWHERE = frozenset({"reason_missing", "empty"})
@@ -20,7 +20,7 @@ def faults_of_form(client: Client, runs: Sequence[Exchange], *, is_streamed: boo
     answers = [run for run in runs if run.is_answer and run.is_streamed is is_streamed]
     if not answers:
         return skipped("There were no such answers.")
-    found: dict[str, tuple[Exchange, Verdict]] = {}
+    found: dict[str, tuple[Exchange, Judgement]] = {}
     for run in answers:
         for verdict in _verdicts(run):
             found.setdefault(verdict.code, (run, verdict))
@@ -28,24 +28,24 @@ def faults_of_form(client: Client, runs: Sequence[Exchange], *, is_streamed: boo
     return Seen(f"{len(answers)} answers were read", faults)
 
 
-def _verdicts(run: Exchange) -> list[Verdict]:
+def _verdicts(run: Exchange) -> list[Judgement]:
     capture = run.capture
     found = [
-        Verdict(finding.code, finding.sentence, got=finding.excerpt)
+        Judgement(finding.code, finding.sentence, got=finding.excerpt)
         for finding in capture.findings
         if finding.severity is not Severity.NOTE and finding.code not in _JUDGED_ELSEWHERE
     ]
     is_uncounted = capture.usage is None or capture.usage.output_tokens is None
     if is_uncounted and all(verdict.code != "usage_missing" for verdict in found):
-        found.append(Verdict("usage_missing", "The answer has no count of output tokens."))
+        found.append(Judgement("usage_missing", "The answer has no count of output tokens."))
     return found
 
 
-async def _streamed(setting: Setting) -> Seen:
+async def _streamed(setting: CheckSetting) -> Seen:
     return faults_of_form(setting.client, setting.client.exchanges, is_streamed=True)
 
 
-async def _whole(setting: Setting) -> Seen:
+async def _whole(setting: CheckSetting) -> Seen:
     return faults_of_form(setting.client, setting.client.exchanges, is_streamed=False)
 
 

@@ -7,7 +7,7 @@ whoever probes.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from api.conformance.probe.checks.checking import Check, Seen, Setting, unjudged
+from api.conformance.probe.checks.checking import Check, CheckSetting, Seen, unjudged
 from api.conformance.probe.dialects import Ask
 from api.conformance.probe.values import Fault
 
@@ -23,8 +23,8 @@ _WAIT_S = 0.3
 _USUAL = 4
 
 
-def _hang_up(is_streamed: bool) -> Callable[[Setting], Awaitable[Seen]]:
-    async def run(setting: Setting) -> Seen:
+def _hang_up(is_streamed: bool) -> Callable[[CheckSetting], Awaitable[Seen]]:
+    async def run(setting: CheckSetting) -> Seen:
         client = setting.client
         prompts = _LONG_CHAT if client.driver.has_chat_template else _LONG_PLAIN
         asks = [Ask(text, max_tokens=_MAX_TOKENS, is_streamed=is_streamed) for text in prompts]

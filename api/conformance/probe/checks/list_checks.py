@@ -10,15 +10,15 @@ from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
     Check,
+    CheckSetting,
     Seen,
-    Setting,
     fault,
     make_sure_it_lives,
     skipped,
     unjudged,
 )
 from api.conformance.probe.checks.stop_checks import judged
-from api.conformance.probe.judging import Verdict, judge, no_answer
+from api.conformance.probe.judging import Judgement, judge, no_answer
 from api.conformance.probe.planning import StopCase
 from api.conformance.probe.values import Fault
 
@@ -27,7 +27,7 @@ from api.conformance.probe.values import Fault
 _LOW_IDS = tuple(range(256))
 
 
-async def _no_stops(setting: Setting) -> Seen:
+async def _no_stops(setting: CheckSetting) -> Seen:
     """An empty list and null mean no stops."""
     given = setting.main
     if not given.is_repeatable:
@@ -40,7 +40,7 @@ async def _no_stops(setting: Setting) -> Seen:
             continue
         broken = no_answer(run)
         if broken is None and run.capture.text != given.text:
-            broken = Verdict(
+            broken = Judgement(
                 "text_differs",
                 f"{value!r} as stops changes the text.",
                 given.text,
@@ -51,7 +51,7 @@ async def _no_stops(setting: Setting) -> Seen:
     return Seen("[] and null mean no stops", tuple(faults))
 
 
-async def _bare_string(setting: Setting) -> Seen:
+async def _bare_string(setting: CheckSetting) -> Seen:
     """One stop may stand without a list, where the dialect says so."""
     if not setting.client.driver.takes_string:
         return skipped("The dialect takes a list only.")
@@ -64,7 +64,7 @@ async def _bare_string(setting: Setting) -> Seen:
     return Seen(repr(case.stops[0]), tuple(faults))
 
 
-async def _empty_stop(setting: Setting) -> Seen:
+async def _empty_stop(setting: CheckSetting) -> Seen:
     """An empty stop is refused or ignored; it must not end the answer at once, nor the server."""
     given = setting.main
     run = await setting.client.send(_with_stop(setting, given, [""]))
@@ -73,7 +73,7 @@ async def _empty_stop(setting: Setting) -> Seen:
         return Seen(f"refused with status {run.status}", (died,) if died else ())
     broken = no_answer(run)
     if broken is None and len(run.capture.text) < len(given.stable):
-        broken = Verdict(
+        broken = Judgement(
             "empty_stop_fires",
             "An empty stop counts as a match.",
             given.text,
@@ -86,7 +86,7 @@ async def _empty_stop(setting: Setting) -> Seen:
     return Seen("ignored", tuple(faults))
 
 
-async def _blank_stop(setting: Setting) -> Seen:
+async def _blank_stop(setting: CheckSetting) -> Seen:
     """A stop of white space is refused, or it is a stop like any other."""
     for given in setting.baselines:
         for blank in ("\n", " "):
@@ -97,7 +97,7 @@ async def _blank_stop(setting: Setting) -> Seen:
     return skipped("The answers contain no white space.")
 
 
-async def _blank(setting: Setting, case: StopCase) -> Seen:
+async def _blank(setting: CheckSetting, case: StopCase) -> Seen:
     run = await setting.client.ask(replace(case.baseline.ask, stops=case.stops))
     if run.is_refusal:
         return Seen(f"refused with status {run.status}")
@@ -107,7 +107,7 @@ async def _blank(setting: Setting, case: StopCase) -> Seen:
     return Seen(repr(case.stops[0]), tuple(faults))
 
 
-async def _token_ids(setting: Setting) -> Seen:
+async def _token_ids(setting: CheckSetting) -> Seen:
     """Stop token ids end the answer; where ids are not known, many of the commonest are given."""
     driver, given = setting.client.driver, setting.main
     if driver.ids_path is None:
@@ -125,18 +125,18 @@ async def _token_ids(setting: Setting) -> Seen:
     return Seen(f"ids {shown} ended the answer", faults)
 
 
-def _by_ids(given: Baseline, run: Exchange) -> Verdict | None:
+def _by_ids(given: Baseline, run: Exchange) -> Judgement | None:
     got = run.capture.text
     if got == given.text:
-        return Verdict(
+        return Judgement(
             "ids_ignored", "stop_token_ids are ignored: the answer is the same.", "less", got
         )
     if not given.text.startswith(got):
-        return Verdict("text_differs", "With stop token ids, the text differs.", given.text, got)
+        return Judgement("text_differs", "With stop token ids, the text differs.", given.text, got)
     return None
 
 
-def _with_stop(setting: Setting, given: Baseline, value: Any) -> Any:
+def _with_stop(setting: CheckSetting, given: Baseline, value: Any) -> Any:
     client = setting.client
     return client.driver.with_stop(client.driver.body(given.ask, client.model), value)
 

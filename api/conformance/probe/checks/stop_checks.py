@@ -7,8 +7,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.checks.checking import Check, Seen, Setting, fault, skipped, unjudged
-from api.conformance.probe.judging import Verdict, invariants, judge
+from api.conformance.probe.checks.checking import (
+    Check,
+    CheckSetting,
+    Seen,
+    fault,
+    skipped,
+    unjudged,
+)
+from api.conformance.probe.judging import Judgement, invariants, judge
 from api.conformance.probe.planning import StopCase, missing
 from api.conformance.probe.values import Fault
 
@@ -26,12 +33,12 @@ def stop_checks(cases: Sequence[StopCase]) -> list[Check]:
     return checks
 
 
-async def _nothing_to_choose(setting: Setting) -> Seen:
+async def _nothing_to_choose(setting: CheckSetting) -> Seen:
     return skipped("The answers contain no text for such a stop.")
 
 
-def _runner(case: StopCase) -> Callable[[Setting], Awaitable[Seen]]:
-    async def run(setting: Setting) -> Seen:
+def _runner(case: StopCase) -> Callable[[CheckSetting], Awaitable[Seen]]:
+    async def run(setting: CheckSetting) -> Seen:
         faults: list[Fault] = []
         doubts: list[str] = []
         for is_streamed in (False, True):
@@ -46,7 +53,9 @@ def _runner(case: StopCase) -> Callable[[Setting], Awaitable[Seen]]:
     return run
 
 
-async def judged(setting: Setting, case: StopCase, *, is_streamed: bool) -> tuple[list[Fault], str]:
+async def judged(
+    setting: CheckSetting, case: StopCase, *, is_streamed: bool
+) -> tuple[list[Fault], str]:
     """Ask once, and again where there is something to doubt; return faults, and a doubt if any.
 
     Raises:
@@ -74,9 +83,9 @@ async def judged(setting: Setting, case: StopCase, *, is_streamed: bool) -> tupl
     return [], "the server answers differently each time, so the text cannot be compared."
 
 
-def _verdicts(setting: Setting, case: StopCase, run: Exchange) -> list[Verdict]:
+def _verdicts(setting: CheckSetting, case: StopCase, run: Exchange) -> list[Judgement]:
     return judge(case, run, names_stop=setting.client.driver.names_stop)
 
 
-def _faults(setting: Setting, run: Exchange, verdicts: Sequence[Verdict]) -> list[Fault]:
+def _faults(setting: CheckSetting, run: Exchange, verdicts: Sequence[Judgement]) -> list[Fault]:
     return [fault(setting.client, run, verdict) for verdict in verdicts]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from api.conformance.captures.harmless import harmless
 from api.conformance.probe.reports.as_text import summary
-from api.conformance.probe.values import CheckResult, Fault, Outcome, Report
+from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, Report
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -26,10 +26,10 @@ pre { background: #8881; border-radius: 6px; overflow-x: auto; padding: .6rem .8
 dt { font-weight: 600; } dd { margin: 0 0 .4rem; }
 """
 _WORDS = {
-    Outcome.PASSED: "✓ passed",
-    Outcome.FAILED: "✗ failed",
-    Outcome.UNJUDGED: "? unclear",
-    Outcome.SKIPPED: "– skipped",
+    CheckOutcome.PASSED: "✓ passed",
+    CheckOutcome.FAILED: "✗ failed",
+    CheckOutcome.UNJUDGED: "? unclear",
+    CheckOutcome.SKIPPED: "– skipped",
 }
 
 
@@ -69,7 +69,7 @@ def _lines(report: Report) -> Iterator[str]:
 
 def _row(result: CheckResult) -> str:
     title = _shown(result.title)
-    if result.outcome is Outcome.FAILED:
+    if result.outcome is CheckOutcome.FAILED:
         title = f'<a href="#{_shown(result.code)}">{title}</a>'
     return (
         f'<tr><td>{title}</td><td class="{result.outcome}">{_WORDS[result.outcome]}</td>'

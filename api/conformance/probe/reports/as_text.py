@@ -6,13 +6,13 @@ Pure; any thread.
 from collections.abc import Iterator, Sequence
 
 from api.conformance.captures.harmless import harmless, on_one_line
-from api.conformance.probe.values import CheckResult, Fault, Outcome, Report
+from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, Report
 
 _SIGNS = {
-    Outcome.PASSED: "Passed",
-    Outcome.FAILED: "Failed",
-    Outcome.UNJUDGED: "Unclear",
-    Outcome.SKIPPED: "Skipped",
+    CheckOutcome.PASSED: "Passed",
+    CheckOutcome.FAILED: "Failed",
+    CheckOutcome.UNJUDGED: "Unclear",
+    CheckOutcome.SKIPPED: "Skipped",
 }
 _SEEN_WIDTH = 90
 _TEXT_WIDTH = 300
@@ -26,7 +26,9 @@ def as_text(report: Report) -> str:
 
 def summary(report: Report) -> str:
     """Return in one sentence what was found."""
-    judged = [one for one in report.results if one.outcome in (Outcome.PASSED, Outcome.FAILED)]
+    judged = [
+        one for one in report.results if one.outcome in (CheckOutcome.PASSED, CheckOutcome.FAILED)
+    ]
     failed = len(report.failed)
     if not failed:
         return f"All {len(judged)} checks passed."

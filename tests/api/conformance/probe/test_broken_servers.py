@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from api.conformance.probe.values import Outcome, Report
+from api.conformance.probe.values import CheckOutcome, Report
 from tests.api.conformance.probe import broken_servers as servers
 from tests.api.conformance.probe.small_server import SmallServer
 
@@ -17,7 +17,7 @@ def test_a_server_that_is_right_has_no_fault(probed: Probed) -> None:
     assert report.is_deterministic
     stops = [one for one in report.results if one.code.startswith("stop.")]
     assert len(stops) == 13
-    assert {one.outcome for one in stops} == {Outcome.PASSED}
+    assert {one.outcome for one in stops} == {CheckOutcome.PASSED}
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_a_server_that_never_says_the_same_twice_is_judged_as_far_as_can_be(prob
     assert not report.is_deterministic
     assert report.failed == ()
     outcomes = {one.code: one.outcome for one in report.results}
-    assert outcomes["baseline"] is Outcome.UNJUDGED
-    assert outcomes["stop.one_character"] is Outcome.PASSED
-    assert outcomes["stop.across_newline"] is Outcome.PASSED
+    assert outcomes["baseline"] is CheckOutcome.UNJUDGED
+    assert outcomes["stop.one_character"] is CheckOutcome.PASSED
+    assert outcomes["stop.across_newline"] is CheckOutcome.PASSED
 
 
 def test_what_is_certain_is_a_fault_of_a_server_that_never_says_the_same_too(

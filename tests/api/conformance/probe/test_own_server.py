@@ -9,7 +9,7 @@ import pytest
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.reports.as_text import as_text
 from api.conformance.probe.running import probe
-from api.conformance.probe.values import Outcome, ProbeOptions
+from api.conformance.probe.values import CheckOutcome, ProbeOptions
 
 # What a dialect has no words for, or what its standard prompts give no occasion for.
 SKIPPED = {
@@ -32,7 +32,7 @@ def test_everything_holds(site: Any, dialect: WireDialect) -> None:
     skipped = {
         one.code
         for one in report.results
-        if one.outcome is not Outcome.PASSED and not one.code.startswith("hang_up")
+        if one.outcome is not CheckOutcome.PASSED and not one.code.startswith("hang_up")
     }
     assert skipped == SKIPPED[dialect], as_text(report)
 

@@ -16,7 +16,7 @@ from api.conformance.probe.reports.as_data import as_data
 from api.conformance.probe.reports.as_html import as_html
 from api.conformance.probe.reports.as_text import as_text, summary
 from api.conformance.probe.running import probe
-from api.conformance.probe.values import CheckResult, Fault, Outcome, ProbeOptions, Report
+from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions, Report
 from tests.api.conformance.probe.broken_servers import NamesNoSequence
 from tests.support.asking import run
 
@@ -28,10 +28,10 @@ REPORT = Report(
     server="",
     is_deterministic=True,
     results=(
-        CheckResult("stop.a", "Stop: a", Outcome.PASSED, "'a|b'"),
-        CheckResult("stop.b", "Stop: b", Outcome.FAILED, "It was ignored.", (FAULT,)),
-        CheckResult("c", "C", Outcome.SKIPPED, "Not here."),
-        CheckResult("d", "D", Outcome.UNJUDGED, "x" * 200),
+        CheckResult("stop.a", "Stop: a", CheckOutcome.PASSED, "'a|b'"),
+        CheckResult("stop.b", "Stop: b", CheckOutcome.FAILED, "It was ignored.", (FAULT,)),
+        CheckResult("c", "C", CheckOutcome.SKIPPED, "Not here."),
+        CheckResult("d", "D", CheckOutcome.UNJUDGED, "x" * 200),
     ),
     requests=12,
     duration_s=1.25,

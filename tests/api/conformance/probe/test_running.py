@@ -11,7 +11,7 @@ from aiohttp import web
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.detection import place_of
 from api.conformance.probe.running import probe
-from api.conformance.probe.values import Outcome, ProbeFailed, ProbeOptions, Progress, Report
+from api.conformance.probe.values import CheckOutcome, ProbeFailed, ProbeOptions, Progress, Report
 from tests.api.conformance.probe.small_server import SmallServer
 from tests.support.asking import run
 
@@ -101,9 +101,9 @@ def test_it_sends_no_more_requests_than_it_may(probed: Probed) -> None:
     report = probed(SmallServer, max_requests=20)
     assert report.requests == 20
     outcomes = [one.outcome for one in report.results]
-    assert outcomes.count(Outcome.PASSED) >= 4
+    assert outcomes.count(CheckOutcome.PASSED) >= 4
     assert report.failed == ()
-    left_out = [one for one in report.results if one.outcome is Outcome.SKIPPED]
+    left_out = [one for one in report.results if one.outcome is CheckOutcome.SKIPPED]
     assert len(left_out) > 10
     assert all("the limit of 20 requests was reached" in one.sentence for one in left_out)
 
@@ -170,5 +170,5 @@ def test_a_server_that_dies_of_a_request_is_named_and_the_rest_is_left_out(probe
     report = probed(Mortal)
     assert report.fault_codes == {"server_error", "server_died"}
     outcomes = {one.code: one.outcome for one in report.results}
-    assert outcomes["errors.stop_number"] is Outcome.FAILED
-    assert outcomes["errors.stop_item"] is Outcome.SKIPPED
+    assert outcomes["errors.stop_number"] is CheckOutcome.FAILED
+    assert outcomes["errors.stop_item"] is CheckOutcome.SKIPPED
