@@ -1,4 +1,4 @@
-"""The routes that describe the server to machines: its numbers and its API. Server's loop."""
+"""The routes for machines: metrics and the OpenAPI document. Runs on the server's loop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The routes that say whether the server is there and what it is doing. Server's loop."""
+"""The routes for health and presence. Runs on the server's loop."""
 
 from typing import Literal
 
@@ -37,5 +37,5 @@ async def health(request: web.Request) -> web.StreamResponse:
 
 
 async def root(request: web.Request) -> web.StreamResponse:
-    """Answer ``GET /`` and ``HEAD /``, with which clients ask whether anybody is there."""
+    """Answer ``GET /`` and ``HEAD /``, which clients use to check that a server is running."""
     return web.Response(text="Fullstop is running\n")

@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 document, made of the table of routes and the types that they take and give.
 
-Pure; nothing in it is written by hand that a route could say itself. Any thread.
+Pure; everything comes from the routes. Any thread.
 """
 
 import re
@@ -111,10 +111,10 @@ def _success(route: Route, references: _References) -> dict[str, Any]:
     elif route.media_type is not None:
         content[route.media_type] = {}
     if route.stream is not None:
-        # No schema: what it would describe, the whole body or an event, readers take differently.
+        # Without a schema: readers disagree whether it describes the whole body or one event.
         content[route.stream] = {}
         if route.event is not None:
-            # What OpenAPI 3.1 has no words for: the type of each event's data.
+            # OpenAPI 3.1 cannot describe the data of one event, so an extension field does.
             content[route.stream][EVENT_SCHEMA] = references[route.event, "serialization"]
     return {"description": "The answer"} | ({"content": content} if content else {})
 

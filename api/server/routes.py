@@ -113,11 +113,13 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/",
         health.root,
-        "Whether anybody is there",
+        "Whether a server is running",
         needs_key=False,
         media_type="text/plain",
     ),
-    Route("HEAD", "/", health.root, "Whether anybody is there", needs_key=False, media_type=None),
+    Route(
+        "HEAD", "/", health.root, "Whether a server is running", needs_key=False, media_type=None
+    ),
 )
 
 _DIALECTS = {route.path: route.dialect for route in ROUTES if route.dialect is not None}

@@ -1,4 +1,4 @@
-"""Commands and little programs that ask what a run was asked; keys stand in them as variables.
+"""Curl commands and Python programs that repeat a run's request; API keys are variables.
 
 Pure; any thread.
 """

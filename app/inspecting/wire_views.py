@@ -1,6 +1,6 @@
-"""What each API would send for a run: the real server is given the recorded answer and asked.
+"""What each API would send for a run: the real server replays the recorded answer.
 
-Window's loop; the server and its clients run on threads of their own for the moment that it takes.
+Window's loop; the server and its clients run on threads of their own while that takes.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from engine.recording.replay import replay
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.run.tools import WireView
 
-# What differs from one sending to the next and belongs to no answer.
+# Headers that change with every response and say nothing about the answer.
 _TRANSPORT_HEADERS = frozenset({"date", "server", "content-length", "connection"})
 _TIMEOUT_S = 20.0
 
@@ -97,7 +97,7 @@ def request_of(shown: ShownRun) -> GenerationRequest:
 
 
 def events_of(shown: ShownRun) -> Sequence[Event]:
-    """Return the events of a run: token by token where it was recorded, else in one piece."""
+    """Return the events of a run: token by token if they were recorded, else in one piece."""
     run = shown.run
     assert run.finished is not None
     recording = None if shown.trace is None else shown.trace.recording()

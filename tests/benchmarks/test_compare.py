@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.values import CheckResult, CheckOutcome, Report
+from api.conformance.probe.values import CheckOutcome, CheckResult, Report
 from api.server.thread import ServerThread
 from api.transport.config import ServerConfig
 from engine.scheduling.service import Engine

@@ -44,7 +44,7 @@ class MessageErrorAnswer(TypedDict):
 
 
 class OutputTokensDetails(TypedDict):
-    """Which of the output's tokens are not in the answer's text."""
+    """How many of the output's tokens are reasoning."""
 
     thinking_tokens: int
 

@@ -1,4 +1,4 @@
-"""The dialect as one value. Pure; any thread."""
+"""Anthropic's Messages API as one value, of which the server is built. Pure; any thread."""
 
 from api.dialects.anthropic.answers import (
     MessageAnswer,

@@ -3,16 +3,32 @@
 https://docs.claude.com/en/api/errors
 """
 
-from typing import assert_never
+from collections.abc import Mapping
 
 from api.dialects.anthropic.answers import MessageError, MessageErrorAnswer, MessageErrorType
-from api.transport.errors import ApiError, ContextOverflow, ErrorKind
+from api.transport.errors import ApiError, ContextOverflow, ErrorKind, status_of
+
+_TYPES: Mapping[ErrorKind, MessageErrorType] = {
+    ErrorKind.INVALID_REQUEST: "invalid_request_error",
+    ErrorKind.AUTHENTICATION: "authentication_error",
+    ErrorKind.PERMISSION: "permission_error",
+    ErrorKind.NOT_FOUND: "not_found_error",
+    ErrorKind.METHOD_NOT_ALLOWED: "invalid_request_error",
+    ErrorKind.TIMEOUT: "timeout_error",
+    ErrorKind.TOO_LARGE: "request_too_large",
+    ErrorKind.UNSUPPORTED_ENCODING: "invalid_request_error",
+    ErrorKind.RATE_LIMITED: "rate_limit_error",
+    ErrorKind.NO_MODEL: "overloaded_error",
+    ErrorKind.UNAVAILABLE: "api_error",
+    ErrorKind.INTERNAL: "api_error",
+}
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAnswer]:
     """Return the status and the body of an error answer, which is also the ``error`` event."""
-    status, type_ = _status_and_type(error.kind)
-    inner: MessageError = {"type": type_, "message": _message(error)}
+    # No model to answer is what the vendor calls overloaded.
+    status = 529 if error.kind is ErrorKind.NO_MODEL else status_of(error.kind)
+    inner: MessageError = {"type": _TYPES[error.kind], "message": _message(error)}
     if error.details is not None:
         inner["details"] = dict(error.details)
     return status, {"type": "error", "error": inner, "request_id": request_id}
@@ -24,33 +40,3 @@ def _message(error: ApiError) -> str:
         return f"prompt is too long: {error.prompt_tokens} tokens > {error.most_tokens} maximum"
     path = ".".join(str(part) for part in error.field)
     return f"{path}: {error.message}" if path else error.message
-
-
-def _status_and_type(kind: ErrorKind) -> tuple[int, MessageErrorType]:
-    match kind:
-        case ErrorKind.INVALID_REQUEST:
-            return 400, "invalid_request_error"
-        case ErrorKind.AUTHENTICATION:
-            return 401, "authentication_error"
-        case ErrorKind.PERMISSION:
-            return 403, "permission_error"
-        case ErrorKind.NOT_FOUND:
-            return 404, "not_found_error"
-        case ErrorKind.METHOD_NOT_ALLOWED:
-            return 405, "invalid_request_error"
-        case ErrorKind.TIMEOUT:
-            return 408, "timeout_error"
-        case ErrorKind.TOO_LARGE:
-            return 413, "request_too_large"
-        case ErrorKind.UNSUPPORTED_ENCODING:
-            return 415, "invalid_request_error"
-        case ErrorKind.RATE_LIMITED:
-            return 429, "rate_limit_error"
-        case ErrorKind.NO_MODEL:
-            return 529, "overloaded_error"
-        case ErrorKind.UNAVAILABLE:
-            return 503, "api_error"
-        case ErrorKind.INTERNAL:
-            return 500, "api_error"
-        case _:
-            assert_never(kind)

@@ -52,7 +52,7 @@ def requests_from_wire(
         prompt,
         sampling=sampling_of(params, "Anthropic"),
         stops=scoped(stops, params.fullstop),
-        # To read a whole prompt is to sample a token.
+        # Reading the whole prompt samples one token.
         max_tokens=max(params.max_tokens, 1),
     )
     return [wanted]
@@ -87,12 +87,12 @@ def allows_parallel_calls(params: CountTokensParams) -> bool:
 
 
 def only_warms(params: MessageCreateParams) -> bool:
-    """Whether a request only wants its prompt in the cache, and no answer."""
+    """Whether a request asks only for its prompt to be cached."""
     return params.max_tokens == 0
 
 
 def shows_thinking(params: CountTokensParams) -> bool:
-    """Whether the text of thinking is part of the answer."""
+    """Whether the answer includes the text of the reasoning."""
     return params.thinking is None or params.thinking.display != "omitted"
 
 
@@ -118,7 +118,7 @@ def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:
 
 
 def _tools(params: CountTokensParams) -> tuple[Tool, ...]:
-    """Return the client's own tools; of the others some are left out.
+    """Return the client's own tools; tools of some other types are left out.
 
     Raises:
         ApiError: A tool has no name or schema, or is one that cannot be left out.
@@ -149,7 +149,7 @@ def _tool_choice(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoice
         tools: The tools that are offered.
 
     Raises:
-        ApiError: A call is required of a tool that is not there.
+        ApiError: The tool that must be called is not among the tools.
     """
     wanted = params.tool_choice
     names = [tool.name for tool in tools]
@@ -169,7 +169,7 @@ def _tool_choice(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoice
 
 
 def _constraint(params: CountTokensParams) -> OutputConstraint | None:
-    """Return what the text of the answer must be, or None where it is free."""
+    """Return the schema that the answer must follow; None if there is none."""
     config = params.output_config
     wanted = config.format if config is not None else None
     wanted = wanted or params.output_format

@@ -32,7 +32,7 @@ class TurnReader:
         self._tool_names: dict[str, str] = {}
 
     def turns(self, message: MessageParam, path: FieldPath) -> Iterator[Message]:
-        """Yield the domain's turns of one wire turn: results of tools are turns of their own."""
+        """Yield the engine's turns for one message; each tool result becomes its own turn."""
         match message.role:
             case "assistant":
                 yield self._assistant_turn(message.content, path)
@@ -88,7 +88,7 @@ class TurnReader:
                     raise invalid((*path, index), f"{block.type} blocks belong into user turns")
                 case _:
                     assert_never(block)
-        # An answer's blocks are one text that was cut up: a prefill must not grow a line break.
+        # The blocks are pieces of one text: a line break between them would change a prefill.
         return Message(
             "assistant", "".join(texts), thinking="".join(thoughts), tool_calls=tuple(calls)
         )

@@ -22,7 +22,7 @@ class ImageBlock(WireModel):
 
 
 class DocumentBlock(WireModel):
-    """``{"type": "document"}``; one that is text is read as such."""
+    """``{"type": "document"}``; a text document is read as text."""
 
     type: Literal["document"]
     source: Any = None
@@ -36,7 +36,7 @@ class ThinkingBlock(WireModel):
 
 
 class RedactedThinkingBlock(WireModel):
-    """``{"type": "redacted_thinking"}``: opaque to everybody but its maker."""
+    """``{"type": "redacted_thinking"}``: only its vendor can read it."""
 
     type: Literal["redacted_thinking"]
 
@@ -54,7 +54,7 @@ ResultBlock = Annotated[TextPart | ImageBlock | DocumentBlock, Field(discriminat
 
 
 class ToolResultBlock(WireModel):
-    """``{"type": "tool_result"}``: what a call came to."""
+    """``{"type": "tool_result"}``: the result of a call."""
 
     type: Literal["tool_result"]
     tool_use_id: str
@@ -100,7 +100,7 @@ class ToolChoiceParam(WireModel):
 
 
 class ThinkingParam(WireModel):
-    """Whether the model thinks first; the budget of older clients is taken as a wish."""
+    """Whether the model thinks first; the token budget that older clients send is ignored."""
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
     display: str | None = Field(
@@ -145,7 +145,7 @@ class MessageCreateParams(CountTokensParams):
     """``POST /v1/messages``."""
 
     max_tokens: int = Field(ge=0, description="0 reads the prompt into the cache, no more")
-    # Items are checked by the rule that all surfaces share, which names the index.
+    # ``checked_strings`` checks the items, so that its errors name the index.
     stop_sequences: Annotated[list[Any] | None, STOP_LIST] = None
     stream: bool | None = None
     # Accepted beyond the reference.

@@ -1,4 +1,4 @@
-"""The dialect as one value. Pure; any thread."""
+"""OpenAI's Chat Completions API as one value, of which the server is built. Pure; any thread."""
 
 from collections.abc import Mapping
 

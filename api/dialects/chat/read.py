@@ -17,10 +17,11 @@ from api.dialects.chat.wire import (
 from api.dialects.openai.decoding import stops_of, thinking_of
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
-from api.dialects.openai.unhonoured import refuse_unhonoured
+from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.shared.content import TextPart
 from api.dialects.shared.extension import wants_image_notes
 from api.dialects.shared.images import media_type_of, note_of
+from api.dialects.shared.refusing import refuse
 from api.dialects.shared.sampling import choices_of, sampling_of
 from api.dialects.shared.tools import function_of
 from api.transport.errors import FieldPath, invalid, unsupported
@@ -76,12 +77,12 @@ def allows_parallel_calls(params: ChatCompletionParams) -> bool:
 
 
 def shows_thinking(params: ChatCompletionParams) -> bool:
-    """Whether the text of thinking is part of the answer."""
+    """Whether the answer includes the text of the reasoning."""
     return params.reasoning is None or not params.reasoning.exclude
 
 
 def _functions(params: ChatCompletionParams) -> list[Tool]:
-    """Return the functions among the tools; of the others some are left out."""
+    """Return the functions among the tools; tools of some other types are left out."""
     found = [
         function_of(tool.type, tool.function, ("tools", index))
         for index, tool in enumerate(params.tools or [])
@@ -90,7 +91,7 @@ def _functions(params: ChatCompletionParams) -> list[Tool]:
 
 
 def _effort(params: ChatCompletionParams) -> str | None:
-    """Return how hard to think; gateways' object also has a plain switch."""
+    """Return how hard to think; the ``reasoning`` object of gateways also has a switch."""
     asked = params.reasoning
     if params.reasoning_effort is not None or asked is None:
         return params.reasoning_effort
@@ -100,7 +101,7 @@ def _effort(params: ChatCompletionParams) -> str | None:
 
 
 def _refuse_unsupported(params: ChatCompletionParams) -> None:
-    refuse_unhonoured(params)
+    refuse(params, UNHONOURED)
     count = params.n or 1
     if params.best_of is not None and params.best_of != count:
         raise unsupported(("best_of",), f"choosing among more answers than n ({count})")
@@ -139,7 +140,7 @@ def _turn(
         case AssistantMessage():
             calls = message.tool_calls or []
             tool_names.update((call.id, call.function.name) for call in calls)
-            # An answer's parts are one text that was cut up, and a prefill must not grow a line.
+            # The parts are pieces of one text: a line break between them would change a prefill.
             return Message(
                 "assistant",
                 "".join(

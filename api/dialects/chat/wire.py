@@ -92,7 +92,7 @@ class AssistantMessage(WireModel):
 
 
 class ToolMessage(WireModel):
-    """What a call came to."""
+    """The result of a call."""
 
     role: Literal["tool"]
     tool_call_id: str

@@ -3,15 +3,17 @@
 Pure but for the encoder's own state. Knows no web framework. Any thread.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from api.dialects.chat.read import allows_parallel_calls, shows_thinking
 from api.dialects.chat.wire import (
     AnswerMessage,
     ChatChoice,
     ChatCompletion,
+    ChatCompletionChunk,
     ChatCompletionParams,
     ChatLogprobs,
+    ChunkChoice,
 )
 from api.dialects.openai.choices import Choices, ChoicesEncoder
 from api.dialects.openai.endings import call_to_wire, stop_to_wire, usage_to_wire
@@ -22,7 +24,7 @@ from api.dialects.shared.extension import is_report_wanted
 from api.dialects.shared.report import report_to_wire
 from api.dialects.shared.said import reasoning_of, text_of
 from api.transport.json_text import json_text
-from engine import Event, TokenSpan, ToolCallDelta
+from engine import Event, Finished, TokenSpan, ToolCallDelta
 
 
 def write_completion(
@@ -98,13 +100,15 @@ class ChatEncoder(ChoicesEncoder):
 
     def __init__(self, params: ChatCompletionParams, head: Head) -> None:
         count = params.n or 1
+        empty: ChatCompletionChunk = {
+            "id": _id(head),
+            "object": "chat.completion.chunk",
+            "created": int(head.created_s),
+            "model": head.model,
+            "choices": [],
+        }
         super().__init__(
-            {
-                "id": _id(head),
-                "object": "chat.completion.chunk",
-                "created": int(head.created_s),
-                "model": head.model,
-            },
+            empty,
             Choices(
                 count=count,
                 per_prompt=count,
@@ -136,8 +140,19 @@ class ChatEncoder(ChoicesEncoder):
             calls = json_text([{"index": call.index, **call_to_wire(call.call)}])
             self._delta(choice, _fields(f'"tool_calls":{calls}'))
 
-    def _last_fields(self) -> Mapping[str, object]:
-        return {"delta": {}}
+    def _last_choice(self, finished: Finished, choice: int) -> ChunkChoice:
+        reason, matched = stop_to_wire(finished.stop)
+        last: ChunkChoice = {
+            "index": choice,
+            "delta": {},
+            "logprobs": None,
+            "finish_reason": reason,
+            "matched_stop": matched,
+            "stop_reason": matched,
+        }
+        if self._choices.reports:
+            last["fullstop"] = report_to_wire(finished)
+        return last
 
 
 def _fields(delta: str, logprobs: str = "null") -> str:

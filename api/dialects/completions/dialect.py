@@ -1,4 +1,4 @@
-"""The dialect as one value. Pure; any thread."""
+"""OpenAI's Completions API as one value, of which the server is built. Pure; any thread."""
 
 from api.dialects.completions.ask import ask
 from api.dialects.completions.read import requests_from_wire

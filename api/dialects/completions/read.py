@@ -5,7 +5,8 @@ from dataclasses import replace
 from api.dialects.completions.wire import CompletionParams
 from api.dialects.openai.decoding import stops_of
 from api.dialects.openai.output_format import allows_more, guided
-from api.dialects.openai.unhonoured import refuse_unhonoured
+from api.dialects.openai.unhonoured import UNHONOURED
+from api.dialects.shared.refusing import refuse
 from api.dialects.shared.sampling import choices_of, sampling_of
 from api.transport.errors import invalid, unsupported
 from engine import GenerationRequest, TraceLevel
@@ -54,7 +55,7 @@ def choices_per_prompt(params: CompletionParams) -> int:
 
 
 def _refuse_unsupported(params: CompletionParams) -> None:
-    refuse_unhonoured(params)
+    refuse(params, UNHONOURED)
     count = choices_per_prompt(params)
     if params.best_of is not None and params.best_of != count:
         raise unsupported(("best_of",), f"choosing among more answers than n ({count})")

@@ -3,7 +3,7 @@
 Pure but for the encoder's own state. Knows no web framework. Any thread.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from api.dialects.completions.read import choices_per_prompt
 from api.dialects.completions.wire import (
@@ -27,7 +27,7 @@ from api.dialects.shared.extension import is_report_wanted
 from api.dialects.shared.report import report_to_wire
 from api.dialects.shared.said import raw_text_of
 from api.transport.json_text import json_text
-from engine import TokenSpan
+from engine import Finished, TokenSpan
 
 
 def write_completion(
@@ -116,13 +116,15 @@ class CompletionEncoder(ChoicesEncoder):
     def __init__(self, params: CompletionParams, head: Head) -> None:
         per_prompt = choices_per_prompt(params)
         count = len(params.prompt) * per_prompt
+        empty: Completion = {
+            "id": _id(head),
+            "object": "text_completion",
+            "created": int(head.created_s),
+            "model": head.model,
+            "choices": [],
+        }
         super().__init__(
-            {
-                "id": _id(head),
-                "object": "text_completion",
-                "created": int(head.created_s),
-                "model": head.model,
-            },
+            empty,
             Choices(
                 count=count,
                 per_prompt=per_prompt,
@@ -146,5 +148,16 @@ class CompletionEncoder(ChoicesEncoder):
         logprobs = _logprobs(tokens, self._params.logprobs or 0, self._texts)
         return f'"text":{json_text(text)},"logprobs":{json_text(logprobs)}'
 
-    def _last_fields(self) -> Mapping[str, object]:
-        return {"text": ""}
+    def _last_choice(self, finished: Finished, choice: int) -> TextChoice:
+        reason, matched = stop_to_wire(finished.stop)
+        last: TextChoice = {
+            "index": choice,
+            "text": "",
+            "logprobs": None,
+            "finish_reason": reason,
+            "matched_stop": matched,
+            "stop_reason": matched,
+        }
+        if self._choices.reports:
+            last["fullstop"] = report_to_wire(finished)
+        return last

@@ -86,6 +86,6 @@ def _loaded_at(model: ModelInfo) -> str:
 
 
 def _digest(model: ModelInfo) -> str:
-    """Return what tells one model from another; the weights are too large to be read for it."""
+    """Return a digest of the model's description; hashing the weights would take too long."""
     known = f"{model.id}\n{model.architecture}\n{model.size_bytes}\n{model.vocabulary_size}"
     return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()

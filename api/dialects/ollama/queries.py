@@ -1,4 +1,4 @@
-"""What Ollama's clients ask about the model, and what they ask of its memory. Server's loop."""
+"""Ollama's questions about the model and its memory. Runs on the server's loop."""
 
 from typing import Literal
 

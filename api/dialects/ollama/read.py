@@ -15,6 +15,7 @@ from api.dialects.ollama.wire import (
 from api.dialects.shared.effort import asks_for_thinking
 from api.dialects.shared.extension import allows_more_keys, scoped, wants_image_notes
 from api.dialects.shared.images import note_of
+from api.dialects.shared.refusing import FALSY, RefusedParameter, refuse
 from api.dialects.shared.sampling import sampling_of
 from api.dialects.shared.stops import stop_strings
 from api.dialects.shared.tools import function_of
@@ -28,6 +29,16 @@ from engine import (
     ToolCall,
 )
 
+_REFUSED = {
+    "suffix": RefusedParameter("filling in the middle", FALSY),
+    "template": RefusedParameter("a template of the request's own", FALSY),
+    "context": RefusedParameter("the context of an earlier answer", FALSY),
+}
+_REFUSED_OPTIONS = {
+    "typical_p": RefusedParameter("typical_p", (1,)),
+    "tfs_z": RefusedParameter("tfs_z", (1,)),
+    "mirostat": RefusedParameter("mirostat", (0,)),
+}
 _NO_TIME = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
 
 
@@ -56,13 +67,7 @@ def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[Gene
 
     Takes and raises what ``chat_from_wire`` does.
     """
-    for name, what in (
-        ("suffix", "filling in the middle"),
-        ("template", "a template of the request's own"),
-        ("context", "the context of an earlier answer"),
-    ):
-        if getattr(params, name):
-            raise unsupported((name,), what)
+    refuse(params, _REFUSED)
     notes = _notes(params.images, ("images",), wants_image_notes(params.fullstop))
     prompt = "\n".join((params.prompt or "", *notes))
     if params.raw and params.system:
@@ -100,7 +105,7 @@ def _common(params: AnswerParams) -> dict[str, Any]:
     if params.logprobs or params.top_logprobs:
         raise unsupported(("logprobs",), "returning log-probabilities")
     options = params.options if params.options is not None else OllamaOptions()
-    _refuse_samplers(options)
+    refuse(options, _REFUSED_OPTIONS, ("options",))
     wanted = options.num_predict
     return {
         "thinking": wants_thinking(params),
@@ -115,7 +120,7 @@ def _common(params: AnswerParams) -> dict[str, Any]:
 
 
 def _functions(params: ChatParams) -> tuple[Tool, ...]:
-    """Return the functions among the tools; of the others some are left out."""
+    """Return the functions among the tools; tools of some other types are left out."""
     found = [
         function_of(tool.type, tool.function, ("tools", index))
         for index, tool in enumerate(params.tools or [])
@@ -128,12 +133,6 @@ def _notes(images: Sequence[object] | None, path: FieldPath, has_notes: bool) ->
     return [
         note_of((*path, index), None, is_allowed=has_notes) for index in range(len(images or ()))
     ]
-
-
-def _refuse_samplers(options: OllamaOptions) -> None:
-    for name, off in (("typical_p", (None, 1.0)), ("tfs_z", (None, 1.0)), ("mirostat", (None, 0))):
-        if getattr(options, name) not in off:
-            raise unsupported(("options", name), f"{name}")
 
 
 def _constraint(form: object) -> OutputConstraint | None:

@@ -26,7 +26,7 @@ _FORMAT = WithJsonSchema(
         ]
     }
 )
-# The model stays loaded whatever it says; only the answer to 0 is the reference's.
+# Any value is accepted; only 0 has an effect: it frees the model's memory.
 _KEEP_ALIVE = WithJsonSchema({"type": ["string", "number", "null"]})
 
 
@@ -38,7 +38,7 @@ class OllamaOptions(WireModel):
     """
 
     stop: Annotated[Any, STOPS] = None
-    # -1 and -2 are "until it ends by itself", as is 0.
+    # -1, -2 and 0 mean no limit.
     num_predict: int | None = Field(default=None, ge=-2)
     typical_p: float | None = None
     tfs_z: float | None = None
@@ -93,14 +93,14 @@ class AnswerParams(WireModel):
 
 
 class ChatParams(AnswerParams):
-    """``POST /api/chat``; no messages ask whether the model is there."""
+    """``POST /api/chat``; without messages it loads or unloads the model."""
 
     messages: list[OllamaTurn] | None = None
     tools: list[OllamaTool] | None = None
 
 
 class PromptParams(AnswerParams):
-    """``POST /api/generate``; no prompt asks whether the model is there."""
+    """``POST /api/generate``; without a prompt it loads or unloads the model."""
 
     prompt: str | None = None
     suffix: str | None = None

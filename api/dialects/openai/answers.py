@@ -28,13 +28,13 @@ class ErrorAnswer(TypedDict):
 
 
 class PromptTokensDetails(TypedDict):
-    """Which of the prompt's tokens needed no work."""
+    """How many of the prompt's tokens came from the cache."""
 
     cached_tokens: int
 
 
 class CompletionTokensDetails(TypedDict):
-    """Which of the answer's tokens are not in its text."""
+    """How many of the answer's tokens are reasoning."""
 
     reasoning_tokens: int
 

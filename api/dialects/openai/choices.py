@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from api.dialects.openai.answers import CompletionUsage
-from api.dialects.openai.endings import stop_to_wire, usage_to_wire
+from api.dialects.openai.endings import usage_to_wire
 from api.dialects.openai.errors import error_to_wire
 from api.dialects.openai.logprobs import answer_tokens
 from api.dialects.shared.encoder import AnswerEncoder
-from api.dialects.shared.report import report_to_wire
 from api.transport.errors import ApiError
 from api.transport.events import DONE, SseEvent
 from api.transport.json_text import json_text
@@ -45,20 +44,20 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
     without its braces.
 
     Args:
-        head: The fields that every chunk has beside its choices.
+        empty: A chunk without choices, which are its last field.
         choices: What is told of how many choices.
     """
 
-    def __init__(self, head: Mapping[str, object], choices: Choices) -> None:
+    def __init__(self, empty: Mapping[str, object], choices: Choices) -> None:
         super().__init__()
-        self._head = head
+        self._empty = empty
         self._choices = choices
         # Text that waits for the trace of the token that brought it.
         self._texts_due = [""] * choices.count
         self._started: set[int] = set()
         self._usages: dict[int, Usage] = {}
         # What every delta has in common is serialised once.
-        self._delta_head = json_text(head)[:-1] + ',"choices":[{"index":'
+        self._delta_head = json_text(empty).removesuffix("]}") + '{"index":'
         usage = ',"usage":null' if choices.includes_usage else ""
         self._delta_tail = f',"finish_reason":null}}]{usage}}}'
 
@@ -76,8 +75,8 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         """Return what a chunk says of more text and its tokens."""
 
     @abstractmethod
-    def _last_fields(self) -> Mapping[str, object]:
-        """Return what the last chunk of a choice says beside its end."""
+    def _last_choice(self, finished: Finished, choice: int) -> Mapping[str, object]:
+        """Return a choice as the last chunk of it has it: nothing new, and how it ended."""
 
     # -- chunks ----------------------------------------------------------------------------
 
@@ -88,7 +87,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
     def _chunk(
         self, choices: Sequence[Mapping[str, object]], usage: CompletionUsage | None = None
     ) -> None:
-        chunk: dict[str, object] = {**self._head, "choices": choices}
+        chunk: dict[str, object] = {**self._empty, "choices": choices}
         if self._choices.includes_usage:
             chunk["usage"] = usage
         self._send(SseEvent(None, json_text(chunk)))
@@ -124,18 +123,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
     def _end(self, finished: Finished, choice: int) -> None:
         self._start(choice)
         self._add_tokens(finished, choice)
-        reason, matched = stop_to_wire(finished.stop)
-        last = {
-            "index": choice,
-            **self._last_fields(),
-            "logprobs": None,
-            "finish_reason": reason,
-            "matched_stop": matched,
-            "stop_reason": matched,
-        }
-        if self._choices.reports:
-            last["fullstop"] = report_to_wire(finished)
-        self._chunk([last])
+        self._chunk([self._last_choice(finished, choice)])
         self._usages[choice] = finished.usage
         if len(self._usages) < self._choices.count:
             return

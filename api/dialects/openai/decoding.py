@@ -34,7 +34,7 @@ def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
 
 
 def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
-    """Return the switch that is nearest to the template; None leaves it to the template.
+    """Return the most specific switch for thinking; None leaves it to the template.
 
     Args:
         params: The request.

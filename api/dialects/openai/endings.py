@@ -1,4 +1,4 @@
-"""How an answer's end, its calls and its token counts are said in OpenAI's APIs.
+"""How OpenAI's APIs spell an answer's end, its calls and its token counts.
 
 Pure functions, no web framework. Any thread.
 """

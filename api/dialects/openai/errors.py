@@ -3,7 +3,7 @@
 https://platform.openai.com/docs/guides/error-codes
 """
 
-from typing import assert_never
+from collections.abc import Mapping
 
 from api.dialects.openai.answers import ErrorAnswer, ErrorType
 from api.dialects.shared.errors import with_field
@@ -16,10 +16,25 @@ FIELD_NAMES = {
     "tool_choice.name": "tool_choice",
 }
 
+_TYPES_AND_CODES: Mapping[ErrorKind, tuple[ErrorType, str | None]] = {
+    ErrorKind.INVALID_REQUEST: ("invalid_request_error", None),
+    ErrorKind.AUTHENTICATION: ("invalid_request_error", "invalid_api_key"),
+    ErrorKind.PERMISSION: ("permission_error", "forbidden"),
+    ErrorKind.NOT_FOUND: ("invalid_request_error", "not_found"),
+    ErrorKind.METHOD_NOT_ALLOWED: ("invalid_request_error", "method_not_allowed"),
+    ErrorKind.TIMEOUT: ("invalid_request_error", "request_timeout"),
+    ErrorKind.TOO_LARGE: ("invalid_request_error", "request_too_large"),
+    ErrorKind.UNSUPPORTED_ENCODING: ("invalid_request_error", "unsupported_encoding"),
+    ErrorKind.RATE_LIMITED: ("rate_limit_error", "rate_limit_exceeded"),
+    ErrorKind.NO_MODEL: ("server_error", "no_model_loaded"),
+    ErrorKind.UNAVAILABLE: ("server_error", "service_unavailable"),
+    ErrorKind.INTERNAL: ("server_error", None),
+}
+
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
     """Return the status and the body of an error answer; all four keys are always there."""
-    type_, code = _type_and_code(error.kind)
+    type_, code = _TYPES_AND_CODES[error.kind]
     return status_of(error.kind), {
         "error": {
             "message": _message(error),
@@ -40,33 +55,3 @@ def _message(error: ApiError) -> str:
             f"messages. ({error.code})"
         )
     return with_field(error)
-
-
-def _type_and_code(kind: ErrorKind) -> tuple[ErrorType, str | None]:
-    match kind:
-        case ErrorKind.INVALID_REQUEST:
-            return "invalid_request_error", None
-        case ErrorKind.AUTHENTICATION:
-            return "invalid_request_error", "invalid_api_key"
-        case ErrorKind.PERMISSION:
-            return "permission_error", "forbidden"
-        case ErrorKind.NOT_FOUND:
-            return "invalid_request_error", "not_found"
-        case ErrorKind.METHOD_NOT_ALLOWED:
-            return "invalid_request_error", "method_not_allowed"
-        case ErrorKind.TIMEOUT:
-            return "invalid_request_error", "request_timeout"
-        case ErrorKind.TOO_LARGE:
-            return "invalid_request_error", "request_too_large"
-        case ErrorKind.UNSUPPORTED_ENCODING:
-            return "invalid_request_error", "unsupported_encoding"
-        case ErrorKind.RATE_LIMITED:
-            return "rate_limit_error", "rate_limit_exceeded"
-        case ErrorKind.NO_MODEL:
-            return "server_error", "no_model_loaded"
-        case ErrorKind.UNAVAILABLE:
-            return "server_error", "service_unavailable"
-        case ErrorKind.INTERNAL:
-            return "server_error", None
-        case _:
-            assert_never(kind)

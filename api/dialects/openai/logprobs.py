@@ -59,12 +59,12 @@ def logprob_of(token: TokenSpan) -> float:
 
 def finite(logprob: float) -> float:
     """Return a log-probability as JSON can hold it."""
-    # Written so that NaN loses as well, which logits that overflow lead to.
+    # NaN, which overflowing logits produce, also becomes the least value.
     return logprob if logprob > _LEAST else _LEAST
 
 
 def token_text(raw: bytes) -> str:
-    """Return a token's text; bytes that are no whole characters are shown as such."""
+    """Return a token's text; bytes that form no whole character are shown as bytes."""
     try:
         return raw.decode()
     except UnicodeDecodeError:

@@ -23,7 +23,7 @@ _OTHER_FORMS = {
 def constraint_of(
     kind: str, schema: Mapping[str, Any] | None, path: FieldPath, schema_path: FieldPath
 ) -> OutputConstraint | None:
-    """Return what holds the answer to a format, or None where its text is free.
+    """Return the constraint that a format asks for; None if the text is free.
 
     Args:
         kind: The format's type.
@@ -50,7 +50,7 @@ def constraint_of(
 def guided(
     params: GenerationParams, constraint: OutputConstraint | None = None
 ) -> OutputConstraint | None:
-    """Return what holds the answer to its form, also where open servers' fields ask for one.
+    """Return the constraint of the answer, also if fields of open servers ask for it.
 
     Args:
         params: The request.
@@ -71,7 +71,7 @@ def guided(
 
 
 def form_names(params: GenerationParams) -> Mapping[str, str]:
-    """Return what a request calls the engine's fields of the form, if not what its API does."""
+    """Return this request's names of the engine's constraint fields, if not those of its API."""
     asked = _asking_field(params)
     return {} if asked is None else {"constraint.json_schema": asked, "constraint": asked}
 

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 from pydantic import Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
-from api.dialects.openai.unhonoured import UnhonouredParams
+from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.extension import FullstopOptions
+from api.dialects.shared.refusing import with_refused
 from api.dialects.shared.sampling import with_sampling
 from api.dialects.shared.stops import STOPS
 
-# For fields of any type, which are read where they get their meaning.
+# JSON schemas for fields that accept any type; their readers check them.
 TOOL_CHOICE = WithJsonSchema(
     {"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object"}, {"type": "null"}]}
 )
@@ -54,7 +55,8 @@ class StructuredOutputs(WireModel):
 
 
 @with_sampling("OpenAI")
-class GenerationParams(UnhonouredParams):
+@with_refused(UNHONOURED)
+class GenerationParams(WireModel):
     """How an answer is drawn, where it stops, and whether it is streamed."""
 
     model: str

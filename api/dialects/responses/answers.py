@@ -74,14 +74,14 @@ _Item = Annotated[OutputItem, Field(discriminator="type")]
 
 
 class InputDetails(TypedDict):
-    """Which of the input's tokens needed no work."""
+    """How many of the input's tokens came from the cache."""
 
     cached_tokens: int
     cache_write_tokens: int
 
 
 class OutputDetails(TypedDict):
-    """Which of the output's tokens are not in the answer's text."""
+    """How many of the output's tokens are reasoning."""
 
     reasoning_tokens: int
 
@@ -184,23 +184,28 @@ class _Numbered(TypedDict):
     sequence_number: int
 
 
+StateName = Literal[
+    "response.created",
+    "response.in_progress",
+    "response.completed",
+    "response.incomplete",
+    "response.failed",
+]
+ItemEventName = Literal["response.output_item.added", "response.output_item.done"]
+PartEventName = Literal["response.content_part.added", "response.content_part.done"]
+
+
 class StateEvent(_Numbered):
     """The response has come into a state; the last event is one of these."""
 
-    type: Literal[
-        "response.created",
-        "response.in_progress",
-        "response.completed",
-        "response.incomplete",
-        "response.failed",
-    ]
+    type: StateName
     response: ResponseAnswer
 
 
 class ItemEvent(_Numbered):
     """An item begins or is whole."""
 
-    type: Literal["response.output_item.added", "response.output_item.done"]
+    type: ItemEventName
     output_index: int
     item: _Item
 
@@ -208,7 +213,7 @@ class ItemEvent(_Numbered):
 class PartEvent(_Numbered):
     """A part of an item's content begins or is whole."""
 
-    type: Literal["response.content_part.added", "response.content_part.done"]
+    type: PartEventName
     item_id: str
     output_index: int
     content_index: int

@@ -6,7 +6,7 @@ from typing import assert_never
 from api.dialects.openai.decoding import stops_of, thinking_of
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
-from api.dialects.openai.unhonoured import refuse_unhonoured
+from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.responses.wire import (
     FunctionCallItem,
     FunctionCallOutputItem,
@@ -21,9 +21,10 @@ from api.dialects.responses.wire import (
 from api.dialects.shared.content import RefusalPart
 from api.dialects.shared.extension import is_report_wanted, wants_image_notes
 from api.dialects.shared.images import media_type_of, note_of
+from api.dialects.shared.refusing import RefusedParameter, refuse
 from api.dialects.shared.sampling import sampling_of
 from api.dialects.shared.tools import check_left_out
-from api.transport.errors import FieldPath, invalid, required, unsupported
+from api.transport.errors import FieldPath, invalid, required
 from engine import (
     GenerationRequest,
     Message,
@@ -35,6 +36,11 @@ from engine import (
 
 _LOGPROBS = "message.output_text.logprobs"
 _DEFAULT_EFFORT = "medium"
+_REFUSED = {
+    "conversation": RefusedParameter("keeping conversations"),
+    "prompt": RefusedParameter("a stored prompt"),
+    "background": RefusedParameter("answering in the background", (False,)),
+}
 
 
 def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[GenerationRequest]:
@@ -77,12 +83,12 @@ def wants_logprobs(params: ResponseParams) -> bool:
 
 
 def wants_report(params: ResponseParams) -> bool:
-    """Whether the answer carries the stop record: this API has no other place for a match."""
+    """Whether the answer carries the stop record; this API has no other field for a match."""
     return bool(params.stop or params.stop_token_ids) or is_report_wanted(params.fullstop)
 
 
 def functions_of(params: ResponseParams) -> list[Tool]:
-    """Return the functions among the tools; of the others some are left out.
+    """Return the functions among the tools; tools of some other types are left out.
 
     Raises:
         ApiError: A function has no name, or a tool cannot be left out.
@@ -103,7 +109,7 @@ def _tool(index: int, tool: ResponseTool) -> Tool:
 
 
 def _refuse_unsupported(params: ResponseParams) -> None:
-    refuse_unhonoured(params)
+    refuse(params, UNHONOURED)
     if params.previous_response_id is not None:
         # Clients know this code: they send the whole conversation again.
         raise invalid(
@@ -111,16 +117,11 @@ def _refuse_unsupported(params: ResponseParams) -> None:
             "responses are not kept here; send the whole conversation as input",
             code="previous_response_not_found",
         )
-    if params.conversation is not None:
-        raise unsupported(("conversation",), "keeping conversations")
-    if params.prompt is not None:
-        raise unsupported(("prompt",), "a stored prompt")
-    if params.background:
-        raise unsupported(("background",), "answering in the background")
+    refuse(params, _REFUSED)
 
 
 def _effort(params: ResponseParams) -> str | None:
-    """Return how hard to think: to mention reasoning at all is to ask for it."""
+    """Return how hard to think; a ``reasoning`` object without effort asks for the default."""
     if params.reasoning is None:
         return None
     return params.reasoning.effort or _DEFAULT_EFFORT
@@ -205,7 +206,7 @@ def _add_system(turns: list[Message], text: str) -> None:
 
 
 def _add_assistant(turns: list[Message], turn: Message) -> None:
-    """Add a part of an answer: its text and its calls are items of their own here."""
+    """Add a part of an answer: this API sends its text and its calls as separate items."""
     last = turns[-1] if turns else None
     if last is None or last.role != "assistant":
         turns.append(turn)

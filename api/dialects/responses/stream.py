@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
-from api.dialects.responses.answers import OutputItem, OutputPart
+from api.dialects.responses.answers import (
+    ItemEventName,
+    OutputItem,
+    OutputPart,
+    PartEventName,
+    ResponseAnswer,
+    ResponseEvent,
+    StateName,
+)
 from api.dialects.responses.read import wants_logprobs
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import (
@@ -45,11 +53,6 @@ class _OpenItem:
     delta_head: str
     texts: list[str] = field(default_factory=list)
     entries: Entries = field(default_factory=list)
-
-    @property
-    def place(self) -> dict[str, object]:
-        """Where its one part is."""
-        return {"item_id": self.item_id, "output_index": self.index, "content_index": 0}
 
 
 class ResponseEncoder(AnswerEncoder[SseEvent]):
@@ -91,7 +94,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         tokens = answer_tokens([trace])
         item = self._open
         if tokens and not texts and item is not None and item.kind == "output_text":
-            # Settled by what came after their text.
+            # Their text was sent before.
             item.entries += entries_to_wire(tokens, self._head.vocabulary)
         for event in events:
             self._tokens = tokens if texts and event is texts[-1] else ()
@@ -106,8 +109,8 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
             return
         self._has_started = True
         response = response_object(self._params, self._head, "in_progress")
-        self._event("response.created", response=response)
-        self._event("response.in_progress", response=response)
+        self._state("response.created", response)
+        self._state("response.in_progress", response)
 
     # -- text ------------------------------------------------------------------------------
 
@@ -122,12 +125,11 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
 
     def _delta(self, item: _OpenItem, text: str, more: str = "") -> None:
         item.texts.append(text)
-        data = f'{item.delta_head}{self._number},"delta":{json_text(text)}{more}}}'
-        self._number += 1
+        data = f'{item.delta_head}{self._next()},"delta":{json_text(text)}{more}}}'
         self._send(SseEvent(f"response.{item.kind}.delta", data))
 
     def _item(self, kind: _Kind) -> _OpenItem:
-        """Return the item to which text of a kind is added, opened where it is a new one."""
+        """Return the open item for a kind of text; open a new one if needed."""
         if self._open is not None and self._open.kind == kind:
             return self._open
         self._start()
@@ -147,9 +149,9 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         item = _OpenItem(kind, new_id, index, f'{delta_head[:-1]},"sequence_number":')
         self._open = item
         empty = (message_item if is_message else reasoning_item)(new_id, "in_progress")
-        self._event("response.output_item.added", output_index=index, item=empty)
+        self._item_event("response.output_item.added", index, empty)
         part = text_part("", []) if is_message else reasoning_part("")
-        self._event("response.content_part.added", **item.place, part=part)
+        self._part_event("response.content_part.added", item, part)
         return item
 
     def _close_item(self, status: Literal["completed", "incomplete"]) -> None:
@@ -160,16 +162,34 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         text = "".join(item.texts)
         part: OutputPart
         done: OutputItem
-        more: dict[str, object] = {}
         if item.kind == "output_text":
             part = text_part(text, item.entries)
             done = message_item(item.item_id, status, [part])
-            more = {"logprobs": item.entries}
+            self._event(
+                {
+                    "type": "response.output_text.done",
+                    "sequence_number": self._next(),
+                    "item_id": item.item_id,
+                    "output_index": item.index,
+                    "content_index": 0,
+                    "text": text,
+                    "logprobs": item.entries,
+                }
+            )
         else:
             part = reasoning_part(text)
             done = reasoning_item(item.item_id, status, [part])
-        self._event(f"response.{item.kind}.done", **item.place, text=text, **more)
-        self._event("response.content_part.done", **item.place, part=part)
+            self._event(
+                {
+                    "type": "response.reasoning_text.done",
+                    "sequence_number": self._next(),
+                    "item_id": item.item_id,
+                    "output_index": item.index,
+                    "content_index": 0,
+                    "text": text,
+                }
+            )
+        self._part_event("response.content_part.done", item, part)
         self._done(done)
 
     # -- calls and the end -----------------------------------------------------------------
@@ -179,16 +199,29 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
             return
         self._start()
         self._close_item("completed")
-        index = len(self._output)
-        arguments = call.call.arguments
+        index, item = len(self._output), call_item(call.call, "completed", call.call.arguments)
         added = call_item(call.call, "in_progress", "")
-        done = call_item(call.call, "completed", arguments)
-        place = {"item_id": done["id"], "output_index": index}
-        name = "response.function_call_arguments"
-        self._event("response.output_item.added", output_index=index, item=added)
-        self._event(f"{name}.delta", **place, delta=arguments)
-        self._event(f"{name}.done", **place, name=call.call.name, arguments=arguments)
-        self._done(done)
+        self._item_event("response.output_item.added", index, added)
+        self._event(
+            {
+                "type": "response.function_call_arguments.delta",
+                "sequence_number": self._next(),
+                "item_id": item["id"],
+                "output_index": index,
+                "delta": item["arguments"],
+            }
+        )
+        self._event(
+            {
+                "type": "response.function_call_arguments.done",
+                "sequence_number": self._next(),
+                "item_id": item["id"],
+                "output_index": index,
+                "name": item["name"],
+                "arguments": item["arguments"],
+            }
+        )
+        self._done(item)
 
     def _end(self, finished: Finished, choice: int) -> None:
         self._start()
@@ -202,7 +235,8 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
             self._item("output_text")
         self._close_item(status)
         response = response_object(self._params, self._head, status, self._output, finished)
-        self._event(f"response.{status}", response=response)
+        is_whole = status == "completed"
+        self._state("response.completed" if is_whole else "response.incomplete", response)
 
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
         self._start()
@@ -212,13 +246,38 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
             "code": "invalid_prompt" if is_wrong else "server_error",
             "message": error.message,
         }
-        self._event("response.failed", response=response)
+        self._state("response.failed", response)
+
+    # -- events ----------------------------------------------------------------------------
 
     def _done(self, item: OutputItem) -> None:
-        self._event("response.output_item.done", output_index=len(self._output), item=item)
+        self._item_event("response.output_item.done", len(self._output), item)
         self._output.append(item)
 
-    def _event(self, name: str, /, **fields: object) -> None:
-        data = {"type": name, "sequence_number": self._number, **fields}
+    def _state(self, name: StateName, response: ResponseAnswer) -> None:
+        self._event({"type": name, "sequence_number": self._next(), "response": response})
+
+    def _item_event(self, name: ItemEventName, index: int, item: OutputItem) -> None:
+        self._event(
+            {"type": name, "sequence_number": self._next(), "output_index": index, "item": item}
+        )
+
+    def _part_event(self, name: PartEventName, item: _OpenItem, part: OutputPart) -> None:
+        self._event(
+            {
+                "type": name,
+                "sequence_number": self._next(),
+                "item_id": item.item_id,
+                "output_index": item.index,
+                "content_index": 0,
+                "part": part,
+            }
+        )
+
+    def _next(self) -> int:
+        """Return the number of the next event."""
         self._number += 1
-        self._send(SseEvent(name, json_text(data)))
+        return self._number - 1
+
+    def _event(self, event: ResponseEvent) -> None:
+        self._send(SseEvent(event["type"], json_text(event)))

@@ -77,7 +77,7 @@ class FunctionCallItem(WireModel):
 
 
 class FunctionCallOutputItem(WireModel):
-    """What a call came to."""
+    """The result of a call."""
 
     type: Literal["function_call_output"]
     call_id: str

@@ -189,7 +189,7 @@ def message_item(
 def reasoning_item(
     item_id: str, status: ItemStatus, content: Sequence[ReasoningText] = ()
 ) -> OutputReasoning:
-    """Return an item with reasoning; nobody has summed it up."""
+    """Return an item with reasoning, without a summary."""
     return {
         "id": item_id,
         "type": "reasoning",
@@ -213,16 +213,16 @@ def call_item(call: ToolCall, status: ItemStatus, arguments: str) -> OutputCall:
 
 
 def is_shown(event: Event, params: ResponseParams) -> bool:
-    """Whether an event is part of the answer: a second call may be unwanted."""
+    """Whether an event is part of the answer; requests can rule out a second call."""
     return not isinstance(event, ToolCallDelta) or (
         event.index == 0 or allows_parallel_calls(params)
     )
 
 
 def needs_message(finished: Finished, *, has_answer: bool) -> bool:
-    """Whether an answer of no text gets an empty message.
+    """Whether an answer without text gets an empty message.
 
-    Clients look for one. Only where the answer never began, there is none.
+    Clients expect one, unless generation ended while the model was still reasoning.
     """
     return not has_answer and finished.stop.channel is not Channel.THINKING
 

@@ -1,4 +1,4 @@
-"""The dialect as one value. Pure; any thread."""
+"""SGLang's native API as one value, of which the server is built. Pure; any thread."""
 
 from api.dialects.sglang.ask import ask
 from api.dialects.sglang.errors import error_to_wire
@@ -29,7 +29,7 @@ DIALECT = Dialect(
         "top_logprobs": "top_logprobs_num",
         "constraint.json_schema": "sampling_params.json_schema",
         "constraint": "sampling_params.json_schema",
-        # The one complaint under this name is that the prompt is empty.
+        # The engine uses this name only to say that the prompt is empty.
         "messages": "text",
     },
     ask=ask,

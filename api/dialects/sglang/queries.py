@@ -7,7 +7,7 @@ from engine import GenerationRequest, StopRules
 
 
 async def model_info(service: Service, _: None) -> SglangModel:
-    """Tell what the loaded model is; no path of this computer is told."""
+    """Describe the loaded model, without its path on this computer."""
     model = await loaded_model(service)
     return {
         "model_path": model.id,

@@ -6,6 +6,7 @@ from typing import Any
 
 from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.dialects.shared.extension import allows_more_keys, scoped
+from api.dialects.shared.refusing import FALSY, RefusedParameter, refuse
 from api.dialects.shared.sampling import choices_of, sampling_of
 from api.dialects.shared.stops import stop_strings
 from api.transport.errors import invalid, unsupported
@@ -18,6 +19,28 @@ from engine import (
 )
 
 _MAX_TOP_LOGPROBS = 20
+_OTHER_INPUT = RefusedParameter("input other than text", FALSY)
+_REFUSED = {
+    "image_data": _OTHER_INPUT,
+    "video_data": _OTHER_INPUT,
+    "audio_data": _OTHER_INPUT,
+    "input_embeds": RefusedParameter("input_embeds", FALSY),
+    "lora_path": RefusedParameter("lora_path", FALSY),
+    "session_params": RefusedParameter("session_params", FALSY),
+    "custom_logit_processor": RefusedParameter("custom_logit_processor", FALSY),
+    "return_hidden_states": RefusedParameter("returning hidden states", FALSY),
+}
+_REFUSED_LOGPROBS = {
+    "token_ids_logprob": RefusedParameter("log-probabilities of chosen ids", FALSY),
+    "return_text_in_logprobs": RefusedParameter("text in log-probabilities", FALSY),
+}
+_REFUSED_SAMPLING = {
+    "regex": RefusedParameter("regex", FALSY),
+    "ebnf": RefusedParameter("ebnf", FALSY),
+    "structural_tag": RefusedParameter("structural_tag", FALSY),
+    "stop_regex": RefusedParameter("stop_regex", FALSY),
+    "skip_special_tokens": RefusedParameter("text of special tokens in the answer", (True,)),
+}
 
 
 def requests_from_wire(params: GenerateParams, *, strict: bool = False) -> list[GenerationRequest]:
@@ -131,33 +154,17 @@ def _constraint(wanted: SamplingParams) -> OutputConstraint | None:
 
 
 def _refuse_unsupported(params: GenerateParams) -> None:
-    for name in ("image_data", "video_data", "audio_data"):
-        if getattr(params, name):
-            raise unsupported((name,), "input other than text")
-    for name in ("input_embeds", "lora_path", "session_params", "custom_logit_processor"):
-        if getattr(params, name):
-            raise unsupported((name,), f"{name}")
-    if params.return_hidden_states:
-        raise unsupported(("return_hidden_states",), "returning hidden states")
+    refuse(params, _REFUSED)
     if params.return_logprob:
         _refuse_prompt_logprobs(params)
     given = params.sampling_params
     for sampling in given if isinstance(given, list) else [given] if given is not None else []:
-        for name in ("regex", "ebnf", "structural_tag", "stop_regex"):
-            if getattr(sampling, name):
-                raise unsupported(("sampling_params", name), f"{name}")
-        if sampling.skip_special_tokens is False:
-            raise unsupported(
-                ("sampling_params", "skip_special_tokens"), "text of special tokens in the answer"
-            )
+        refuse(sampling, _REFUSED_SAMPLING, ("sampling_params",))
 
 
 def _refuse_prompt_logprobs(params: GenerateParams) -> None:
     if params.logprob_start_len is not None and params.logprob_start_len >= 0:
         raise unsupported(("logprob_start_len",), "log-probabilities of the prompt")
-    if params.token_ids_logprob:
-        raise unsupported(("token_ids_logprob",), "log-probabilities of chosen ids")
-    if params.return_text_in_logprobs:
-        raise unsupported(("return_text_in_logprobs",), "text in log-probabilities")
+    refuse(params, _REFUSED_LOGPROBS)
     if (params.top_logprobs_num or 0) > _MAX_TOP_LOGPROBS:
         raise invalid(("top_logprobs_num",), f"must be from 0 to {_MAX_TOP_LOGPROBS}")

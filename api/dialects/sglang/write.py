@@ -77,7 +77,7 @@ class _GrowingAnswer:
     def to_wire(
         self, finished: Finished | None = None, reason: FinishReason | None = None
     ) -> GenerateAnswer:
-        """Return the answer; at its end with how and why it ended."""
+        """Return the answer so far; at its end with how and why it ended."""
         meta: GenerateMeta = {
             "id": self._id,
             "finish_reason": reason,

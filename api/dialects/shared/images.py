@@ -1,4 +1,4 @@
-"""What becomes of an image or a document in a conversation: a note, or an error that names it.
+"""Images and documents in a conversation: replaced by a note, or refused with their place.
 
 The same in every dialect. Pure; any thread.
 """
@@ -8,7 +8,7 @@ from typing import Literal
 
 from api.transport.errors import FieldPath, invalid
 
-# What a client calls its image is repeated to the model only if it is what it should be.
+# A media type reaches the prompt only if it is well-formed.
 _MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
 
 

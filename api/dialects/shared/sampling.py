@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, create_model
+from pydantic import Field
 
 from api.dialects.shared.body import WireModel
+from api.dialects.shared.fields import with_fields
 from api.transport.errors import FieldPath, invalid
 from engine import GenerationRequest, Sampling
 
@@ -98,24 +99,14 @@ def _names(name: str, spelled: Spelled) -> tuple[str, ...]:
 
 def with_sampling(vendor: Vendor) -> Callable[[type[_Model]], type[_Model]]:
     """Return a decorator that adds a vendor's sampling parameters to a type of requests."""
-    fields = {
-        spelling: (spelled.type | None, None)
-        for name, by_vendor in PARAMETERS.items()
-        if (spelled := by_vendor.get(vendor)) is not None
-        for spelling in _names(name, spelled)
-    }
-
-    def added(model: type[_Model]) -> type[_Model]:
-        made: Any = create_model(
-            model.__name__,
-            __base__=model,
-            __module__=model.__module__,
-            __doc__=model.__doc__,
-            **fields,  # type: ignore[call-overload]
-        )
-        return made  # type: ignore[no-any-return]
-
-    return added
+    return with_fields(
+        {
+            spelling: spelled.type | None
+            for name, by_vendor in PARAMETERS.items()
+            if (spelled := by_vendor.get(vendor)) is not None
+            for spelling in _names(name, spelled)
+        }
+    )
 
 
 def sent(params: WireModel, vendor: Vendor, name: str) -> Any:

@@ -7,8 +7,7 @@ from engine import MAX_STOP_CHARS, MAX_STOPS, InvalidRequest, checked_strings
 
 _STOP = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARS}
 _LIST = {"type": "array", "items": _STOP, "maxItems": MAX_STOPS}
-# For annotations of fields of any type: what documents say of them. What is right is decided by
-# the rule that all surfaces share.
+# JSON schemas for fields that accept any type; ``checked_strings`` decides what is valid.
 STOPS = WithJsonSchema({"anyOf": [_STOP, _LIST, {"type": "null"}]})
 STOP_LIST = WithJsonSchema({"anyOf": [_LIST, {"type": "null"}]})
 

@@ -11,8 +11,8 @@ from api.dialects.shared.body import WireModel
 from api.transport.errors import FieldPath, required, unsupported
 from engine import Tool
 
-# A request that offers one of these counts on it, and no model here knows how to call it or no
-# server is there to run it. A dated name (``bash_20250124``) begins with one of them.
+# Requests that offer one of these rely on it, but no model here can call it, or nothing here
+# can run it. A dated name (``bash_20250124``) begins with one of them.
 _REFUSED = (
     "apply_patch",
     "bash",

@@ -1,0 +1,31 @@
+"""Adds fields that a table lists to a type of requests. Pure; any thread."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import create_model
+
+from api.dialects.shared.body import WireModel
+
+_Model = TypeVar("_Model", bound=WireModel)
+
+
+def with_fields(types: Mapping[str, Any]) -> Callable[[type[_Model]], type[_Model]]:
+    """Return a decorator of wire models that adds fields, each of which may be left out.
+
+    Args:
+        types: By the field's name, what its value may be; an absent one is None.
+    """
+    fields: dict[str, Any] = {name: (type_, None) for name, type_ in types.items()}
+
+    def added(model: type[_Model]) -> type[_Model]:
+        made: Any = create_model(
+            model.__name__,
+            __base__=model,
+            __module__=model.__module__,
+            __doc__=model.__doc__,
+            **fields,
+        )
+        return made  # type: ignore[no-any-return]
+
+    return added

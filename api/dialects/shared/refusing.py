@@ -1,0 +1,62 @@
+"""Parameters that would change the answer and cannot be honoured here: each is refused by its name.
+
+A dialect lists them in one table, of which the fields of its requests are made too. Knows no
+vendor. Pure; any thread.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+from pydantic.json_schema import SkipJsonSchema
+
+from api.dialects.shared.body import WireModel
+from api.dialects.shared.fields import with_fields
+from api.transport.errors import FieldPath, unsupported
+
+_Model = TypeVar("_Model", bound=WireModel)
+
+# Values that ask for nothing, of parameters that are text or a collection, and of any.
+EMPTY: tuple[object, ...] = ("", [], {})
+FALSY: tuple[object, ...] = (*EMPTY, False, 0)
+
+
+class RefusedParameter(NamedTuple):
+    """A parameter that is refused.
+
+    Attributes:
+        what: What it asks for, in words.
+        off: The values beside null that do not ask for it.
+    """
+
+    what: str
+    off: tuple[object, ...] = ()
+
+
+def with_refused(table: Mapping[str, RefusedParameter]) -> Callable[[type[_Model]], type[_Model]]:
+    """Return a decorator that adds the parameters of a table, of which documents do not speak."""
+    hidden = Annotated[Any, SkipJsonSchema()]
+    return with_fields(dict.fromkeys(table, hidden))
+
+
+def refuse(params: WireModel, table: Mapping[str, RefusedParameter], path: FieldPath = ()) -> None:
+    """Refuse a parameter of a table that is there and not switched off.
+
+    Args:
+        params: A model with the parameters.
+        table: Which are refused.
+        path: Where in the request the model is.
+
+    Raises:
+        ApiError: There is one; the error names it.
+    """
+    for name, refusal in table.items():
+        if name not in params.model_fields_set:
+            continue
+        value = getattr(params, name)
+        if value is not None and not any(_is_same(value, off) for off in refusal.off):
+            raise unsupported((*path, name), refusal.what)
+
+
+def _is_same(value: object, off: object) -> bool:
+    """Whether two values are equal, where 0 is not the same as false."""
+    return isinstance(value, bool) == isinstance(off, bool) and value == off
