@@ -21,7 +21,7 @@ from tests.take_screenshots import take_all
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.look.theme import Theme
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 
 WIDTHS = {"wide": 760, "narrow": 400}
 PIECE_CHARS = 9
@@ -37,10 +37,12 @@ class Column(QScrollArea):
         inner.setObjectName("scrolled")
         layout = QVBoxLayout(inner)
         layout.setContentsMargins(26, 24, 26, 18)
-        question = QuestionView(theme, ChatMessage("user", "Show me everything"))
+        question = QuestionView(theme, ConversationMessage("user", "Show me everything"))
         run = finished_run("" if is_live else text, thinking="", tool_calls=[])
-        self.answer = AnswerView(theme, run, QButtonGroup(self))
-        self.answer.link_chosen.connect(lambda url: print(QUrl.toString(url)))
+        self.answer = AnswerView(
+            theme, ConversationMessage("assistant", run=run), QButtonGroup(self)
+        )
+        self.answer.text_view.link_chosen.connect(lambda url: print(QUrl.toString(url)))
         layout.addWidget(question)
         layout.addWidget(self.answer)
         layout.addStretch(1)

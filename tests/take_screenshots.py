@@ -21,6 +21,7 @@ from api.transport.config import ServerConfig
 from app.inspecting.api_tools import ApiTools
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
+from tests.support.shown import main_window
 from ui.kit.look.theme import Theme
 from ui.window.main_window import MainWindow
 
@@ -56,7 +57,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def _take(application: QApplication, folder: Path) -> None:
     engine = Engine()
     theme = Theme(application, "light")
-    window = MainWindow(
+    window = main_window(
         engine, theme, server=StillServer(), tools=lambda: ApiTools(engine, lambda: "")
     )
     window.workspace.traces.level = TraceLevel.FULL
@@ -85,8 +86,8 @@ async def _take(application: QApplication, folder: Path) -> None:
 
 
 async def _take_inspector(window: MainWindow, folder: Path) -> None:
-    window.show_inspector()
-    inspector = window.inspector_window
+    window.others.show_inspector()
+    inspector = window.others.inspector
     assert inspector is not None
     await asyncio.sleep(0.3)
     inspector.tape.choose(12)
@@ -100,8 +101,8 @@ async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
     server = ServerThread(engine, ServerConfig())
     address = server.start()
     window.theme.set_mode("dark")
-    window.show_probe()
-    probe = window.probe_window
+    window.others.show_probe()
+    probe = window.others.probe
     assert probe is not None
     probe.url.setText(address.url)
     probe.start.click()

@@ -30,7 +30,7 @@ from ui.preferences.preferences import TEXT_PERCENTS
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.storing import MemoryConversationStore
 from ui.window.shortcuts import ShortcutsDialog
 
@@ -148,8 +148,8 @@ class Tour:
         await until(lambda: not workspace.current.session.is_running)
         await self.show("cancelled")
         said = [
-            ChatMessage("user", "Show me what you can write"),
-            ChatMessage("assistant", run=finished_run(RICH, thinking="")),
+            ConversationMessage("user", "Show me what you can write"),
+            ConversationMessage("assistant", run=finished_run(RICH, thinking="")),
         ]
         workspace.take_in(Conversation("Rich text", said))
         await self.show("rich-text-and-tools")
@@ -187,8 +187,8 @@ class Tour:
         """The inspector's tabs."""
         await self.ask(COUNT, "6", "12")
         window = self.window
-        window.show_inspector()
-        inspector = window.inspector_window
+        window.others.show_inspector()
+        inspector = window.others.inspector
         assert inspector is not None
         await asyncio.sleep(0.4)
         inspector.tape.choose(9)
@@ -197,15 +197,15 @@ class Tour:
             tabs.setCurrentIndex(index)
             name = tabs.tabText(index).replace("&", "").lower().replace(" ", "-")
             await self.show(f"inspector-{name}", inspector)
-        window.show_capture()
-        assert window.capture_window is not None
-        await self.show("captured-answer", window.capture_window)
+        window.others.show_capture()
+        assert window.others.capture is not None
+        await self.show("captured-answer", window.others.capture)
 
     async def models(self) -> None:
         """The window of models with a download that runs and one that was refused."""
         self._site.piece_s = 0.05
-        self.window.show_models()
-        models, library = self.window.models_window, self.window.model_library
+        self.window.others.show_models()
+        models, library = self.window.others.models, self.window.model_library
         assert models is not None
         assert library is not None
         await until(lambda: bool(models.cards))
@@ -224,17 +224,17 @@ class Tour:
         """A model that cannot be loaded, beside one that works and without one."""
         model = self.window.workspace.model
         with tempfile.TemporaryDirectory() as name:
-            self.window.workspace.load_model(Path(name))
+            self.window.workspace.model.load(Path(name))
             await until(lambda: bool(model.message))
             await self.show("model-kept")
             model.unload()
             await until(lambda: model.stage == "none")
-            self.window.workspace.load_model(Path(name))
+            self.window.workspace.model.load(Path(name))
             await until(lambda: model.stage == "failed")
             await self.show("model-failed")
-            assert self.window.models_window is not None
-            await self.show("models-failed", self.window.models_window)
-        self.window.workspace.load_model(DEMO)
+            assert self.window.others.models is not None
+            await self.show("models-failed", self.window.others.models)
+        self.window.workspace.model.load(DEMO)
         await until(lambda: model.stage == "ready")
 
     async def server(self) -> None:
@@ -247,8 +247,8 @@ class Tour:
             body = {"model": "any", "max_tokens": 40, field: ["6"]}
             body["messages"] = [{"role": "user", "content": COUNT}]
             await asyncio.to_thread(_post, f"{switch.url}{path}", body)
-        self.window.show_server()
-        shown = self.window.server_window
+        self.window.others.show_server()
+        shown = self.window.others.server
         assert shown is not None
         await asyncio.sleep(0.5)
         shown.log.view.selectRow(0)

@@ -12,13 +12,17 @@ from ui.window.tray import Tray, has_tray
 def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]:
     """Show an icon in the tray, where there is one, with which a closed window lives on."""
     switch = window.workspace.server
-    if switch is None or not has_tray():
+    if not has_tray():
         yield
         return
-    tray = Tray(window.theme, switch, window)
-    tray.show_wanted.connect(window.come_forward)
-    tray.server_wanted.connect(window.show_server)
-    tray.quit_wanted.connect(window.quit)
+    tray = Tray(
+        window.theme,
+        switch,
+        window,
+        show=window.come_forward,
+        show_server=window.others.show_server,
+        quit=window.quit,
+    )
     window.goes_on_when_closed = lambda: preferences.now.stays_in_tray and switch.is_wanted
     tray.show()
     try:

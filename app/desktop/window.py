@@ -140,7 +140,7 @@ async def _until_closed(
 def open_saved_run(window: MainWindow, path: Path) -> None:
     """Show a saved run in the inspector; a file that is none is said there."""
     window.come_forward()
-    window.show_inspector()
+    window.others.show_inspector()
     window.inspector.open_file(path)
 
 
@@ -172,7 +172,7 @@ def server_window(
         from app.inspecting.api_tools import ApiTools
 
         workspace = window.workspace
-        return ApiTools(engine, lambda: switch.url if (switch := workspace.server) else "")
+        return ApiTools(engine, lambda: workspace.server.url)
 
     window = MainWindow(
         engine,
@@ -180,7 +180,7 @@ def server_window(
         server=server,
         store=store,
         preferences=preferences,
-        desk=lambda switch: ServerDesk(switch, preferences, ApiKeyState(key), log, server),
+        server_panel=lambda switch: ServerDesk(switch, preferences, ApiKeyState(key), log, server),
         tools=tools,
         model_folders=paths.library_folders,
     )

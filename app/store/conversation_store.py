@@ -19,7 +19,7 @@ from app.store.database_causes import store_cause
 from app.store.pending import PendingWrites, Write
 from ui.records.conversations import Conversation
 from ui.records.finding import MOST_HITS, Hit
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.storing import Recovered, StoreProblem
 
@@ -144,7 +144,7 @@ class SqliteConversationStore:
         if messages is not None:
             conversation.fill(messages)
 
-    async def read(self, conversation: Conversation) -> list[ChatMessage] | None:
+    async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
         """Return the messages as they are in the file; None if they cannot be read."""
         identity = conversation.id
         found = self._read(lambda database: writing.messages(database, identity))
@@ -165,7 +165,9 @@ class SqliteConversationStore:
                 has_words=not conversation.is_unused,
             )
 
-    def save_messages(self, conversation: Conversation, messages: Sequence[ChatMessage]) -> None:
+    def save_messages(
+        self, conversation: Conversation, messages: Sequence[ConversationMessage]
+    ) -> None:
         """Keep messages as they are now."""
         for message in messages:
             self._save_message(conversation, rows.message_snapshot(conversation, message))

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
 from ui.records.conversations import Conversation, preview_of
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.runs import Run, RunState
 
@@ -64,7 +64,7 @@ class MessageSnapshot:
         return self.row._replace(run=run, text=storable(self.row.text))
 
 
-def message_snapshot(conversation: Conversation, message: ChatMessage) -> MessageSnapshot:
+def message_snapshot(conversation: Conversation, message: ConversationMessage) -> MessageSnapshot:
     """Return a message as it is now."""
     row = MessageRow(
         id=message.id,
@@ -112,11 +112,11 @@ def conversation_from(row: ConversationRow, preview: str | None) -> Conversation
     return conversation
 
 
-def messages_from(rows: Iterable[MessageRow]) -> list[ChatMessage]:
+def messages_from(rows: Iterable[MessageRow]) -> list[ConversationMessage]:
     """Return messages with their parents, which have to come first."""
-    read: dict[str, ChatMessage] = {}
+    read: dict[str, ConversationMessage] = {}
     for row in rows:
-        read[row.id] = ChatMessage(
+        read[row.id] = ConversationMessage(
             row.role,
             row.text,
             _run(row.run, row.text) if row.role == "assistant" else None,

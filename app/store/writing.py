@@ -12,7 +12,7 @@ from typing import NamedTuple
 from app.store import rows
 from app.store.rows import ConversationRow, MessageRow, MessageSnapshot, PresetRow
 from ui.records.conversations import Conversation
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 
 # Every message has 200 characters to show in the list; '' says that there are messages.
@@ -95,7 +95,7 @@ def summaries(connection: sqlite3.Connection) -> list[Conversation]:
     return [rows.conversation_from(ConversationRow(*row), preview) for *row, preview in found]
 
 
-def messages(connection: sqlite3.Connection, conversation_id: str) -> list[ChatMessage]:
+def messages(connection: sqlite3.Connection, conversation_id: str) -> list[ConversationMessage]:
     """Return the messages of a conversation, each after the one it follows."""
     found = connection.execute(
         f"SELECT {columns(MessageRow)} FROM messages WHERE conversation_id = ? ORDER BY number",

@@ -14,7 +14,7 @@ from ui.records.archive import (
     conversations_json,
 )
 from ui.records.conversations import Conversation, ConversationSettings
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.runs import Run
 from ui.stops import stop_list_text as stop_exchange
@@ -50,8 +50,8 @@ def test_numbers_that_nothing_can_hold_are_named(text: str, words: str) -> None:
 
 
 def test_a_message_of_no_time_that_a_calendar_knows_is_still_shown() -> None:
-    message = ChatMessage("user", "Hello", created_at=1e300)
-    answer = ChatMessage("assistant", "Hi", Run(text="Hi"), created_at=-1e300)
+    message = ConversationMessage("user", "Hello", created_at=1e300)
+    answer = ConversationMessage("assistant", "Hi", Run(text="Hi"), created_at=-1e300)
     (found,) = conversations_from_json(
         conversations_json([Conversation("T", [message, answer], updated_at=1e308)])
     )

@@ -29,9 +29,9 @@ from engine.stopping.rules import StopRules
 from engine.values.request import TraceLevel
 from tests.benchmarks.engine import report
 from tests.support.scripted import Stage
+from tests.support.shown import main_window
 from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
-from ui.window.main_window import MainWindow
 
 BEAT_MS = 5
 WORDS = [
@@ -106,11 +106,11 @@ async def long_run(application: QApplication, tokens: int, folder: Path) -> None
     script = [_spaced(WORDS[n % len(WORDS)]) for n in range(tokens)]
     stage = Stage(folder, {"go": script}, context=tokens + 1000)
     engine = Engine(loader=stage.load)
-    window = MainWindow(engine, Theme(application, "light"))
+    window = main_window(engine, Theme(application, "light"))
     window.workspace.traces.level = TraceLevel.FULL
     window.show()
     window.start(folder)
-    window.show_inspector()
+    window.others.show_inspector()
     await eventually(lambda: window.workspace.model.stage == "ready")
     window.workspace.current.stops.ensure("never there")
     await asyncio.sleep(0.5)

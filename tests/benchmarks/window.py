@@ -42,10 +42,11 @@ from tests.benchmarks.inspector import Beats
 from tests.benchmarks.startup import show_window
 from tests.support.said import finished_run
 from tests.support.scripted import GO, Stage
+from tests.support.shown import main_window
 from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation, ConversationSettings
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.window.main_window import MainWindow
 
 STREAMS = 16
@@ -128,11 +129,13 @@ def text(number: int) -> str:
 
 def conversation(title: str, messages: int) -> Conversation:
     """Return a conversation of so many messages."""
-    said: list[ChatMessage] = []
+    said: list[ConversationMessage] = []
     for number in range(messages // 2):
-        said.append(ChatMessage("user", f"Question {number}"))
+        said.append(ConversationMessage("user", f"Question {number}"))
         said.append(
-            ChatMessage("assistant", run=finished_run(text(number), thinking="", tool_calls=[]))
+            ConversationMessage(
+                "assistant", run=finished_run(text(number), thinking="", tool_calls=[])
+            )
         )
     return Conversation(title, said)
 
@@ -245,7 +248,7 @@ async def measure(application: QApplication, folder: Path, tokens: int, messages
     await store.close()
     # Opened again, so that what is shown has to be read.
     store = await open_store(folder / "conversations.db")
-    window = MainWindow(engine, Theme(application, "light"), store=store)
+    window = main_window(engine, Theme(application, "light"), store=store)
     window.resize(1280, 820)
     window.show()
     window.start(folder)

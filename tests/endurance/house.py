@@ -132,10 +132,10 @@ class House:
     async def _change_something(self, rng: random.Random) -> None:
         way = rng.random()
         if way < 0.10:
-            self.workspace.load_model(rng.choice(self._models))
+            self.workspace.model.load(rng.choice(self._models))
         elif way < 0.25:
             self.preferences.change(theme=rng.choice(("light", "dark", "system")))
         elif way < 0.35:
-            self.window.show_server()
-        elif way < 0.45 and self.window.server_window is not None:
-            self.window.server_window.close()
+            self.window.others.show_server()
+        elif way < 0.45 and self.window.others.server is not None:
+            self.window.others.server.close()

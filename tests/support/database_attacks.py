@@ -15,7 +15,7 @@ from ui.chat.history.conversation_delegate import when_words
 from ui.chat.history.conversation_list import ConversationList
 from ui.records.archive import conversation_markdown
 from ui.records.conversations import Conversation, ConversationSettings
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.storing import MemoryConversationStore
 
@@ -31,10 +31,10 @@ async def fill_file(path: Path) -> None:
         one = conversation(f"question {number} " + "word " * 40 * number, f"answer {number}")
         one.title = f"Talk {number}"
         first = one.messages[0]
-        one.tree.add(ChatMessage("assistant", "another", finished_run("another")), first)
+        one.tree.add(ConversationMessage("assistant", "another", finished_run("another")), first)
         for turn in range(6):
-            one.add(ChatMessage("user", f"then {turn} " + "more " * 60))
-            one.add(ChatMessage("assistant", "yes " * 80, finished_run("yes " * 80)))
+            one.add(ConversationMessage("user", f"then {turn} " + "more " * 60))
+            one.add(ConversationMessage("assistant", "yes " * 80, finished_run("yes " * 80)))
         store.save(one)
         store.save_messages(one, list(one.tree))
     store.save_preset(Preset("One", ConversationSettings(temperature=0.0)))

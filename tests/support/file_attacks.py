@@ -39,7 +39,7 @@ from ui.records.archive import (
     conversations_json,
 )
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.storing import MemoryConversationStore
 from ui.stops import stop_list_text as stop_exchange
@@ -135,7 +135,7 @@ def _read_run(path: Path) -> str:
 
 def _archives() -> tuple[str, ...]:
     one = conversation("Question", "1 2 3")
-    branch = ChatMessage(
+    branch = ConversationMessage(
         "assistant", "another", finished_run("another"), 5.0, one.messages[0], 3, "id-b"
     )
     grown = Conversation("Tree", [*one.tree, branch], one.settings, one.stops)

@@ -5,7 +5,7 @@ from engine.stopping.verdict import verdict_words
 from engine.values.chat import ToolCall
 from engine.values.events import Finished, Timing, Usage
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 
 FINISHED = Finished(
@@ -49,8 +49,8 @@ def conversation(question: str = "Count", answer: str = "1 2 3") -> Conversation
     return Conversation(
         "Counting",
         [
-            ChatMessage("user", question),
-            ChatMessage("assistant", answer, finished_run(answer)),
+            ConversationMessage("user", question),
+            ConversationMessage("assistant", answer, finished_run(answer)),
         ],
         ConversationSettings("Be brief.", 0.5, 64, True, 0.9, 40, 0.05, 1.1, 7),
         [StopEntry("END"), StopEntry("\n6 ", False)],

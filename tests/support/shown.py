@@ -1,20 +1,80 @@
-"""A main window that a test shows, uses and sees end, and a server that only says where it is."""
+"""A main window that a test shows, uses and sees end; other parts stand in for the program's."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+from app.inspecting.api_tools import ApiTools
+from engine import Engine
+from engine.library.discovery import ModelFolders
+from ui.inspector.run.tools import InspectorTools
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import Preferences
+from ui.preferences.preferences_state import PreferencesState
+from ui.records.storing import ConversationStore, MemoryConversationStore
+from ui.server.api_key import ApiKeyState, KeyPlace
+from ui.server.requests import RequestEntry, RequestLog
+from ui.server.server_panel import ServerDesk
+from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.window.main_window import MainWindow
 
 Use = Callable[[Callable[[MainWindow], Coroutine[Any, Any, None]]], None]
 
 
 class SilentServer:
+    """Only says where it is."""
+
     async def start(self) -> str:
         return "http://127.0.0.1:4711"
 
     async def stop(self) -> None:
         pass
+
+    async def replay(self, entry: RequestEntry) -> None:
+        pass
+
+
+class NoKey:
+    """A keychain that holds nothing."""
+
+    async def place(self) -> KeyPlace:
+        return "none"
+
+    async def renew(self) -> str:
+        return "key"
+
+    async def forget(self) -> None:
+        pass
+
+
+def main_window(
+    engine: Engine,
+    theme: Theme,
+    *,
+    server: ServerControl | None = None,
+    store: ConversationStore | None = None,
+    preferences: PreferencesState | None = None,
+    server_panel: Callable[[ServerSwitch], ServerDesk] | None = None,
+    tools: Callable[[], InspectorTools] | None = None,
+    model_folders: Callable[[tuple[Path, ...]], ModelFolders] | None = None,
+) -> MainWindow:
+    """Return a window; parts that a test does not give keep everything in memory."""
+    chosen = preferences or PreferencesState(Preferences(theme=theme.mode))
+
+    def panel(switch: ServerSwitch) -> ServerDesk:
+        return ServerDesk(switch, chosen, ApiKeyState(NoKey()), RequestLog(), SilentServer())
+
+    return MainWindow(
+        engine,
+        theme,
+        server=server or SilentServer(),
+        store=store or MemoryConversationStore(),
+        preferences=chosen,
+        server_panel=server_panel or panel,
+        tools=tools or (lambda: ApiTools(engine, lambda: "")),
+        model_folders=model_folders or (lambda added: ModelFolders(added=added)),
+    )
 
 
 @asynccontextmanager

@@ -17,7 +17,8 @@ from PySide6.QtCore import QCoreApplication
 from app.store.conversation_store import open_store
 from engine.values.events import PromptProgress, TextDelta
 from tests.ui.driving import ScriptedEngine, eventually
-from ui.chat.session.chat import ChatSession
+from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation
 
 PIECES_PER_S = 200
@@ -28,7 +29,7 @@ async def answer_for_ever(path: Path) -> None:
     engine = ScriptedEngine()
     conversation = Conversation()
     store.save(conversation)
-    session = ChatSession(engine, conversation, None, store)
+    session = ConversationSession(engine, conversation, store, Traces())
     session.send("Count for ever")
     await eventually(lambda: bool(engine.generations))
     # The request has reached the engine: from here on the question must be in the file.

@@ -10,6 +10,10 @@ from engine.scheduling.commands import EngineStatus
 from engine.scheduling.generation import Generation
 from engine.values.events import Event
 from engine.values.request import GenerationRequest
+from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.traces import Traces
+from ui.records.conversations import Conversation
+from ui.records.storing import ConversationStore, MemoryConversationStore
 
 RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -62,12 +66,30 @@ class ScriptedEngine:
         self.generations.append(generation)
         return generation
 
+    def rest_after(self, idle_s: float | None) -> None:
+        pass
+
     async def tokenize(self, text: str) -> tuple[tuple[int, str], ...]:
         return tuple((ord(char), char) for char in text)
 
     def say(self, *events: Event) -> None:
         """Let the newest answer's engine side push events."""
         push(self.generations[-1], events)
+
+
+def session(
+    scripted: ScriptedEngine,
+    conversation: Conversation | None = None,
+    store: ConversationStore | None = None,
+    traces: Traces | None = None,
+) -> ConversationSession:
+    """Return a session; what a test does not give is kept in memory."""
+    return ConversationSession(
+        scripted,
+        conversation or Conversation(),
+        store or MemoryConversationStore(),
+        Traces() if traces is None else traces,
+    )
 
 
 def push(generation: Generation, events: Iterable[Event]) -> None:

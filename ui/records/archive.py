@@ -11,7 +11,7 @@ from typing import Any
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
 from ui.records.conversations import UNTITLED, Conversation
-from ui.records.messages import ChatMessage, Role, copied
+from ui.records.messages import ConversationMessage, Role, copied
 from ui.records.runs import Run, RunState
 from ui.words.verdicts import answer_line
 
@@ -97,7 +97,7 @@ def _conversation_values(conversation: Conversation) -> dict[str, Any]:
     }
 
 
-def _message_values(message: ChatMessage) -> dict[str, Any]:
+def _message_values(message: ConversationMessage) -> dict[str, Any]:
     values: dict[str, Any] = {
         "id": message.id,
         "parent": message.parent.id if message.parent else None,
@@ -121,7 +121,7 @@ def _conversation(fields: Fields) -> Conversation:
         updated_at=_moment(fields, "updated_at"),
         is_pinned=fields.maybe("is_pinned", bool) or False,
     )
-    read: dict[str, ChatMessage] = {}
+    read: dict[str, ConversationMessage] = {}
     for item in fields.items("messages"):
         message = _message(item, read)
         read[message.id] = message
@@ -134,7 +134,7 @@ def _moment(fields: Fields, name: str) -> float | None:
     return None if value is None else codec.moment(value)
 
 
-def _message(fields: Fields, read: dict[str, ChatMessage]) -> ChatMessage:
+def _message(fields: Fields, read: dict[str, ConversationMessage]) -> ConversationMessage:
     parent_id = fields.maybe("parent", str)
     parent = read.get(parent_id) if parent_id is not None else None
     if parent_id is not None and parent is None:
@@ -154,7 +154,7 @@ def _message(fields: Fields, read: dict[str, ChatMessage]) -> ChatMessage:
         run = bare
         if fields.has("run"):
             run = codec.run_from(fields.inner("run"), text, RunState.UNRECORDED)
-    return ChatMessage(
+    return ConversationMessage(
         role,
         text,
         run,

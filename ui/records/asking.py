@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from engine import GenerationRequest, Message, ModelInfo, Sampling, StopKind, StopRules
 from ui.records.conversations import Conversation, ConversationSettings, rules_of
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 
 
 def request_for(
     conversation: Conversation,
     model: ModelInfo | None,
-    question: ChatMessage,
+    question: ConversationMessage,
     begun: str = "",
     without: str | int | None = None,
 ) -> GenerationRequest:
@@ -48,6 +48,33 @@ def request_for(
     )
 
 
+def new_run(
+    request: GenerationRequest,
+    model: ModelInfo | None,
+    continued: Run | None,
+    without: str | int | None,
+) -> Run:
+    """Return the record of an answer that is about to begin.
+
+    Args:
+        request: What is asked of the engine.
+        model: The loaded model.
+        continued: The run whose text the answer goes on from; None for a new answer.
+        without: The stop of the conversation that does not count this once.
+    """
+    run = Run(
+        stops=request.stops.strings,
+        rules=request.stops,
+        without=without,
+        max_tokens=request.max_tokens,
+        model_id=model.id if model else "",
+    )
+    if continued is not None:
+        run.text, run.thinking = continued.text, continued.thinking
+        run.thinking_s, run.continued_chars = continued.thinking_s, len(continued.text)
+    return run
+
+
 def stop_rules(
     conversation: Conversation, model: ModelInfo | None, without: str | int | None = None
 ) -> StopRules:
@@ -67,9 +94,9 @@ def _known(settings: ConversationSettings, model: ModelInfo | None) -> tuple[int
     return tuple(one for one in settings.stop_token_ids if one < size)
 
 
-def _answered(messages: list[ChatMessage]) -> list[ChatMessage]:
+def _answered(messages: list[ConversationMessage]) -> list[ConversationMessage]:
     """Leave out questions that were refused or failed without a word, and their answers."""
-    kept: list[ChatMessage] = []
+    kept: list[ConversationMessage] = []
     for message in messages:
         run = message.run
         if run is not None and not message.text and _went_wrong(run):

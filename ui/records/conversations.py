@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from engine import StopOptions, StopRules, StopScope
 from ui.records.attachments import Attachment
-from ui.records.messages import ChatMessage, MessageTree, chained, copied, frozen
+from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
 
 UNTITLED = "New conversation"
 _TITLE_CHARS = 48
@@ -83,7 +83,7 @@ class Conversation:
     def __init__(
         self,
         title: str = UNTITLED,
-        messages: Iterable[ChatMessage] = (),
+        messages: Iterable[ConversationMessage] = (),
         settings: ConversationSettings | None = None,
         stops: Iterable[StopEntry] = (),
         draft: str = "",
@@ -107,7 +107,7 @@ class Conversation:
         self.tree.fill(chained(messages))
 
     @property
-    def messages(self) -> list[ChatMessage]:
+    def messages(self) -> list[ConversationMessage]:
         """The messages that are shown, from the first to the last."""
         return self.tree.shown()
 
@@ -136,7 +136,7 @@ class Conversation:
                 return preview_of(message.said)
         return ""
 
-    def add(self, message: ChatMessage) -> None:
+    def add(self, message: ConversationMessage) -> None:
         """Append a message to those that are shown."""
         shown = self.messages
         self.tree.add(message, shown[-1] if shown else None)
@@ -147,7 +147,7 @@ class Conversation:
         self.is_loaded = False
         self._stored_preview = preview
 
-    def snapshot(self, messages: Iterable[ChatMessage]) -> "Conversation":
+    def snapshot(self, messages: Iterable[ConversationMessage]) -> "Conversation":
         """Return what it is now, with these messages, for another thread to read."""
         twin = Conversation(
             self.title, (), self.settings, self.stops, self.draft, self.created_at,
@@ -166,7 +166,7 @@ class Conversation:
         twin.tree.fill(copied(message for message in self.tree if message.is_settled))
         return twin
 
-    def fill(self, messages: Iterable[ChatMessage]) -> None:
+    def fill(self, messages: Iterable[ConversationMessage]) -> None:
         """Take over the stored messages, parents first; does nothing once they are here."""
         if not self.is_loaded:
             self.tree.fill(messages)

@@ -15,7 +15,7 @@ Role = Literal["user", "assistant"]
 
 
 @dataclass(eq=False)
-class ChatMessage:
+class ConversationMessage:
     """One message of a conversation; an assistant's message has the run that made it.
 
     Attributes:
@@ -32,7 +32,7 @@ class ChatMessage:
     text: str = ""
     run: Run | None = None
     created_at: float = field(default_factory=time.time)
-    parent: "ChatMessage | None" = field(default=None, repr=False)
+    parent: "ConversationMessage | None" = field(default=None, repr=False)
     shown_rank: int = 0
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -51,11 +51,11 @@ class MessageTree:
     """All messages of a conversation, and which of their versions are shown."""
 
     def __init__(self) -> None:
-        self._following: dict[str | None, list[ChatMessage]] = {}
-        self._by_id: dict[str, ChatMessage] = {}
-        self._shown: list[ChatMessage] | None = None
+        self._following: dict[str | None, list[ConversationMessage]] = {}
+        self._by_id: dict[str, ConversationMessage] = {}
+        self._shown: list[ConversationMessage] | None = None
 
-    def __iter__(self) -> Iterator[ChatMessage]:
+    def __iter__(self) -> Iterator[ConversationMessage]:
         """Iterate over all messages, each after the one it follows."""
         return iter(self._by_id.values())
 
@@ -63,11 +63,11 @@ class MessageTree:
         """Return the number of all messages, hidden versions included."""
         return len(self._by_id)
 
-    def get(self, message_id: str) -> ChatMessage | None:
+    def get(self, message_id: str) -> ConversationMessage | None:
         """Return a message by its id."""
         return self._by_id.get(message_id)
 
-    def shown(self) -> list[ChatMessage]:
+    def shown(self) -> list[ConversationMessage]:
         """Return the messages that are shown, from the first to the last."""
         if self._shown is None:
             self._shown = []
@@ -78,7 +78,7 @@ class MessageTree:
                 versions = self._following.get(message.id)
         return list(self._shown)
 
-    def add(self, message: ChatMessage, parent: ChatMessage | None) -> None:
+    def add(self, message: ConversationMessage, parent: ConversationMessage | None) -> None:
         """Put a new message after another one; it is shown in place of its versions."""
         versions = self._following.setdefault(parent.id if parent else None, [])
         message.parent = parent
@@ -87,7 +87,7 @@ class MessageTree:
         self._by_id[message.id] = message
         self._shown = None
 
-    def fill(self, messages: Iterable[ChatMessage]) -> None:
+    def fill(self, messages: Iterable[ConversationMessage]) -> None:
         """Take over messages that know their parents and ranks, parents first."""
         for message in messages:
             self._by_id[message.id] = message
@@ -95,14 +95,14 @@ class MessageTree:
             self._following.setdefault(parent_id, []).append(message)
         self._shown = None
 
-    def versions(self, message: ChatMessage) -> list[ChatMessage]:
+    def versions(self, message: ConversationMessage) -> list[ConversationMessage]:
         """Return a message with its siblings, oldest first."""
         return list(self._following.get(message.parent.id if message.parent else None, ()))
 
-    def show(self, message: ChatMessage) -> list[ChatMessage]:
+    def show(self, message: ConversationMessage) -> list[ConversationMessage]:
         """Show a message and all it follows; returns the messages whose rank changed."""
-        changed: list[ChatMessage] = []
-        step: ChatMessage | None = message
+        changed: list[ConversationMessage] = []
+        step: ConversationMessage | None = message
         while step is not None:
             highest = max(version.shown_rank for version in self.versions(step))
             rivals = [v for v in self.versions(step) if v.shown_rank == highest]
@@ -113,16 +113,28 @@ class MessageTree:
         self._shown = None
         return changed
 
-    def path_to(self, message: ChatMessage | None) -> list[ChatMessage]:
+    def copied_after(
+        self, message: ConversationMessage | None, parent: ConversationMessage
+    ) -> list[ConversationMessage]:
+        """Return copies of the shown messages after one, to follow another version of it.
+
+        There are none if the message is not shown.
+        """
+        shown = self.shown()
+        if message is None or message not in shown:
+            return []
+        return copied_below(shown[shown.index(message) + 1 :], parent)
+
+    def path_to(self, message: ConversationMessage | None) -> list[ConversationMessage]:
         """Return the messages from the first one to this one."""
-        path: list[ChatMessage] = []
+        path: list[ConversationMessage] = []
         while message is not None:
             path.append(message)
             message = message.parent
         return path[::-1]
 
 
-def frozen(message: ChatMessage) -> ChatMessage:
+def frozen(message: ConversationMessage) -> ConversationMessage:
     """Return a message that changes no more: itself, or a copy where its answer is running."""
     if message.is_settled or message.run is None:
         return message
@@ -130,31 +142,33 @@ def frozen(message: ChatMessage) -> ChatMessage:
     return replace(message, run=run)
 
 
-def chained(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
+def chained(messages: Iterable[ConversationMessage]) -> Iterator[ConversationMessage]:
     """Give each message the one before it as parent."""
-    before: ChatMessage | None = None
+    before: ConversationMessage | None = None
     for message in messages:
         message.parent, message.shown_rank = before, 1
         before = message
         yield message
 
 
-def copied_below(messages: Iterable[ChatMessage], parent: ChatMessage) -> list[ChatMessage]:
+def copied_below(
+    messages: Iterable[ConversationMessage], parent: ConversationMessage
+) -> list[ConversationMessage]:
     """Return copies of messages that follow each other, to stand below another one."""
-    twins: list[ChatMessage] = []
+    twins: list[ConversationMessage] = []
     for message in messages:
-        twin = ChatMessage(message.role, message.text, message.run, message.created_at)
+        twin = ConversationMessage(message.role, message.text, message.run, message.created_at)
         twin.parent, twin.shown_rank = parent, 1
         parent = twin
         twins.append(twin)
     return twins
 
 
-def copied(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+def copied(messages: Iterable[ConversationMessage]) -> list[ConversationMessage]:
     """Return copies with ids of their own; parents come first, runs are shared."""
-    twins: dict[str, ChatMessage] = {}
+    twins: dict[str, ConversationMessage] = {}
     for message in messages:
-        twins[message.id] = ChatMessage(
+        twins[message.id] = ConversationMessage(
             message.role,
             message.text,
             message.run,

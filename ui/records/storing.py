@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ui.records.conversations import Conversation
 from ui.records.finding import MOST_HITS, Hit, matches, snippet_of, words_of
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 
 
@@ -76,7 +76,7 @@ class ConversationStore(Protocol):
     async def fill(self, conversation: Conversation) -> None:
         """Load the messages of a conversation, if they are not here yet."""
 
-    async def read(self, conversation: Conversation) -> list[ChatMessage] | None:
+    async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
         """Return the messages of a conversation without loading them into it; None where they
         cannot be read.
         """
@@ -84,7 +84,9 @@ class ConversationStore(Protocol):
     def save(self, conversation: Conversation) -> None:
         """Keep a conversation's title, settings, stops and draft; a new one is added."""
 
-    def save_messages(self, conversation: Conversation, messages: Sequence[ChatMessage]) -> None:
+    def save_messages(
+        self, conversation: Conversation, messages: Sequence[ConversationMessage]
+    ) -> None:
         """Keep messages as they are now, each after the one it follows."""
 
     def delete(self, conversation: Conversation) -> None:
@@ -165,7 +167,7 @@ class MemoryConversationStore:
     async def fill(self, conversation: Conversation) -> None:
         """All messages are here already."""
 
-    async def read(self, conversation: Conversation) -> list[ChatMessage] | None:
+    async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
         """Return the messages, which the conversation itself holds."""
         return list(conversation.tree)
 
@@ -173,7 +175,9 @@ class MemoryConversationStore:
         """Keep a conversation; a new one is added."""
         self._kept[conversation.id] = conversation
 
-    def save_messages(self, conversation: Conversation, messages: Sequence[ChatMessage]) -> None:
+    def save_messages(
+        self, conversation: Conversation, messages: Sequence[ConversationMessage]
+    ) -> None:
         """The conversation itself holds its messages."""
 
     def delete(self, conversation: Conversation) -> None:

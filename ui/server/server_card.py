@@ -1,6 +1,5 @@
 """The local server's switch, with its address and the way to its window. Main thread."""
 
-from PySide6.QtCore import Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
@@ -15,11 +14,9 @@ from ui.server.server_words import reach_words
 class ServerCard(QFrame):
     """Turns the server on and off, shows its address to copy, and says what went wrong.
 
-    Signals:
-        details_wanted: The server's own window is to be shown.
+    Attributes:
+        details: The button that shows the server's own window.
     """
-
-    details_wanted = Signal()
 
     def __init__(self, theme: Theme, server: ServerSwitch) -> None:
         super().__init__()
@@ -35,7 +32,6 @@ class ServerCard(QFrame):
         self.details.setProperty("kind", "link")
         self.details.setProperty("is_flush", True)
         self.details.setAccessibleName("Requests and settings of the server")
-        self.details.hide()
         head = QHBoxLayout()
         head.addWidget(label("Local server", "title", 1.0, weight=QFont.Weight.DemiBold))
         head.addStretch(1)
@@ -55,7 +51,6 @@ class ServerCard(QFrame):
         outer.setContentsMargins(10, 6, 10, 12)
         outer.addWidget(card)
         self.switch.clicked.connect(server.turn)
-        self.details.clicked.connect(self.details_wanted)
         server.changed.connect(self._refresh)
         self._refresh()
 

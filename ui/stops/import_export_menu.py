@@ -3,19 +3,21 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QMenu, QWidget
 
 from ui.kit.background.files import FileRefused, read_text, write_text
 from ui.kit.background.tasks import Tasks
+from ui.kit.system.clipboard import copied_text, copy_text
+from ui.kit.system.file_dialogs import choose_file, choose_target
+from ui.kit.system.menus import add_entry
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_text import MOST_BYTES, from_json, from_lines, to_json
 
-_FILTER = "Stop list (*.json)"
+_FILTERS = ["Stop list (*.json)"]
 
 
-class StopExchangeMenu(QMenu):
+class ImportExportMenu(QMenu):
     """Import, export, copy and paste of the list that is edited.
 
     Signals:
@@ -29,12 +31,12 @@ class StopExchangeMenu(QMenu):
         self._dialogs_on = parent
         self._model: StopListModel | None = None
         self._tasks = Tasks()
-        self.paste_list = self._entry("Paste a List", self._paste_list)
-        self.paste_lines = self._entry("Paste Lines, One Sequence Each", self._paste_lines)
-        self.copy_list = self._entry("Copy the List", self._copy)
+        self.paste_list = add_entry(self, "Paste a List", self._paste_list)
+        self.paste_lines = add_entry(self, "Paste Lines, One Sequence Each", self._paste_lines)
+        self.copy_list = add_entry(self, "Copy the List", self._copy)
         self.addSeparator()
-        self._entry("Import…", self._ask_import)
-        self.export_list = self._entry("Export…", self._ask_export)
+        add_entry(self, "Import…", self._ask_import)
+        self.export_list = add_entry(self, "Export…", self._ask_export)
         self.aboutToShow.connect(self._refresh)
 
     def show_model(self, model: StopListModel) -> None:
@@ -69,13 +71,8 @@ class StopExchangeMenu(QMenu):
         except FileRefused as refusal:
             self.refused.emit(str(refusal))
 
-    def _entry(self, words: str, intent: Callable[[], None]) -> QAction:
-        action = self.addAction(words)
-        action.triggered.connect(lambda: intent())
-        return action
-
     def _refresh(self) -> None:
-        has_text = bool(QGuiApplication.clipboard().text())
+        has_text = bool(copied_text())
         self.paste_list.setEnabled(has_text)
         self.paste_lines.setEnabled(has_text)
         self.copy_list.setEnabled(bool(self._counting()))
@@ -95,28 +92,22 @@ class StopExchangeMenu(QMenu):
             self._model.add_all(sequences, what)
 
     def _paste_list(self) -> None:
-        self._take(from_json, QGuiApplication.clipboard().text(), "paste a list")
+        self._take(from_json, copied_text(), "paste a list")
 
     def _paste_lines(self) -> None:
-        self._take(from_lines, QGuiApplication.clipboard().text(), "paste lines")
+        self._take(from_lines, copied_text(), "paste lines")
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(to_json(self._counting()))
+        copy_text(to_json(self._counting()))
 
     def _ask_import(self) -> None:
-        dialog = QFileDialog(self._dialogs_on, "Import a stop list")
-        dialog.setNameFilters([_FILTER, "All files (*)"])
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda path: self.import_from(Path(path)))
-        dialog.open()
+        choose_file(self._dialogs_on, "Import a stop list", self.import_from, _FILTERS)
 
     def _ask_export(self) -> None:
-        dialog = QFileDialog(self._dialogs_on, "Export the stop list")
-        dialog.setNameFilters([_FILTER])
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix("json")
-        dialog.selectFile("stops.json")
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda path: self.export_to(Path(path)))
-        dialog.open()
+        choose_target(
+            self._dialogs_on,
+            "Export the stop list",
+            self.export_to,
+            name="stops.json",
+            filters=_FILTERS,
+        )

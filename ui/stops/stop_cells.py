@@ -16,7 +16,7 @@ from ui.words.visible import escaped, quoted, visible
 _DISPLAY, _TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
 
 
-class Column(IntEnum):
+class StopColumn(IntEnum):
     """The columns of the table."""
 
     ENABLED = 0

@@ -21,7 +21,7 @@ from PySide6.QtGui import QUndoCommand, QUndoStack
 from engine import InvalidRequest, StopScope, checked_strings
 from ui.records.conversations import StopEntry
 from ui.stops import stop_cells as cells
-from ui.stops.stop_cells import Column
+from ui.stops.stop_cells import StopColumn
 from ui.stops.stop_history import StopHistory
 from ui.stops.stop_remarks import Remark, remarks
 from ui.stops.stop_tokens import StopTokens, Tokenize
@@ -62,12 +62,14 @@ class StopListModel(QAbstractTableModel):
         edited: The list is another now.
         row_changed: The row that an intent, an undo or a redo put in focus (-1 for none).
         refused: Input was not taken; carries why, in words.
+        remarks_changed: The remarks on the rows may be others: the conversation or the model is.
         mode_changed: Input is read differently from now on; carries whether with escapes.
     """
 
     edited = Signal()
     row_changed = Signal(int)
     refused = Signal(str)
+    remarks_changed = Signal()
     mode_changed = Signal(bool)
 
     def __init__(self, entries: Iterable[StopEntry] = (), parent: QObject | None = None) -> None:
@@ -92,7 +94,7 @@ class StopListModel(QAbstractTableModel):
 
     def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
         """Return the number of columns."""
-        return 0 if parent.isValid() else len(Column)
+        return 0 if parent.isValid() else len(StopColumn)
 
     def data(self, index: Index, role: int = _DISPLAY) -> Any:
         """Return a cell: white space visible for display, the input text for editing."""
@@ -102,19 +104,19 @@ class StopListModel(QAbstractTableModel):
         entry = self._entries[row]
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return cells.spoken(entry)
-        match Column(index.column()):
-            case Column.ENABLED:
+        match StopColumn(index.column()):
+            case StopColumn.ENABLED:
                 return cells.enabled_cell(entry, role)
-            case Column.SEQUENCE:
+            case StopColumn.SEQUENCE:
                 with_escapes = self.edits_with_escapes(row)
                 return cells.sequence_cell(entry.sequence, role, with_escapes=with_escapes)
-            case Column.SCOPE:
+            case StopColumn.SCOPE:
                 return cells.scope_cell(entry.scope, role)
-            case Column.TOKENS:
+            case StopColumn.TOKENS:
                 return cells.tokens_cell(self._tokens, entry.sequence, role)
-            case Column.FIRED:
+            case StopColumn.FIRED:
                 return cells.fired_cell(self._history, entry.sequence, role)
-            case Column.REMARK:
+            case StopColumn.REMARK:
                 return cells.remark_cell(self.remarks_on(row), role)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
@@ -131,9 +133,9 @@ class StopListModel(QAbstractTableModel):
         if not index.isValid():
             return Qt.ItemFlag.ItemIsDropEnabled
         flags |= Qt.ItemFlag.ItemIsDragEnabled
-        if index.column() == Column.ENABLED:
+        if index.column() == StopColumn.ENABLED:
             flags |= Qt.ItemFlag.ItemIsUserCheckable
-        if index.column() == Column.SEQUENCE:
+        if index.column() == StopColumn.SEQUENCE:
             flags |= Qt.ItemFlag.ItemIsEditable
         return flags
 
@@ -211,10 +213,10 @@ class StopListModel(QAbstractTableModel):
         if not index.isValid():
             return False
         row = index.row()
-        if index.column() == Column.ENABLED and role == Qt.ItemDataRole.CheckStateRole:
+        if index.column() == StopColumn.ENABLED and role == Qt.ItemDataRole.CheckStateRole:
             self.set_enabled(row, Qt.CheckState(value) == Qt.CheckState.Checked)
             return True
-        if index.column() != Column.SEQUENCE or role != Qt.ItemDataRole.EditRole:
+        if index.column() != StopColumn.SEQUENCE or role != Qt.ItemDataRole.EditRole:
             return False
         sequence = self._read(str(value), self.edits_with_escapes(row))
         if sequence is None:
@@ -273,11 +275,13 @@ class StopListModel(QAbstractTableModel):
         """Tell what the model's special tokens are called."""
         self._special_tokens = frozenset(texts)
         self._repaint()
+        self.remarks_changed.emit()
 
     def set_history(self, history: StopHistory) -> None:
         """Count with these answers from now on."""
         self._history = history
         self._repaint()
+        self.remarks_changed.emit()
 
     # -- drag and drop ---------------------------------------------------------------------
 
@@ -350,5 +354,5 @@ class StopListModel(QAbstractTableModel):
 
     def _repaint(self) -> None:
         if self._entries:
-            last = self.index(len(self._entries) - 1, len(Column) - 1)
+            last = self.index(len(self._entries) - 1, len(StopColumn) - 1)
             self.dataChanged.emit(self.index(0, 0), last)

@@ -1,14 +1,11 @@
 """The stop list: table, input line, buttons, and what stops the model anyway. Main thread."""
 
-from collections.abc import Sequence
-
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
     QHBoxLayout,
-    QInputDialog,
     QLineEdit,
     QPushButton,
     QToolButton,
@@ -16,46 +13,25 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import ModelInfo
 from ui.kit.controls.buttons import ChipButton, IconButton
 from ui.kit.look.theme import Theme, fixed_font, restyle
-from ui.kit.text.elided import ElidedButton, ElidedChip
-from ui.kit.text.labels import ElidedLabel, clear_layout_of, label, rescale
-from ui.stops.import_export_menu import StopExchangeMenu
-from ui.stops.stop_cells import Column
+from ui.kit.text.elided import ElidedButton
+from ui.kit.text.labels import label
+from ui.stops.end_tokens import EndTokens
+from ui.stops.import_export_menu import ImportExportMenu
+from ui.stops.stop_cells import StopColumn
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_table import StopTable
-from ui.words.visible import visible
-
-
-def _end_token(text: str, words: str) -> QWidget:
-    """Return a line that shows a token and says where it comes from."""
-    row = QWidget()
-    line = QHBoxLayout(row)
-    line.setContentsMargins(0, 0, 0, 0)
-    chip = ElidedChip(text)
-    chip.setFont(fixed_font(chip.font(), 0.92))
-    source = ElidedLabel(words)
-    source.setProperty("role", "faint")
-    source.setToolTip(words)
-    row.setAccessibleName(f"End token {text}, {words}")
-    line.addWidget(chip)
-    line.addWidget(source, 1)
-    return row
 
 
 class StopListEditor(QWidget):
     """Edits the stop list of the open conversation.
 
-    Signals:
-        apply_wanted: The running answer is to go on with the list as it is now.
-        token_added: One more token id is to end answers; carries it.
-        token_removed: A token id that was added is to end them no more; carries it.
+    Attributes:
+        table: The sequences.
+        end_tokens: The token ids that end answers beside them.
+        apply_now: The button that lets the running answer go on with the list as it is now.
     """
-
-    apply_wanted = Signal()
-    token_added = Signal(int)
-    token_removed = Signal(int)
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -92,15 +68,14 @@ class StopListEditor(QWidget):
         self.down = IconButton(theme, "down", "Move the selected sequence down (Alt+Down)")
         self.remove = IconButton(theme, "trash", "Remove the selected sequence (Delete)")
         self.more = IconButton(theme, "copy", "Paste, copy, import or export the stop list")
-        self.exchange = StopExchangeMenu(self)
-        self.more.setMenu(self.exchange)
+        self.import_export = ImportExportMenu(self)
+        self.more.setMenu(self.import_export)
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.as_typed = ChipButton(theme, "pencil", "As typed", is_toggle=True)
         self.as_typed.setToolTip("Every character counts as it is; \\n is two characters")
         self.with_escapes = ChipButton(theme, "sparkle", "With escapes", is_toggle=True)
         self.with_escapes.setToolTip("\\n is a line break, \\t a tab, \\\\ a backslash")
-        self._eos = QWidget()
-        self._eos.setLayout(QVBoxLayout())
+        self.end_tokens = EndTokens(theme)
         self._lay_out()
         self._connect_signals()
 
@@ -110,8 +85,8 @@ class StopListEditor(QWidget):
             self._disconnect(self._model)
         self._model = model
         self.table.setModel(model)
-        self.exchange.show_model(model)
-        model.dataChanged.connect(self._refresh)
+        self.import_export.show_model(model)
+        model.remarks_changed.connect(self._refresh)
         model.edited.connect(self._refresh)
         model.row_changed.connect(self._select)
         model.refused.connect(self._show_refusal)
@@ -128,49 +103,6 @@ class StopListEditor(QWidget):
     def offer_to_apply(self, can_apply: bool) -> None:
         """Show whether a running answer could go on with the list as it is now."""
         self.apply_bar.setVisible(can_apply)
-
-    def show_eos(self, info: ModelInfo | None, added: Sequence[int] = ()) -> None:
-        """List the ids that end an answer by themselves: the model's, and those added."""
-        clear_layout_of(self._eos)
-        layout = self._eos.layout()
-        assert isinstance(layout, QVBoxLayout)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(5)
-        if info is None:
-            return
-        head = ElidedLabel(f"Always ends {info.id}")
-        head.setProperty("role", "muted")
-        rescale(head, 0.93)
-        layout.addWidget(head)
-        for token in info.eos:
-            words = f"token {token.token_id}, from {token.source}"
-            layout.addWidget(_end_token(visible(token.text), words))
-        for token_id in added:
-            known = "added by you" if token_id < info.vocabulary_size else "not in this model"
-            row = _end_token(str(token_id), known)
-            remove = IconButton(self._theme, "close", f"Remove end token {token_id}", size=14)
-            remove.clicked.connect(lambda _=False, one=token_id: self.token_removed.emit(one))
-            inner = row.layout()
-            assert inner is not None
-            inner.addWidget(remove)
-            layout.addWidget(row)
-        more = QPushButton("Add a token id…")
-        more.setProperty("kind", "link")
-        more.setProperty("is_flush", True)
-        more.setAccessibleName("Add a token id that ends answers")
-        more.clicked.connect(lambda: self._ask_token(info))
-        layout.addWidget(more, 0, Qt.AlignmentFlag.AlignLeft)
-
-    def _ask_token(self, info: ModelInfo) -> None:
-        dialog = QInputDialog(self)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setWindowTitle("End token")
-        most = info.vocabulary_size - 1
-        dialog.setLabelText(f"A token id from 0 to {most:,} that ends an answer:")
-        dialog.setInputMode(QInputDialog.InputMode.IntInput)
-        dialog.setIntRange(0, most)
-        dialog.intValueSelected.connect(self.token_added)
-        dialog.open()
 
     # -- building --------------------------------------------------------------------------
 
@@ -212,15 +144,14 @@ class StopListEditor(QWidget):
         layout.addWidget(self.message)
         layout.addLayout(modes)
         layout.addSpacing(4)
-        layout.addWidget(self._eos)
+        layout.addWidget(self.end_tokens)
 
     def _connect_signals(self) -> None:
         self.input.returnPressed.connect(self._add)
         self.input.textEdited.connect(self._hide_refusal)
         self.add.clicked.connect(self._add)
         self.fix.clicked.connect(self._fix)
-        self.apply_now.clicked.connect(self.apply_wanted)
-        self.exchange.refused.connect(self._show_refusal)
+        self.import_export.refused.connect(self._show_refusal)
         self.undo.clicked.connect(self._undo)
         self.redo.clicked.connect(self._redo)
         self.up.clicked.connect(lambda: self._move(-1))
@@ -233,7 +164,7 @@ class StopListEditor(QWidget):
 
     def _disconnect(self, model: StopListModel) -> None:
         model.edited.disconnect(self._refresh)
-        model.dataChanged.disconnect(self._refresh)
+        model.remarks_changed.disconnect(self._refresh)
         model.row_changed.disconnect(self._select)
         model.refused.disconnect(self._show_refusal)
         model.mode_changed.disconnect(self._show_mode)
@@ -298,7 +229,7 @@ class StopListEditor(QWidget):
 
     def _select(self, row: int) -> None:
         if row >= 0:
-            self.table.setCurrentIndex(self.table.model().index(row, Column.SEQUENCE))
+            self.table.setCurrentIndex(self.table.model().index(row, StopColumn.SEQUENCE))
         self._refresh()
         self.table.scrollTo(self.table.currentIndex())
 

@@ -30,8 +30,8 @@ class Remark:
 def remarks(
     entries: Sequence[StopEntry],
     row: int,
-    history: StopHistory | None = None,
-    special_tokens: frozenset[str] = frozenset(),
+    history: StopHistory,
+    special_tokens: frozenset[str],
 ) -> list[Remark]:
     """Return what is odd about the sequence of a row, most important first.
 
@@ -49,8 +49,7 @@ def remarks(
     if sequence in special_tokens:
         said.append(Remark("A special token of this model; it is matched by its id."))
     said.extend(_unicode_forms(sequence))
-    if history is not None:
-        said.extend(_from_history(sequence, history))
+    said.extend(_from_history(sequence, history))
     counting = [i for i, entry in enumerate(entries) if entry.is_enabled]
     if row in counting[_OPENAI_LIMIT:]:
         said.append(

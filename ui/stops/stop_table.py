@@ -1,5 +1,7 @@
 """The table of stop sequences: paints and edits its cells. Main thread."""
 
+from functools import partial
+
 from PySide6.QtCore import (
     QAbstractItemModel,
     QEvent,
@@ -16,7 +18,6 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
     QLineEdit,
-    QMenu,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -27,7 +28,8 @@ from PySide6.QtWidgets import (
 from engine import StopScope, counted
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme, fixed_font
-from ui.stops.stop_cells import SCOPE_WORDS, Column
+from ui.kit.system.menus import add_entry, passing_menu
+from ui.stops.stop_cells import SCOPE_WORDS, StopColumn
 from ui.stops.stop_list import StopListModel
 
 _ROW_PX = 34
@@ -36,11 +38,11 @@ _PAD_PX = 5
 _FRAME_PAD_PX = 3  # between frame and rows, as in the style sheet: rows end inside round corners
 _SMALL = 0.88  # the size of counts, relative to the sequences
 _WIDTHS_PX = {
-    Column.ENABLED: 36,
-    Column.SCOPE: 26,
-    Column.TOKENS: 66,
-    Column.FIRED: 34,
-    Column.REMARK: 28,
+    StopColumn.ENABLED: 36,
+    StopColumn.SCOPE: 26,
+    StopColumn.TOKENS: 66,
+    StopColumn.FIRED: 34,
+    StopColumn.REMARK: 28,
 }
 _EDIT_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2)
 
@@ -90,7 +92,7 @@ class StopTable(QTableView):
         header = self.horizontalHeader()
         header.setMinimumSectionSize(24)
         self.verticalHeader().setMinimumSectionSize(24)
-        header.setSectionResizeMode(Column.SEQUENCE, QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(StopColumn.SEQUENCE, QHeaderView.ResizeMode.Stretch)
         for column in _WIDTHS_PX:
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
         self._fit()
@@ -112,8 +114,8 @@ class StopTable(QTableView):
     def _row_px(self) -> int:
         return max(self._theme.gap(_ROW_PX), self.fontMetrics().height() + self._theme.gap(15))
 
-    def _words_px(self, column: Column) -> int:
-        longest = {Column.TOKENS: "88 tokens", Column.FIRED: "88×"}.get(column, "")
+    def _words_px(self, column: StopColumn) -> int:
+        longest = {StopColumn.TOKENS: "88 tokens", StopColumn.FIRED: "88×"}.get(column, "")
         width = self.fontMetrics().horizontalAdvance(longest) * _SMALL
         return round(width) + 2 * _PAD_PX + 2
 
@@ -133,13 +135,13 @@ class StopTable(QTableView):
         elif is_alt and event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
             self.move_wanted.emit(-1 if event.key() == Qt.Key.Key_Up else 1)
         elif event.key() == Qt.Key.Key_Space and index.isValid():
-            cell = index.siblingAtColumn(Column.ENABLED)
+            cell = index.siblingAtColumn(StopColumn.ENABLED)
             is_on = cell.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
             state = Qt.CheckState.Unchecked if is_on else Qt.CheckState.Checked
             self.model().setData(cell, state, Qt.ItemDataRole.CheckStateRole)
         elif event.key() in _EDIT_KEYS and index.isValid():
             if self.state() != QAbstractItemView.State.EditingState:
-                self.edit(index.siblingAtColumn(Column.SEQUENCE))
+                self.edit(index.siblingAtColumn(StopColumn.SEQUENCE))
         else:
             super().keyPressEvent(event)
 
@@ -155,16 +157,14 @@ class StopTable(QTableView):
         """Show a menu of where a row may count."""
         model = self.model()
         assert isinstance(model, StopListModel)
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.setAccessibleName("Where this sequence applies")
-        row, now = index.row(), index.siblingAtColumn(Column.SCOPE).data(Qt.ItemDataRole.UserRole)
+        menu = passing_menu(self, "Where this sequence applies")
+        row, now = (
+            index.row(),
+            index.siblingAtColumn(StopColumn.SCOPE).data(Qt.ItemDataRole.UserRole),
+        )
         for scope, words in SCOPE_WORDS.items():
-            action = menu.addAction(words)
-            action.setCheckable(True)
-            action.setChecked(scope == now)
-            action.triggered.connect(lambda _=False, chosen=scope: model.set_scope(row, chosen))
-        place = self.visualRect(index.siblingAtColumn(Column.SCOPE)).bottomLeft()
+            add_entry(menu, words, partial(model.set_scope, row, scope), is_checked=scope == now)
+        place = self.visualRect(index.siblingAtColumn(StopColumn.SCOPE)).bottomLeft()
         menu.popup(self.viewport().mapToGlobal(place))
 
 
@@ -189,22 +189,22 @@ class _StopDelegate(QStyledItemDelegate):
         if index.row() > 0:
             painter.setPen(QColor(colors.line))
             painter.drawLine(area.topLeft(), area.topRight())
-        column = Column(index.column())
-        enabled = index.model().index(index.row(), Column.ENABLED)
+        column = StopColumn(index.column())
+        enabled = index.model().index(index.row(), StopColumn.ENABLED)
         is_on = enabled.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
-        if column is Column.ENABLED:
+        if column is StopColumn.ENABLED:
             self._paint_box(painter, area, is_on)
-        elif column is Column.SEQUENCE:
+        elif column is StopColumn.SEQUENCE:
             font = fixed_font(self._table.font(), 1.0)
             text = str(index.data())
             self._paint_text(painter, area, text, font, colors.text if is_on else colors.faint)
-        elif column is Column.SCOPE:
+        elif column is StopColumn.SCOPE:
             self._paint_scope(painter, area, index.data(Qt.ItemDataRole.UserRole), is_on)
-        elif column in (Column.TOKENS, Column.FIRED):
+        elif column in (StopColumn.TOKENS, StopColumn.FIRED):
             font = QFont(self._table.font())
             font.setPointSizeF(font.pointSizeF() * _SMALL)
             words = str(index.data())
-            if column is Column.TOKENS:
+            if column is StopColumn.TOKENS:
                 words = counted(int(words), "token") if words.isdecimal() else ""
             self._paint_text(painter, area, words, font, colors.faint, is_right=True)
         elif index.data():
@@ -248,7 +248,7 @@ class _StopDelegate(QStyledItemDelegate):
     ) -> bool:
         """Switch a row on a click anywhere in its first cell."""
         if (
-            index.column() == Column.ENABLED
+            index.column() == StopColumn.ENABLED
             and isinstance(event, QEvent)
             and event.type() == QEvent.Type.MouseButtonRelease
         ):
@@ -256,11 +256,11 @@ class _StopDelegate(QStyledItemDelegate):
             state = Qt.CheckState.Unchecked if is_on else Qt.CheckState.Checked
             return model.setData(index, state, Qt.ItemDataRole.CheckStateRole)
         if (
-            index.column() == Column.SCOPE
+            index.column() == StopColumn.SCOPE
             and isinstance(event, QEvent)
             and event.type() == QEvent.Type.MouseButtonRelease
         ):
-            self._table.choose_scope(index.model().index(index.row(), Column.SCOPE))
+            self._table.choose_scope(index.model().index(index.row(), StopColumn.SCOPE))
             return True
         return False
 

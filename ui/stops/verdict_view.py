@@ -1,9 +1,7 @@
 """Why the shown run ended, in five seconds: verdict, where it ended, figures. Main thread."""
 
-from html import escape
-
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QFont, QGuiApplication
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -31,7 +29,9 @@ from engine import (
 )
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.system.clipboard import copy_from
 from ui.kit.text.facts import FactTable, FigureTile
+from ui.kit.text.html import colored, element, joined
 from ui.kit.text.labels import breakable, clear_layout_of, label
 from ui.models.model_state import ModelState
 from ui.records.progress import progress_words
@@ -48,11 +48,10 @@ _CUT_CHARS = 240
 class VerdictView(QWidget):
     """Shows one run, live while it streams; every state has its own words.
 
-    Signals:
-        inspector_wanted: The run is to be looked at closely.
+    Attributes:
+        inspect: The button that opens the run in the Stop Inspector.
+        copy_report: The button that copies a report of the run.
     """
-
-    inspector_wanted = Signal()
 
     def __init__(self, theme: Theme, model: ModelState) -> None:
         super().__init__()
@@ -81,7 +80,6 @@ class VerdictView(QWidget):
         self.inspect = QPushButton("Inspect…")
         self.inspect.setAccessibleName("Open this run in the Stop Inspector")
         self._lay_out()
-        self.inspect.clicked.connect(self.inspector_wanted)
         self.copy_report.clicked.connect(self._copy)
         theme.changed.connect(self.refresh)
         model.changed.connect(self.refresh)
@@ -164,16 +162,12 @@ class VerdictView(QWidget):
             return
         colors = self._theme.colors
         dots = "…" if len(source) > _TAIL_CHARS else ""
-        kept = f"{dots}{_as_html(visible(tail))}"
-        html = f'<span style="color:{colors.text}">{kept}</span>'
+        html = [colored(f"{dots}{_wrappable(visible(tail))}", colors.text)]
         if stop.dropped:
             more = "…" if len(stop.dropped) > _CUT_CHARS else ""
-            cut = _as_html(visible(stop.dropped[:_CUT_CHARS])) + more
-            html += (
-                f'<span style="color:{colors.fault};background:{colors.fault_soft}">'
-                f"<s>{cut}</s></span>"
-            )
-        self._tail.setText(html)
+            cut = _wrappable(visible(stop.dropped[:_CUT_CHARS])) + more
+            html.append(colored(element("s", cut), colors.fault, colors.fault_soft))
+        self._tail.setText(joined(*html))
         cut_words = f", then cut off: {stop.dropped}" if stop.dropped else ""
         self._tail.setAccessibleName(f"The answer ended with: {tail}{cut_words}")
         self._tail_card.show()
@@ -278,13 +272,10 @@ class VerdictView(QWidget):
         layout.addStretch(1)
 
     def _copy(self) -> None:
-        if self._run is None:
-            return
-        QGuiApplication.clipboard().setText(markdown_report(self._run, self._question))
-        self.copy_report.setText("Copied")
-        QTimer.singleShot(1500, self.copy_report, lambda: self.copy_report.setText("Copy report"))
+        if self._run is not None:
+            copy_from(self.copy_report, markdown_report(self._run, self._question))
 
 
-def _as_html(text: str) -> str:
-    """Return HTML that may be broken after every sign, so that long tails wrap."""
-    return escape(breakable(text)).replace("⏎", "⏎\u200b").replace("·", "·\u200b")
+def _wrappable(text: str) -> str:
+    """Return a text that may be broken after every sign, so that long tails wrap."""
+    return breakable(text).replace("⏎", "⏎\u200b").replace("·", "·\u200b")

@@ -2,22 +2,18 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
+from ui.kit.system.boxes import tell
 
-def about_box(parent: QWidget) -> QMessageBox:
-    """Return the box; it deletes itself when it is closed."""
-    box = QMessageBox(parent)
-    box.setWindowTitle("About Fullstop")
-    box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText(f"Fullstop {_version()}")
-    box.setInformativeText(
-        "Chat with MLX language models, serve them to other apps, and see exactly why a "
-        "model stopped."
-    )
-    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    return box
+_PURPOSE = (
+    "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."
+)
+
+
+def show_about(parent: QWidget) -> QMessageBox:
+    """Show which version of the program this is, and what it is for."""
+    return tell(parent, f"Fullstop {_version()}", _PURPOSE, title="About Fullstop")
 
 
 def _version() -> str:

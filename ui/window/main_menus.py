@@ -1,24 +1,61 @@
 """The main window's menus and their shortcuts; nothing else of the window.
 
-Main thread. Every entry is an intent of the window, its panels or the workspace.
+Main thread. Every entry is an intent of the window, its columns, the other windows or the
+workspace.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Protocol
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QMenu
+from PySide6.QtGui import QAction, QKeySequence, QUndoGroup
+from PySide6.QtWidgets import QMenu, QMenuBar, QWidget
 
+from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.conversation_menu import ConversationMenu
+from ui.chat.columns.sidebar import Sidebar
+from ui.chat.columns.stop_panel import StopPanel
+from ui.chat.session.workspace import Workspace
+from ui.kit.look.theme import Theme
+from ui.kit.system.menus import add_entry
 from ui.preferences.appearance_menu import AppearanceMenu
-
-if TYPE_CHECKING:
-    from ui.window.main_window import MainWindow
+from ui.preferences.preferences_state import PreferencesState
+from ui.window.other_windows import OtherWindows
 
 _KEYS = QKeySequence.StandardKey
+# Their keys work in the program's other windows, too.
+_add_everywhere = partial(add_entry, works_everywhere=True)
+
+
+class WindowWithMenus(Protocol):
+    """What the menus need of the window that they belong to."""
+
+    theme: Theme
+    preferences: PreferencesState
+    workspace: Workspace
+    sidebar: Sidebar
+    chat: ChatPanel
+    stop_panel: StopPanel
+    others: OtherWindows
+    undo_group: QUndoGroup
+
+    def menuBar(self) -> QMenuBar:  # noqa: N802 - Qt's name
+        """Return the bar that the menus stand in."""
+
+    def new_conversation(self) -> None:
+        """Show an empty conversation."""
+
+    def choose_model(self) -> None:
+        """Ask for a folder and load the model in it."""
+
+    def toggle_sidebar(self) -> None:
+        """Show or hide the conversations."""
+
+    def close(self) -> bool:
+        """Close the window."""
+
+    def quit(self) -> None:
+        """End the program."""
 
 
 class MainMenus:
@@ -26,13 +63,13 @@ class MainMenus:
 
     Attributes:
         stop: The entry that ends the running answer; the window enables it.
+        conversation: The entries that belong to conversations.
     """
 
-    def __init__(self, window: MainWindow) -> None:
+    def __init__(self, window: WindowWithMenus, parent: QWidget) -> None:
         self._window = window
-        self._conversation_menu = ConversationMenu(
-            window.workspace, window.sidebar, window.chat, window
-        )
+        self._parent = parent
+        self.conversation = ConversationMenu(window.workspace, window.sidebar, window.chat, parent)
         bar = window.menuBar()
         bar.setAccessibleName("Menus")
         self._fill_file(bar.addMenu("&File"))
@@ -41,88 +78,59 @@ class MainMenus:
         self._fill_view(bar.addMenu("&View"))
         self._fill_help(bar.addMenu("&Help"))
 
-    def export_all(self) -> None:
-        """Ask for a file and write all conversations to it."""
-        self._conversation_menu.export_all()
-
     def _fill_file(self, menu: QMenu) -> None:
         window = self._window
-        _add(menu, "&New Conversation", window.new_conversation, _KEYS.New)
-        _add(menu, "&Open Model Folder…", window.choose_model, _KEYS.Open)
-        if window.model_library is not None:
-            _add_everywhere(menu, "&Models…", window.show_models, "Ctrl+Shift+M")
+        add_entry(menu, "&New Conversation", window.new_conversation, _KEYS.New)
+        add_entry(menu, "&Open Model Folder…", window.choose_model, _KEYS.Open)
+        _add_everywhere(menu, "&Models…", window.others.show_models, "Ctrl+Shift+M")
         menu.addSeparator()
-        self._conversation_menu.fill_file(menu)
+        self.conversation.fill_file(menu)
         menu.addSeparator()
-        action = _add_everywhere(menu, "&Preferences…", window.show_preferences, "Ctrl+,")
+        action = _add_everywhere(menu, "&Preferences…", window.others.show_preferences, "Ctrl+,")
         action.setMenuRole(QAction.MenuRole.PreferencesRole)
-        _add(menu, "&Close Window", window.close, "Ctrl+W")
+        add_entry(menu, "&Close Window", window.close, "Ctrl+W")
         action = _add_everywhere(menu, "&Quit", window.quit, "Ctrl+Q")
         action.setMenuRole(QAction.MenuRole.QuitRole)
 
     def _fill_edit(self, menu: QMenu) -> None:
-        window = self._window
-        undo = window.undo_group.createUndoAction(window, "Undo")
+        group = self._window.undo_group
+        undo = group.createUndoAction(self._parent, "Undo")
         undo.setShortcut(_KEYS.Undo)
-        redo = window.undo_group.createRedoAction(window, "Redo")
+        redo = group.createRedoAction(self._parent, "Redo")
         redo.setShortcut(_KEYS.Redo)
         menu.addActions([undo, redo])
         menu.addSeparator()
-        self._conversation_menu.fill_edit(menu)
+        self.conversation.fill_edit(menu)
 
     def _fill_conversation(self, menu: QMenu) -> None:
-        window = self._window
-        self.stop = _add(menu, "&Stop the Answer", window.chat.stop_answer, "Ctrl+.")
+        chat, sidebar = self._window.chat, self._window.sidebar
+        self.stop = add_entry(menu, "&Stop the Answer", chat.stop_answer, "Ctrl+.")
         self.stop.setShortcuts([QKeySequence("Ctrl+."), QKeySequence(Qt.Key.Key_Escape)])
         menu.addSeparator()
-        _add(menu, "&Rename…", window.sidebar.rename_current, "Ctrl+R")
-        _add(menu, "&Delete", window.sidebar.delete_current, "Ctrl+Shift+Backspace")
-        _add(menu, "Se&ttings…", window.chat.show_settings, "Ctrl+Shift+S")
-        self._conversation_menu.fill_conversation(menu)
+        add_entry(menu, "&Rename…", sidebar.rename_current, "Ctrl+R")
+        add_entry(menu, "&Delete", sidebar.delete_current, "Ctrl+Shift+Backspace")
+        add_entry(menu, "Se&ttings…", chat.show_settings, "Ctrl+Shift+S")
+        self.conversation.fill_conversation(menu)
 
     def _fill_view(self, menu: QMenu) -> None:
-        window = self._window
-        _add(menu, "&Conversations", window.toggle_sidebar, "Ctrl+B")
+        window, others = self._window, self._window.others
+        add_entry(menu, "&Conversations", window.toggle_sidebar, "Ctrl+B")
         panel = window.stop_panel.toggleViewAction()
         panel.setText("&Stop Panel")
         panel.setShortcut("Ctrl+I")
         menu.addAction(panel)
-        _add_everywhere(menu, "Stop &Inspector…", window.show_inspector, "Ctrl+Shift+I")
-        _add(menu, "&Write a Message", window.chat.focus_composer, "Ctrl+L")
+        _add_everywhere(menu, "Stop &Inspector…", others.show_inspector, "Ctrl+Shift+I")
+        add_entry(menu, "&Write a Message", window.chat.focus_composer, "Ctrl+L")
         menu.addSeparator()
         AppearanceMenu(menu.addMenu("&Appearance"), window.theme, window.preferences)
-        if window.has_tools:
-            menu.addSeparator()
-            _add_everywhere(menu, "Captured &Answer…", window.show_capture, "Ctrl+Shift+A")
-            _add_everywhere(menu, "&Probe a Server…", window.show_probe, "Ctrl+Shift+B")
-        if window.desk is not None:
-            menu.addSeparator()
-            _add_everywhere(menu, "Ser&ver and Requests…", window.show_server, "Ctrl+Shift+R")
+        menu.addSeparator()
+        _add_everywhere(menu, "Captured &Answer…", others.show_capture, "Ctrl+Shift+A")
+        _add_everywhere(menu, "&Probe a Server…", others.show_probe, "Ctrl+Shift+B")
+        menu.addSeparator()
+        _add_everywhere(menu, "Ser&ver and Requests…", others.show_server, "Ctrl+Shift+R")
 
     def _fill_help(self, menu: QMenu) -> None:
-        window = self._window
-        _add_everywhere(menu, "&Keyboard Shortcuts…", window.show_shortcuts, "Ctrl+/")
-        action = _add(menu, "&About Fullstop", window.show_about)
+        others = self._window.others
+        _add_everywhere(menu, "&Keyboard Shortcuts…", others.show_shortcuts, "Ctrl+/")
+        action = add_entry(menu, "&About Fullstop", others.show_about)
         action.setMenuRole(QAction.MenuRole.AboutRole)
-
-
-def _add(
-    menu: QMenu,
-    words: str,
-    intent: Callable[[], object],
-    shortcut: QKeySequence.StandardKey | str | None = None,
-) -> QAction:
-    action = menu.addAction(words)
-    if shortcut is not None:
-        action.setShortcut(shortcut)
-    action.triggered.connect(lambda: intent())
-    return action
-
-
-def _add_everywhere(
-    menu: QMenu, words: str, intent: Callable[[], object], shortcut: str
-) -> QAction:
-    """Add an entry whose keys work in the program's other windows, too."""
-    action = _add(menu, words, intent, shortcut)
-    action.setShortcutContext(Qt.ShortcutContext.ApplicationShortcut)
-    return action

@@ -2,30 +2,22 @@
 
 Main thread, inside the one loop that Qt and asyncio share. To compose it::
 
-    theme = Theme(qt_app)                              # light, dark, or as the system
-    window = MainWindow(engine, theme, server=control, store=store)
+    window = MainWindow(engine, theme, server=..., store=...)   # and the other parts, see there
     window.closed.connect(done.set)                    # setQuitOnLastWindowClosed(False)
     window.show()
     window.start(model_path)                           # needs the running loop; loads behind
     await done.wait()
     await window.finish()                              # answers, loading and server have ended
 
-``server`` is a ``ui.server.server_switch.ServerControl``; without one the switch is not shown.
-``tools`` makes what the inspector needs of the API; without it there are no API tab and no probe.
-``model_folders`` says where models are, given the folders that a person added; without it the
-window has no list of models.
-``desk`` makes the rest of the server's side from its switch; without one there is no more of it.
-``store`` is a ``ui.records.storing.ConversationStore``; without one, memory.
-The engine itself is closed by the application, after ``finish``.
+The application closes the engine itself, after ``finish``.
 """
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent, QUndoGroup
-from PySide6.QtWidgets import QFileDialog, QMainWindow, QSplitter, QWidget
+from PySide6.QtWidgets import QMainWindow, QSplitter
 
 from engine import Engine
 from engine.library.discovery import ModelFolders
@@ -35,34 +27,24 @@ from ui.chat.columns.stop_panel import WIDTH_PX, StopPanel
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.transfer_bar import TransferBar
-from ui.chat.storage.unsaved_box import UnsavedBox
+from ui.chat.storage.unsaved import ask_about_unsaved
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
+from ui.kit.system.file_dialogs import choose_folder
 from ui.models.model_library import ModelLibrary
-from ui.preferences.preferences import Preferences
-from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import ConversationStore
-from ui.server.requests import RequestEntry
-from ui.server.server_card import ServerCard
 from ui.server.server_panel import ServerDesk
 from ui.server.server_switch import ServerControl, ServerSwitch
-from ui.server.server_window import ServerWindow
-from ui.window.about import about_box
 from ui.window.main_menus import MainMenus
-from ui.window.shortcuts import ShortcutsDialog
-from ui.window.side_columns import Columns
-
-if TYPE_CHECKING:
-    from ui.inspector.inspector_window import InspectorWindow
-    from ui.inspector.servers.capture_window import CaptureWindow
-    from ui.inspector.servers.probe_window import ProbeWindow
-    from ui.models.models_window import ModelsWindow
+from ui.window.other_windows import OtherWindows
+from ui.window.side_columns import SideColumns
 
 _SIDEBAR_PX = 250
+_SEPARATOR = b"\0fullstop\0"
 
 
 class MainWindow(QMainWindow):
@@ -71,8 +53,19 @@ class MainWindow(QMainWindow):
     Signals:
         closed: The window was closed; running answers have been asked to end.
 
+    Args:
+        engine: Answers.
+        theme: The look.
+        server: Starts and stops the local server.
+        store: Keeps conversations.
+        preferences: What a person chose for the whole program.
+        server_panel: Makes what the window shows of the server, from its switch.
+        tools: Makes what the inspector needs of the API.
+        model_folders: Says where models are looked for, given the folders that a person added.
+
     Attributes:
         goes_on_when_closed: Whether closing only hides the window. The application decides.
+        others: The program's other windows.
     """
 
     closed = Signal()
@@ -81,12 +74,13 @@ class MainWindow(QMainWindow):
         self,
         engine: Engine,
         theme: Theme,
-        server: ServerControl | None = None,
-        store: ConversationStore | None = None,
-        preferences: PreferencesState | None = None,
-        desk: Callable[[ServerSwitch], ServerDesk] | None = None,
-        tools: Callable[[], InspectorTools] | None = None,
-        model_folders: Callable[[tuple[Path, ...]], ModelFolders] | None = None,
+        *,
+        server: ServerControl,
+        store: ConversationStore,
+        preferences: PreferencesState,
+        server_panel: Callable[[ServerSwitch], ServerDesk],
+        tools: Callable[[], InspectorTools],
+        model_folders: Callable[[tuple[Path, ...]], ModelFolders],
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
@@ -96,29 +90,27 @@ class MainWindow(QMainWindow):
         self.goes_on_when_closed: Callable[[], bool] = lambda: False
         self._is_quitting = False
         self._may_lose = False
-        self.preferences = preferences or PreferencesState(Preferences(theme=theme.mode))
+        self.preferences = preferences
         self.workspace = Workspace(engine, server, store, self)
-        self.model_library: ModelLibrary | None = None
-        if model_folders is not None:
-            state = self.workspace.model
-            self.model_library = ModelLibrary(state, self.preferences, model_folders, self)
-        self.models_window: ModelsWindow | None = None
+        self.model_library = ModelLibrary(self.workspace.model, preferences, model_folders, self)
+        self.server_panel = server_panel(self.workspace.server)
+        self.inspector = Inspector(engine, self.workspace, self)
+        self.others = OtherWindows(
+            self,
+            theme,
+            preferences=preferences,
+            inspector=self.inspector,
+            models=self.model_library,
+            server_panel=self.server_panel,
+            make_tools=tools,
+        )
         self.sidebar = Sidebar(theme, self.workspace)
         self.chat = ChatPanel(theme, self.workspace)
         self.stop_panel = StopPanel(theme, self.workspace)
-        switch = self.workspace.server
-        self.desk = None if desk is None or switch is None else desk(switch)
-        self.server_window: ServerWindow | None = None
-        self.inspector = Inspector(engine, self.workspace, self)
-        self.inspector_window: InspectorWindow | None = None
-        self.capture_window: CaptureWindow | None = None
-        self.probe_window: ProbeWindow | None = None
-        self._make_tools = tools
-        self._tools: InspectorTools | None = None
         self.undo_group = QUndoGroup(self)
         self._lay_out()
-        self.columns = Columns(self, self.sidebar, self.chat, self.stop_panel)
-        self._menus = MainMenus(self)
+        self.columns = SideColumns(self, self.sidebar, self.chat, self.stop_panel)
+        self._menus = MainMenus(self, self)
         self._connect_signals()
         self._follow_undo(self.workspace.current)
         self._tint()
@@ -131,9 +123,8 @@ class MainWindow(QMainWindow):
     def start(self, model_path: Path | None = None) -> None:
         """Begin the background work: load a model, if one is given. Needs the running loop."""
         if model_path is not None:
-            self.workspace.load_model(model_path)
-        if self.desk is not None:
-            self.desk.start()
+            self.workspace.model.load(model_path)
+        self.server_panel.start()
 
     def quit(self, *, asks: bool = True) -> None:
         """Close the window for good, whatever closing it does otherwise.
@@ -152,88 +143,14 @@ class MainWindow(QMainWindow):
         self.raise_()
         self.activateWindow()
 
-    def show_server(self) -> None:
-        """Show the server's own window."""
-        if self.desk is None:
-            return
-        if self.server_window is None:
-            self.server_window = ServerWindow(self.theme, self.desk, self)
-            detail = self.server_window.detail
-            detail.inspector_wanted.connect(self._inspect_request)
-            detail.inspect.setVisible(self.has_tools)
-        _bring_forward(self.server_window)
-
-    def show_inspector(self) -> None:
-        """Show the Stop Inspector at the run that this window shows."""
-        if self.inspector_window is None:
-            # Imported when it is wanted: the window is not to wait for what few open at once.
-            from ui.inspector.inspector_window import InspectorWindow
-
-            self.inspector_window = InspectorWindow(self.theme, self.inspector, self.tools, self)
-        _bring_forward(self.inspector_window)
-
-    @property
-    def has_tools(self) -> bool:
-        """Whether captures can be read and servers be probed."""
-        return self._make_tools is not None
-
-    @property
-    def tools(self) -> InspectorTools | None:
-        """What the inspector needs of the API, made when it is first wanted."""
-        if self._tools is None and self._make_tools is not None:
-            self._tools = self._make_tools()
-        return self._tools
-
-    def _inspect_request(self, entry: RequestEntry) -> None:
-        self.show_inspector()
-        self.inspector.show_request(entry)
-
-    def show_capture(self) -> None:
-        """Show the window for captured answers."""
-        if self.tools is None:
-            return
-        if self.capture_window is None:
-            from ui.inspector.servers.capture_window import CaptureWindow
-
-            self.capture_window = CaptureWindow(self.theme, self.tools, self)
-        _bring_forward(self.capture_window)
-
-    def show_probe(self) -> None:
-        """Show the window that probes servers."""
-        if self.tools is None:
-            return
-        if self.probe_window is None:
-            from ui.inspector.servers.probe_window import ProbeWindow
-
-            self.probe_window = ProbeWindow(self.theme, self.tools, self)
-        _bring_forward(self.probe_window)
-
-    def show_models(self) -> None:
-        """Show the models on this computer; where they are not known, ask for a folder."""
-        if self.model_library is None:
-            self.choose_model()
-            return
-        if self.models_window is None:
-            from ui.models.models_window import ModelsWindow
-
-            self.models_window = ModelsWindow(self.theme, self.model_library, self)
-        _bring_forward(self.models_window)
-
     async def finish(self) -> None:
         """End answers and server, and wait until nothing is under way."""
-        if self.desk is not None:
-            self.desk.end()
-        if self.model_library is not None:
-            await self.model_library.finish()
+        self.server_panel.end()
+        await self.model_library.finish()
         await self.workspace.finish()
-        for other in (self.inspector_window, self.capture_window, self.probe_window):
-            if other is not None:
-                await other.finish()
+        await self.others.finish()
         await self.inspector.finish()
-        if self.desk is not None:
-            await self.desk.finish()
-        if self.server_window is not None:
-            await self.server_window.finish()
+        await self.server_panel.finish()
 
     def new_conversation(self) -> None:
         """Show an empty conversation, to write in at once."""
@@ -279,30 +196,14 @@ class MainWindow(QMainWindow):
         if self.workspace.store.has_unsaved and not self._may_lose:
             event.ignore()
             self._is_quitting = False
-            self._ask_about_unsaved()
+            self.come_forward()
+            export = self._menus.conversation.export_all
+            ask_about_unsaved(self, export, lambda: self.quit(asks=False))
             return
-        others = (
-            self.server_window,
-            self.models_window,
-            self.inspector_window,
-            self.capture_window,
-            self.probe_window,
-        )
-        for other in others:
-            if other is not None:
-                other.close()
+        self.others.close_all()
         self.workspace.cancel_all()
         super().closeEvent(event)
         self.closed.emit()
-
-    def _ask_about_unsaved(self) -> None:
-        if self.findChild(UnsavedBox) is not None:
-            return
-        self.come_forward()
-        box = UnsavedBox(self)
-        box.export_wanted.connect(self._menus.export_all)
-        box.close_wanted.connect(lambda: self.quit(asks=False))
-        box.open()
 
     # -- building --------------------------------------------------------------------------
 
@@ -316,26 +217,25 @@ class MainWindow(QMainWindow):
         splitter.setChildrenCollapsible(False)
         splitter.setSizes([_SIDEBAR_PX, 1000])
         self.setCentralWidget(splitter)
-        self.setStatusBar(TransferBar(self.workspace.library.transfers))
+        self.setStatusBar(TransferBar(self.workspace.files.transfers))
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.stop_panel)
         self.resizeDocks([self.stop_panel], [WIDTH_PX], Qt.Orientation.Horizontal)
 
     def _connect_signals(self) -> None:
         workspace = self.workspace
         workspace.opened.connect(self._follow_undo)
-        workspace.conversations.dataChanged.connect(self._refresh_stop)
+        workspace.answering_changed.connect(self._refresh_stop)
         workspace.opened.connect(self._refresh_stop)
         workspace.opened.connect(self._write_in_opened)
         self.sidebar.writing_wanted.connect(self.chat.focus_composer)
-        self.chat.sidebar_toggled.connect(self.toggle_sidebar)
-        self.chat.stop_panel_toggled.connect(self.stop_panel.toggleViewAction().trigger)
+        self.chat.header.sidebar.clicked.connect(self.toggle_sidebar)
+        self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
+        self.chat.header.badge.models_wanted.connect(self.others.show_models)
         self.chat.stops_wanted.connect(self.stop_panel.show)
-        self.chat.models_wanted.connect(self.show_models)
-        self.stop_panel.verdict.inspector_wanted.connect(self.show_inspector)
+        self.chat.composer.stops.clicked.connect(self.stop_panel.show)
+        self.stop_panel.verdict.inspect.clicked.connect(self.others.show_inspector)
         self.preferences.changed.connect(self._apply)
-        for card in self.findChildren(ServerCard):
-            card.details.setVisible(self.desk is not None)
-            card.details_wanted.connect(self.show_server)
+        self.sidebar.server.details.clicked.connect(self.others.show_server)
         self.theme.changed.connect(self._tint)
         self._apply()
         self._refresh_stop()
@@ -348,19 +248,7 @@ class MainWindow(QMainWindow):
 
     def choose_model(self) -> None:
         """Ask for a folder and load the model in it."""
-        dialog = QFileDialog(self, "Open a model folder")
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda path: self.workspace.load_model(Path(path)))
-        dialog.open()
-
-    def show_preferences(self) -> None:
-        """Show what can be chosen for the whole program."""
-        PreferencesDialog(self.theme, self.preferences, self).open()
-
-    def show_shortcuts(self) -> None:
-        """List every menu entry's keys."""
-        ShortcutsDialog(self.menuBar(), self).open()
+        choose_folder(self, "Open a model folder", self.workspace.model.load)
 
     def _apply(self) -> None:
         now = self.preferences.now
@@ -373,10 +261,6 @@ class MainWindow(QMainWindow):
             self.resizeDocks([self.stop_panel], [width], Qt.Orientation.Horizontal)
             self.columns.fit_soon()
         self.workspace.conversations.new_settings = now.new_conversation.settings()
-
-    def show_about(self) -> None:
-        """Say what this program is."""
-        about_box(self).open()
 
     def _write_in_opened(self) -> None:
         # Who walks through the list with the arrow keys stays in it.
@@ -393,12 +277,3 @@ class MainWindow(QMainWindow):
 
     def _tint(self) -> None:
         self.setWindowIcon(icons.icon("stop-match", self.theme.colors.match, 64))
-
-
-def _bring_forward(other: QWidget) -> None:
-    other.show()
-    other.raise_()
-    other.activateWindow()
-
-
-_SEPARATOR = b"\0fullstop\0"

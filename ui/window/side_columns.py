@@ -24,7 +24,7 @@ def readable_px(metrics: QFontMetrics) -> int:
     return max(_LEAST_PX, round(character * _READABLE_CHARACTERS) + _CHAT_MARGINS_PX)
 
 
-class Columns(QObject):
+class SideColumns(QObject):
     """Shows as many of the wanted side columns as fit beside the chat.
 
     Args:

@@ -1,14 +1,17 @@
 """The icon in the system's tray: the server goes on there when the window is closed.
 
-Main thread. Knows no window: it says what is wanted.
+Main thread. Knows no window.
 """
 
-from PySide6.QtCore import QObject, Signal
-from PySide6.QtGui import QGuiApplication
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
+from ui.kit.system.clipboard import copy_text
+from ui.kit.system.menus import add_entry
 from ui.server.server_switch import ServerSwitch
 from ui.server.server_words import pill_of
 
@@ -23,37 +26,41 @@ def has_tray() -> bool:
 class Tray(QObject):
     """Icon and menu.
 
-    Signals:
-        show_wanted: The window is to be shown.
-        server_wanted: The server's window is to be shown.
-        quit_wanted: Everything is to end.
+    Args:
+        theme: The look.
+        switch: The switch of the server.
+        parent: Owns this object.
+        show: Shows the window.
+        show_server: Shows the server's window.
+        quit: Ends the program.
     """
 
-    show_wanted = Signal()
-    server_wanted = Signal()
-    quit_wanted = Signal()
-
-    def __init__(self, theme: Theme, switch: ServerSwitch, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        switch: ServerSwitch,
+        parent: QObject,
+        *,
+        show: Callable[[], object],
+        show_server: Callable[[], object],
+        quit: Callable[[], object],
+    ) -> None:
         super().__init__(parent)
         self._theme = theme
         self._switch = switch
-        self.menu = QMenu()
-        self._state = self.menu.addAction("")
+        menu = self.menu = QMenu()
+        self._state = menu.addAction("")
         self._state.setEnabled(False)
-        self.turn = self.menu.addAction("")
-        self.copy = self.menu.addAction("Copy the Server’s Address")
-        self.menu.addSeparator()
-        self.open = self.menu.addAction("Show Fullstop")
-        self.requests = self.menu.addAction("Server and Requests…")
-        self.menu.addSeparator()
-        self.quit = self.menu.addAction("Quit Fullstop")
+        self.turn = add_entry(menu, "", lambda: switch.turn(not switch.is_wanted))
+        self.copy = add_entry(menu, "Copy the Server’s Address", lambda: copy_text(switch.url))
+        menu.addSeparator()
+        self.open = add_entry(menu, "Show Fullstop", show)
+        self.requests = add_entry(menu, "Server and Requests…", show_server)
+        menu.addSeparator()
+        self.quit = add_entry(menu, "Quit Fullstop", quit)
         self.icon = QSystemTrayIcon(self)
         self.icon.setContextMenu(self.menu)
-        self.turn.triggered.connect(lambda: switch.turn(not switch.is_wanted))
-        self.copy.triggered.connect(lambda: QGuiApplication.clipboard().setText(switch.url))
-        self.open.triggered.connect(self.show_wanted)
-        self.requests.triggered.connect(self.server_wanted)
-        self.quit.triggered.connect(self.quit_wanted)
+        self._show = show
         self.icon.activated.connect(self._activate)
         switch.changed.connect(self._refresh)
         theme.changed.connect(self._refresh)
@@ -70,7 +77,7 @@ class Tray(QObject):
 
     def _activate(self, reason: QSystemTrayIcon.ActivationReason) -> None:
         if reason == QSystemTrayIcon.ActivationReason.Trigger:
-            self.show_wanted.emit()
+            self._show()
 
     def _refresh(self) -> None:
         word = pill_of(self._switch)[0].lower()

@@ -15,9 +15,9 @@ from engine.recording.saved_run import to_json
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.asking import request, run
+from tests.support.shown import main_window
 from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
-from ui.window.main_window import MainWindow
 
 
 @pytest.fixture
@@ -58,11 +58,11 @@ def test_an_opened_run_is_shown_in_the_inspector(
     file.write_text(run(saved()), encoding="utf-8")
 
     async def shown() -> None:
-        window = MainWindow(engine, Theme(qapp, "light"))
+        window = main_window(engine, Theme(qapp, "light"))
         try:
             open_saved_run(window, file)
             await eventually(lambda: window.inspector.shown is not None)
-            inspector = window.inspector_window
+            inspector = window.others.inspector
             assert inspector is not None
             assert inspector.isVisible()
             assert window.inspector.shown is not None

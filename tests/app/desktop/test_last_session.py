@@ -14,7 +14,7 @@ from app.folders import paths
 from app.settings.options import ChatOptions
 from app.settings.stored_preferences import StoredPreferences
 from engine.scheduling.service import Engine
-from tests.support.shown import SilentServer
+from tests.support.shown import SilentServer, main_window
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
@@ -23,7 +23,7 @@ from ui.window.main_window import MainWindow
 
 @pytest.fixture
 def window(qapp: QApplication) -> Iterator[MainWindow]:
-    made = MainWindow(Engine(), Theme(qapp, "light"), server=SilentServer())
+    made = main_window(Engine(), Theme(qapp, "light"), server=SilentServer())
     yield made
     made.close()
     made.deleteLater()

@@ -61,8 +61,8 @@ def use(qapp: QApplication, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
                 engine, theme, MemoryConversationStore(), preferences, loop
             )
             window.start()
-            window.show_server()
-            server = window.server_window
+            window.others.show_server()
+            server = window.others.server
             assert server is not None
             assert window.workspace.server is not None
             window.workspace.server.turn(True)
@@ -207,7 +207,7 @@ def test_a_key_is_made_shown_once_and_then_asked_of_everyone(use: Use, qtbot: Qt
         await shown(server, 2)
         assert all(key not in repr(entry) for entry in server.log.table.entries())
         server.close()
-        window.show_server()
+        window.others.show_server()
         assert settings.key_field.text() == ""
         assert not settings.key_field.isVisible()
 
@@ -263,7 +263,7 @@ def test_another_apps_answer_is_looked_at_in_the_inspector(use: Use) -> None:
         server.log.view.selectRow(0)
         await eventually(lambda: server.detail.entry is not None)
         server.detail.inspect.click()
-        inspector = window.inspector_window
+        inspector = window.others.inspector
         assert inspector is not None
         assert inspector.head.sentence.text() == sentence_of_stop("4")
         assert inspector.source.text() == "From another app: Tester/1, POST /v1/messages"

@@ -172,7 +172,7 @@ def test_a_request_of_another_app_is_inspected_with_its_tokens(
         loop = asyncio.get_running_loop()
         window = server_window(engine, theme, MemoryConversationStore(), preferences, loop)
         window.show()
-        switch, desk = window.workspace.server, window.desk
+        switch, desk = window.workspace.server, window.server_panel
         assert switch is not None
         assert desk is not None
         switch.turn(True)
@@ -225,11 +225,11 @@ def test_every_control_of_the_other_windows_has_a_name(
         store, preferences = MemoryConversationStore(), PreferencesState()
         window = server_window(engine, theme, store, preferences, loop)
         window.show()
-        window.show_capture()
-        window.show_probe()
-        window.show_models()
-        others = (window.capture_window, window.probe_window, window.models_window)
-        models = window.models_window
+        window.others.show_capture()
+        window.others.show_probe()
+        window.others.show_models()
+        others = (window.others.capture, window.others.probe, window.others.models)
+        models = window.others.models
         assert models is not None
         await eventually(lambda: bool(models.cards))
         kinds = (QAbstractButton, QComboBox, QLineEdit, QTextEdit, QProgressBar, QScrollArea)

@@ -70,12 +70,12 @@ async def post(url: str, body: dict[str, Any]) -> bytes:
 
 async def inspected(window: MainWindow) -> InspectorWindow:
     """Open the newest request in the inspector, as a click on its button does."""
-    desk = window.desk
+    desk = window.server_panel
     assert desk is not None
     await eventually(lambda: bool(len(desk.log)) and not list(desk.log)[-1].is_open)
     window._inspect_request(list(desk.log)[-1])
-    assert window.inspector_window is not None
-    return window.inspector_window
+    assert window.others.inspector is not None
+    return window.others.inspector
 
 
 def chat(*, stop: list[str], **more: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_a_large_request_with_a_long_answer_is_shown_whole(
         async with served(stage, theme) as (window, url):
             await post(f"{url}/v1/chat/completions", body)
             inspector = await inspected(window)
-            entry = list(window.desk.log)[-1]  # type: ignore[union-attr]
+            entry = list(window.server_panel.log)[-1]  # type: ignore[union-attr]
             assert not entry.asked.is_whole, "the body alone would not tell the stop list"
             shown = window.inspector.shown
             assert shown is not None

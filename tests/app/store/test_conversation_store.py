@@ -9,7 +9,7 @@ from app.store.conversation_store import SqliteConversationStore, StoreUnavailab
 from tests.app.store.conftest import Use
 from tests.support.said import conversation, finished_run
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.runs import Run, RunState
 
@@ -62,8 +62,8 @@ def test_a_run_comes_back_with_its_reason_figures_and_stops(use: Use) -> None:
 def test_versions_and_the_one_that_is_shown_come_back(use: Use) -> None:
     written = conversation()
     question, first = written.messages
-    written.tree.add(ChatMessage("assistant", "two", finished_run("two")), question)
-    written.tree.add(ChatMessage("user", "edited"), None)
+    written.tree.add(ConversationMessage("assistant", "two", finished_run("two")), question)
+    written.tree.add(ConversationMessage("user", "edited"), None)
     written.tree.show(first)
     kept(use, written)
     (found,) = read(use)
@@ -91,8 +91,8 @@ def test_only_the_newest_conversation_is_read_at_the_start(use: Use) -> None:
 def test_an_answer_that_was_running_is_interrupted_afterwards(use: Use) -> None:
     written = conversation()
     run = Run(stops=("x",), state=RunState.STREAMING, text="half of")
-    written.add(ChatMessage("user", "more"))
-    written.add(ChatMessage("assistant", run=run))
+    written.add(ConversationMessage("user", "more"))
+    written.add(ConversationMessage("assistant", run=run))
     kept(use, written)
     (found,) = read(use)
     answer = found.messages[-1].run
@@ -105,7 +105,7 @@ def test_an_answer_that_was_running_is_interrupted_afterwards(use: Use) -> None:
 def test_a_growing_answer_replaces_its_shorter_self(use: Use) -> None:
     written = conversation()
     run = Run(state=RunState.STREAMING, text="one")
-    answer = ChatMessage("assistant", run=run)
+    answer = ConversationMessage("assistant", run=run)
     written.add(answer)
 
     async def steps(store: SqliteConversationStore) -> None:
@@ -150,7 +150,7 @@ def test_presets_are_kept_by_name(use: Use) -> None:
 
 
 def test_half_a_character_does_not_keep_the_rest_from_being_saved(use: Use) -> None:
-    written = Conversation("a\ud83d", [ChatMessage("user", "b\ude00c")])
+    written = Conversation("a\ud83d", [ConversationMessage("user", "b\ude00c")])
     kept(use, written)
     (found,) = read(use)
     assert found.messages[0].text == "b\ufffdc"

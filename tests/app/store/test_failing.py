@@ -13,7 +13,7 @@ from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import Use
 from tests.support.said import conversation, finished_run
 from ui.records.conversations import Conversation, ConversationSettings
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.runs import Run, RunState
 from ui.records.storing import StoreProblem
@@ -71,8 +71,8 @@ def stored(path: Path) -> list[tuple[str, str | None, str]]:
 def test_a_question_that_could_not_be_written_reaches_the_file_with_its_answer(
     use: Use, path: Path, kind: str
 ) -> None:
-    asked = Conversation("Counting", [ChatMessage("user", "x" * 100_000)])
-    answer = ChatMessage("assistant", run=Run(state=RunState.STREAMING, text="1"))
+    asked = Conversation("Counting", [ConversationMessage("user", "x" * 100_000)])
+    answer = ConversationMessage("assistant", run=Run(state=RunState.STREAMING, text="1"))
 
     async def steps(store: SqliteConversationStore) -> None:
         trouble = Trouble(store, path, kind)

@@ -12,8 +12,8 @@ import pytest
 
 from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import Use
-from ui.chat.session.chat import KEEP_MS
-from ui.records.messages import ChatMessage
+from ui.chat.session.conversation_session import KEEP_MS
+from ui.records.messages import ConversationMessage
 from ui.records.runs import RunState
 
 ROOT = Path(__file__).parents[3]
@@ -60,7 +60,7 @@ def test_after_a_kill_all_that_was_saved_while_it_ran_is_there(
 
     said = killed_once(path, is_due)
 
-    async def read(store: SqliteConversationStore) -> list[ChatMessage]:
+    async def read(store: SqliteConversationStore) -> list[ConversationMessage]:
         assert store.problem is None
         (conversation,) = store.load_all()
         await store.fill(conversation)

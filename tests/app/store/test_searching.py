@@ -5,12 +5,12 @@ from tests.app.store.conftest import Use
 from tests.support.said import conversation, finished_run
 from ui.records.conversations import Conversation
 from ui.records.finding import MOST_HITS
-from ui.records.messages import ChatMessage, copied_below
+from ui.records.messages import ConversationMessage, copied_below
 from ui.records.runs import Run, RunState
 
 
 async def keep(store: SqliteConversationStore, *texts: str, title: str = "T") -> Conversation:
-    written = Conversation(title, [ChatMessage("user", text) for text in texts])
+    written = Conversation(title, [ConversationMessage("user", text) for text in texts])
     store.save(written)
     store.save_messages(written, list(written.tree))
     return written
@@ -103,7 +103,7 @@ def test_an_answer_is_found_once_it_has_ended_and_hidden_versions_are_too(use: U
     async def steps(store: SqliteConversationStore) -> None:
         written = conversation("Count", "alpha beta")
         run = Run(state=RunState.STREAMING, text="gamma del")
-        answer = ChatMessage("assistant", run=run)
+        answer = ConversationMessage("assistant", run=run)
         written.tree.add(answer, written.messages[0])
         store.save(written)
         store.save_messages(written, list(written.tree))
@@ -136,8 +136,10 @@ def test_what_was_deleted_is_not_found(use: Use) -> None:
 
 def test_an_interrupted_answer_is_found_after_the_next_start(use: Use) -> None:
     async def steps(store: SqliteConversationStore) -> None:
-        written = Conversation("T", [ChatMessage("user", "q")])
-        written.add(ChatMessage("assistant", run=Run(state=RunState.STREAMING, text="half a word")))
+        written = Conversation("T", [ConversationMessage("user", "q")])
+        written.add(
+            ConversationMessage("assistant", run=Run(state=RunState.STREAMING, text="half a word"))
+        )
         store.save(written)
         store.save_messages(written, list(written.tree))
 
@@ -173,9 +175,9 @@ def test_what_follows_two_versions_of_an_answer_is_found_once_where_it_was_copie
     use: Use,
 ) -> None:
     asked = conversation("Count", "1 2 3")
-    asked.add(ChatMessage("user", "zebras, and then?"))
+    asked.add(ConversationMessage("user", "zebras, and then?"))
     first, follow_up = asked.messages[1:]
-    longer = ChatMessage("assistant", "1 2 3 4")
+    longer = ConversationMessage("assistant", "1 2 3 4")
     (copy,) = copied_below([follow_up], longer)
     asked.tree.add(longer, first.parent)
     asked.tree.add(copy, longer)

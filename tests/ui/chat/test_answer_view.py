@@ -14,12 +14,13 @@ from tests.support.said import FINISHED, finished_run
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.tool_cards import pretty
 from ui.kit.look.theme import Theme
+from ui.records.messages import ConversationMessage
 from ui.records.progress import progress_words
 from ui.records.runs import Run
 
 
 def shown(theme: Theme, run: Run) -> AnswerView:
-    view = AnswerView(theme, run, QButtonGroup())
+    view = AnswerView(theme, ConversationMessage("assistant", run.text, run), QButtonGroup())
     view.show()
     return view
 

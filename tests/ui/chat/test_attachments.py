@@ -8,7 +8,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
-from tests.support.shown import shown
+from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composing.composer import Composer
 from ui.kit.look.theme import Theme
@@ -20,7 +20,6 @@ from ui.records.attachments import (
     with_attachments,
 )
 from ui.records.conversations import Conversation
-from ui.window.main_window import MainWindow
 
 
 @pytest.fixture
@@ -85,7 +84,7 @@ def test_tokens_are_counted_while_one_writes(
     run: RunOnLoop, engine: Engine, theme: Theme, demo_model_path: Path
 ) -> None:
     async def steps() -> None:
-        window = MainWindow(engine, theme)
+        window = main_window(engine, theme)
         window.show()
         window.start(demo_model_path)
         await eventually(lambda: window.workspace.model.stage == "ready")
@@ -113,7 +112,7 @@ def test_attached_files_stay_with_their_conversation(
     note.write_text("words")
 
     async def steps() -> None:
-        window = MainWindow(engine, theme)
+        window = main_window(engine, theme)
         async with shown(window, quits=True):
             workspace, row = window.workspace, window.chat.composer.attachments
             first = workspace.current.conversation
@@ -141,7 +140,7 @@ def test_send_is_off_with_the_reason_while_the_context_is_full(
     run: RunOnLoop, engine: Engine, theme: Theme
 ) -> None:
     async def steps() -> None:
-        window = MainWindow(engine, theme)
+        window = main_window(engine, theme)
         async with shown(window, quits=True):
             composer, workspace = window.chat.composer, window.workspace
             composer.set_text("word " * 20_000)

@@ -17,19 +17,16 @@ from engine.values.events import (
     TokenTrace,
     Usage,
 )
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
 from ui.chat.messages.answer_view import AnswerView
-from ui.chat.session.chat import HOLD_SHOWN_S, ChatSession
+from ui.chat.session.arrived_events import HOLD_SHOWN_S
 from ui.chat.session.traces import Traces
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.messages import ConversationMessage
 from ui.records.runs import RunState
 
 END = Finished(StopInfo(StopKind.STOP_STRING, "6"), Usage(7, 0, 3), Timing())
-
-
-def session(scripted: ScriptedEngine, conversation: Conversation | None = None) -> ChatSession:
-    return ChatSession(scripted, conversation or Conversation())
 
 
 def test_an_answer_goes_through_its_stages_and_keeps_its_run(
@@ -232,7 +229,7 @@ def test_held_text_that_grows_all_the_while_is_shown_all_the_same(
 ) -> None:
     async def watch() -> None:
         traces = Traces()
-        chat = ChatSession(scripted, Conversation(), traces=traces)
+        chat = session(scripted, traces=traces)
         answer = chat.send("Go")
         assert answer is not None
         await eventually(lambda: traces.get(answer.id) is not None)
@@ -260,7 +257,7 @@ def test_text_that_is_held_for_long_says_so_and_for_how_long(
         return TokenTrace(index, 5, "EN", b"EN", Channel.TEXT, 0.1, 0, held, (2,))
 
     async def watch() -> None:
-        chat = ChatSession(scripted, Conversation(), traces=Traces())
+        chat = session(scripted)
         answer = chat.send("Go")
         assert answer is not None
         await eventually(lambda: bool(scripted.generations))
@@ -269,7 +266,7 @@ def test_text_that_is_held_for_long_says_so_and_for_how_long(
         assert answer.held == "", "a moment is nothing to speak of"
         await eventually(lambda: answer.held == "EN")
         assert answer.held_s >= HOLD_SHOWN_S
-        view = AnswerView(theme, answer, QButtonGroup())
+        view = AnswerView(theme, ConversationMessage("assistant", run=answer), QButtonGroup())
         view.show()
         assert view.held_words.startswith("EN   held back for 0.")
         scripted.say(TextDelta("ENx"), token(1, ""))

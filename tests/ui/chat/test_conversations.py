@@ -3,7 +3,7 @@ from PySide6.QtWidgets import QApplication
 
 from ui.chat.history.conversation_list import ConversationList
 from ui.records.conversations import UNTITLED, Conversation, StopEntry
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.records.storing import MemoryConversationStore
 
@@ -12,7 +12,9 @@ from ui.records.storing import MemoryConversationStore
 def conversations(qapp: QApplication) -> ConversationList:
     store = MemoryConversationStore()
     for number, title in enumerate(("old", "middle", "new")):
-        store.save(Conversation(title, messages=[ChatMessage("user", title)], updated_at=number))
+        store.save(
+            Conversation(title, messages=[ConversationMessage("user", title)], updated_at=number)
+        )
     return ConversationList(store)
 
 
@@ -40,7 +42,7 @@ def test_a_new_conversation_is_made_once_while_it_is_unused(
 ) -> None:
     first = conversations.create()
     assert conversations.create() is first
-    first.add(ChatMessage("user", "hi"))
+    first.add(ConversationMessage("user", "hi"))
     assert conversations.create() is not first
 
 
@@ -62,7 +64,7 @@ def test_the_first_question_names_a_conversation(conversations: ConversationList
 
 def test_the_preview_is_what_was_said_last(conversations: ConversationList) -> None:
     conversation = conversations.at(0)
-    conversation.add(ChatMessage("assistant", run=Run(text="two\nlines")))
+    conversation.add(ConversationMessage("assistant", run=Run(text="two\nlines")))
     shown = conversations.data(conversations.index(0), ConversationList.preview_role)
     assert shown == "two lines"
 
@@ -100,7 +102,7 @@ def test_what_is_not_loaded_shows_its_preview(conversations: ConversationList) -
     assert conversations.data(conversations.index(0), ConversationList.preview_role) == (
         "kept\nelsewhere"
     )
-    conversation.fill([ChatMessage("user", "here")])
+    conversation.fill([ConversationMessage("user", "here")])
     assert conversations.data(conversations.index(0), ConversationList.preview_role) == "here"
 
 

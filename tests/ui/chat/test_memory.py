@@ -15,15 +15,17 @@ from PySide6.QtCore import QCoreApplication, QEvent
 
 from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.support.said import FINISHED, finished_run
+from tests.support.shown import SilentServer
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.chat.history.conversation_list import ConversationList
-from ui.chat.session.workspace import MOST_OPEN, Workspace
+from ui.chat.session.open_conversations import MOST_OPEN
+from ui.chat.session.workspace import Workspace
 from ui.chat.storage import import_export as library
-from ui.chat.storage.import_export import Library
+from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.transfer_bar import TransferBar
 from ui.records.archive import conversations_json
 from ui.records.conversations import Conversation
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.storing import MemoryConversationStore
 
 Steps = Callable[[Workspace, SqliteConversationStore], Coroutine[Any, Any, None]]
@@ -34,8 +36,10 @@ COUNT = MOST_OPEN + 4
 def said(number: int, messages: int = 2) -> Conversation:
     made = Conversation(f"Talk {number}", updated_at=float(number))
     for place in range(messages // 2):
-        made.add(ChatMessage("user", f"question {number}.{place}"))
-        made.add(ChatMessage("assistant", "1 2 3", finished_run(f"answer {number}.{place}")))
+        made.add(ConversationMessage("user", f"question {number}.{place}"))
+        made.add(
+            ConversationMessage("assistant", "1 2 3", finished_run(f"answer {number}.{place}"))
+        )
     return made
 
 
@@ -51,7 +55,7 @@ def use(run: RunOnLoop, scripted: ScriptedEngine, tmp_path: Path) -> Use:
                 store.save_messages(conversation, list(conversation.tree))
             await store.close()
             store = await open_store(tmp_path / "conversations.db")
-            workspace = Workspace(scripted, store=store)  # type: ignore[arg-type]
+            workspace = Workspace(scripted, SilentServer(), store)  # type: ignore[arg-type]
             try:
                 await steps(workspace, store)
             finally:
@@ -174,7 +178,7 @@ def test_export_all_goes_conversation_by_conversation_on_another_thread(
     async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
         at_once = len(loaded(workspace))
         turns, seen = Turns(), []
-        files = workspace.library
+        files = workspace.files
         files.transfers.changed.connect(
             lambda: seen.append((turns.count, len(loaded(workspace)), files.transfers.now))
         )
@@ -202,7 +206,7 @@ def test_a_cancelled_export_leaves_the_file_that_was_there(
     (folder / "all.json").write_text("before")
 
     async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        files, written = workspace.library, []
+        files, written = workspace.files, []
         files.written.connect(written.append)
         gate = threading.Event()
         with watched_parts(monkeypatch, gate) as threads:
@@ -222,7 +226,7 @@ def test_a_cancelled_export_leaves_the_file_that_was_there(
 
 def test_an_export_that_cannot_be_written_says_why(use: Use, tmp_path: Path) -> None:
     async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        files, refused = workspace.library, []
+        files, refused = workspace.files, []
         files.refused.connect(refused.append)
         files.export_all_to(tmp_path / "no folder" / "all.json")
         await files.finish()
@@ -242,7 +246,7 @@ def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
         turns, counts, sizes, threads = Turns(), [], [], []
         real_save, real_read = store.save_messages, library.conversations_from_json
 
-        def save(conversation: Conversation, messages: Sequence[ChatMessage]) -> None:
+        def save(conversation: Conversation, messages: Sequence[ConversationMessage]) -> None:
             counts.append(turns.count)
             sizes.append(len(messages))
             real_save(conversation, messages)
@@ -253,8 +257,8 @@ def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
 
         monkeypatch.setattr(store, "save_messages", save)
         monkeypatch.setattr(library, "conversations_from_json", read)
-        workspace.library.import_from(path)
-        await workspace.library.finish()
+        workspace.files.import_from(path)
+        await workspace.files.finish()
         await turns.end()
         assert threads != [threading.get_ident()]
         assert max(sizes) <= 50
@@ -271,9 +275,9 @@ def test_a_transfer_shows_how_far_it_is_and_can_be_cancelled(
     gate = threading.Event()
 
     class SlowStore(MemoryConversationStore):
-        async def read(self, conversation: Conversation) -> list[ChatMessage] | None:
+        async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
             await asyncio.to_thread(gate.wait)
-            return [ChatMessage("user", "x")]
+            return [ConversationMessage("user", "x")]
 
     async def steps() -> None:
         store = SlowStore()
@@ -281,7 +285,7 @@ def test_a_transfer_shows_how_far_it_is_and_can_be_cancelled(
             made = said(number)
             made.unload("")
             store.save(made)
-        files = Library(store, ConversationList(store))
+        files = ConversationFiles(store, ConversationList(store))
         bar = TransferBar(files.transfers)
         files.export_all_to(tmp_path / "all.json")
         assert not bar.isVisible(), "what is soon done needs no word"

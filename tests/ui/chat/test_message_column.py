@@ -18,18 +18,18 @@ from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.traces import Traces
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.storing import MemoryConversationStore
 
 Use = Callable[[Callable[[MessageColumn, OpenConversation], Coroutine[Any, Any, None]]], None]
 
 
 def long_conversation(turns: int = 250) -> Conversation:
-    messages: list[ChatMessage] = []
+    messages: list[ConversationMessage] = []
     for number in range(turns):
-        messages.append(ChatMessage("user", f"Question {number}"))
+        messages.append(ConversationMessage("user", f"Question {number}"))
         text = f"Answer {number}: **bold** and `code`.\n\n" + "More words follow. " * (number % 40)
-        messages.append(ChatMessage("assistant", text, finished_run(text, thinking="")))
+        messages.append(ConversationMessage("assistant", text, finished_run(text, thinking="")))
     return Conversation("Long", messages)
 
 

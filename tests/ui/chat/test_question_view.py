@@ -5,12 +5,12 @@ from pytestqt.qtbot import QtBot
 
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.look.theme import Theme
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 
 
 @pytest.fixture
 def view(theme: Theme, qtbot: QtBot) -> QuestionView:
-    view = QuestionView(theme, ChatMessage("user", "Why?"))
+    view = QuestionView(theme, ConversationMessage("user", "Why?"))
     qtbot.addWidget(view)
     # Away from the mouse, which wakes the buttons too.
     view.setGeometry(100, 100, 600, 120)

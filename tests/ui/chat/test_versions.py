@@ -10,10 +10,10 @@ from engine.stopping.rules import StopScope
 from engine.values.chat import Message
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.said import conversation
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
-from ui.chat.session.chat import ChatSession
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
+from ui.chat.session.conversation_session import ConversationSession
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.messages import ChatMessage, copied
+from ui.records.messages import ConversationMessage, copied
 from ui.records.runs import Run
 from ui.records.storing import MemoryConversationStore
 
@@ -23,7 +23,7 @@ LIMIT = Finished(StopInfo(StopKind.MAX_TOKENS, text_offset=4), Usage(7, 0, 3), T
 
 async def answered(
     scripted: ScriptedEngine,
-    chat: ChatSession,
+    chat: ConversationSession,
     begin: Callable[[], Run | None],
     text: str,
     end: Finished = END,
@@ -37,7 +37,7 @@ async def answered(
     return run
 
 
-def shown(chat: ChatSession) -> list[str]:
+def shown(chat: ConversationSession) -> list[str]:
     return [message.said for message in chat.conversation.messages]
 
 
@@ -45,7 +45,7 @@ def test_an_answer_given_once_more_stands_beside_the_first(
     run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
     async def steps() -> None:
-        chat = ChatSession(scripted, Conversation())
+        chat = session(scripted, Conversation())
         await answered(scripted, chat, lambda: chat.send("Go"), "one")
         first = chat.conversation.messages[1]
         changes: list[int] = []
@@ -64,7 +64,7 @@ def test_an_edited_question_begins_a_branch_and_the_old_one_comes_back_whole(
     run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
     async def steps() -> None:
-        chat = ChatSession(scripted, Conversation())
+        chat = session(scripted, Conversation())
         await answered(scripted, chat, lambda: chat.send("A"), "a")
         await answered(scripted, chat, lambda: chat.send("B"), "b")
         old = chat.conversation.messages[0]
@@ -81,7 +81,7 @@ def test_a_continued_answer_goes_on_from_its_text_and_keeps_the_short_one(
     run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
     async def steps() -> None:
-        chat = ChatSession(scripted, Conversation())
+        chat = session(scripted, Conversation())
         await answered(scripted, chat, lambda: chat.send("Count"), "1 2 ", LIMIT)
         short = chat.conversation.messages[1]
         whole = await answered(scripted, chat, lambda: chat.continue_answer(short), "3 4", LIMIT)
@@ -114,7 +114,7 @@ def test_the_stop_that_ended_an_answer_does_not_count_once_and_stays_in_the_list
 ) -> None:
     async def steps() -> None:
         settings = ConversationSettings(stop_token_ids=(21, 22))
-        chat = ChatSession(scripted, Conversation(settings=settings, stops=STOPS))
+        chat = session(scripted, Conversation(settings=settings, stops=STOPS))
         await answered(scripted, chat, lambda: chat.send("Go"), "1 2 ", stopped_by(value))
         first = chat.conversation.messages[1]
         begin = chat.continue_answer if verb == "continue" else chat.answer_without_stop
@@ -141,7 +141,7 @@ def test_what_follows_an_answer_stays_in_sight_below_its_longer_version(
 ) -> None:
     async def steps() -> None:
         store = MemoryConversationStore()
-        chat = ChatSession(scripted, Conversation(stops=STOPS), None, store)
+        chat = session(scripted, Conversation(stops=STOPS), store)
         await answered(scripted, chat, lambda: chat.send("A"), "1 ", stopped_by("6"))
         await answered(scripted, chat, lambda: chat.send("B"), "b")
         await answered(scripted, chat, lambda: chat.send("C"), "c")
@@ -173,7 +173,7 @@ def test_an_answer_that_ended_by_itself_is_not_continued(
     run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
     async def steps() -> None:
-        chat = ChatSession(scripted, Conversation())
+        chat = session(scripted, Conversation())
         await answered(scripted, chat, lambda: chat.send("Go"), "done")
         assert chat.continue_answer(chat.conversation.messages[1]) is None
 
@@ -184,7 +184,7 @@ def test_while_an_answer_runs_no_other_version_is_shown_or_begun(
     run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
     async def steps() -> None:
-        chat = ChatSession(scripted, Conversation())
+        chat = session(scripted, Conversation())
         await answered(scripted, chat, lambda: chat.send("Go"), "one")
         question, first = chat.conversation.messages
         chat.regenerate(first)
@@ -205,7 +205,7 @@ def test_a_refused_answer_is_tried_again_as_a_version(
     async def steps() -> None:
         from engine.errors import QueueFull
 
-        chat = ChatSession(scripted, Conversation())
+        chat = session(scripted, Conversation())
         scripted.refusal = QueueFull(9)
         chat.send("Go")
         await eventually(lambda: not chat.is_running)
@@ -236,7 +236,7 @@ def test_what_is_asked_is_stored_before_the_engine_gets_it(
 
     async def steps() -> None:
         store = Watched()
-        chat = ChatSession(scripted, Conversation(), None, store)
+        chat = session(scripted, Conversation(), store)
         await answered(scripted, chat, lambda: chat.send("Go"), "one")
         assert store.log[:2] == ["saved 2 with 0 requests", "settled with 0 requests"]
         assert store.log[-1] == "saved 1 with 1 requests"
@@ -249,9 +249,9 @@ def test_showing_a_message_deep_in_a_hidden_branch_shows_all_before_it(
 ) -> None:
     tree = conversation().tree
     question, answer = tree.shown()
-    deep = ChatMessage("user", "deep")
+    deep = ConversationMessage("user", "deep")
     tree.add(deep, answer)
-    tree.add(ChatMessage("assistant", "other"), question)
+    tree.add(ConversationMessage("assistant", "other"), question)
     assert [m.said for m in tree.shown()] == ["Count", "other"]
     changed = tree.show(deep)
     assert [m.said for m in tree.shown()] == ["Count", "1 2 3", "deep"]
@@ -263,7 +263,7 @@ def test_showing_a_message_deep_in_a_hidden_branch_shows_all_before_it(
 def test_a_copy_shows_the_same_versions_and_shares_no_message(shows_first: bool) -> None:
     original = conversation()
     question, first = original.messages
-    original.tree.add(ChatMessage("assistant", "two"), question)
+    original.tree.add(ConversationMessage("assistant", "two"), question)
     if shows_first:
         original.tree.show(first)
     copy = Conversation()

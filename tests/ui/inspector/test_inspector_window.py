@@ -18,7 +18,7 @@ from app.cli import main
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.said import sentence_of_stop
-from tests.support.shown import shown
+from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.inspector.conftest import Record
 from ui.inspector.ending import matcher_tab
@@ -41,12 +41,12 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
 
     def use_inspector(steps: Steps) -> None:
         async def whole() -> None:
-            window = MainWindow(engine, theme)
+            window = main_window(engine, theme)
             window.workspace.traces.level = TraceLevel.FULL
             async with shown(window):
-                window.show_inspector()
-                assert window.inspector_window is not None
-                await steps(window, window.inspector_window)
+                window.others.show_inspector()
+                assert window.others.inspector is not None
+                await steps(window, window.others.inspector)
 
         run(whole())
 

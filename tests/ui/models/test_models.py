@@ -17,6 +17,7 @@ from engine.library.memory import Fit, Memory, MemoryNeed
 from engine.scheduling.service import Engine
 from tests.support.hub import Hub, hub
 from tests.support.scripted import Stage
+from tests.support.shown import main_window
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
 from ui.models.downloads import Download
@@ -32,7 +33,6 @@ from ui.models.model_words import (
     size,
 )
 from ui.models.models_window import ModelsWindow
-from ui.window.main_window import MainWindow
 
 REPOSITORY = "makers/demo-model"
 
@@ -51,7 +51,7 @@ class Desk:
     def __init__(self, theme: Theme, tmp_path: Path, demo: Path, engine: Engine | None = None):
         self.engine = engine or Engine()
         self.cache = tmp_path / "hub"
-        self.window = MainWindow(
+        self.window = main_window(
             self.engine,
             theme,
             model_folders=lambda folders: ModelFolders(demo, folders, self.cache),
@@ -60,8 +60,8 @@ class Desk:
 
     @property
     def models(self) -> ModelsWindow:
-        assert self.window.models_window is not None
-        return self.window.models_window
+        assert self.window.others.models is not None
+        return self.window.others.models
 
     @property
     def state(self) -> Any:
@@ -69,7 +69,7 @@ class Desk:
 
     async def __aenter__(self) -> "Desk":
         self.window.show()
-        self.window.show_models()
+        self.window.others.show_models()
         await eventually(lambda: bool(self.models.cards))
         return self
 

@@ -9,14 +9,14 @@ from engine.files.fields import DamagedFile
 from tests.support.said import conversation
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
-from ui.chat.storage.import_export import Library
+from ui.chat.storage.conversation_files import ConversationFiles
 from ui.records.archive import (
     conversation_markdown,
     conversations_from_json,
     conversations_json,
 )
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.report import markdown_report
 from ui.records.runs import Run, RunState
@@ -26,7 +26,7 @@ from ui.records.storing import MemoryConversationStore
 def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
     written = conversation("Größe?\n```")
     question, first = written.messages
-    written.tree.add(ChatMessage("user", "edited"), None)
+    written.tree.add(ConversationMessage("user", "edited"), None)
     written.tree.show(first)
     (read,) = conversations_from_json(conversations_json([written]))
     for name in ("title", "settings", "stops", "draft", "created_at", "updated_at", "is_pinned"):
@@ -46,8 +46,8 @@ def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
 
 
 def test_a_running_answer_is_written_as_far_as_it_is() -> None:
-    written = Conversation("T", [ChatMessage("user", "q")])
-    written.add(ChatMessage("assistant", run=Run(state=RunState.STREAMING, text="half")))
+    written = Conversation("T", [ConversationMessage("user", "q")])
+    written.add(ConversationMessage("assistant", run=Run(state=RunState.STREAMING, text="half")))
     (read,) = conversations_from_json(conversations_json([written]))
     run = read.messages[1].run
     assert run is not None
@@ -71,8 +71,8 @@ def test_an_answer_without_a_known_end_is_not_called_interrupted(has_run: bool) 
 
 
 def test_an_answer_that_was_interrupted_before_the_export_is_still_called_so() -> None:
-    written = Conversation("T", [ChatMessage("user", "q")])
-    written.add(ChatMessage("assistant", run=Run(state=RunState.INTERRUPTED, text="half")))
+    written = Conversation("T", [ConversationMessage("user", "q")])
+    written.add(ConversationMessage("assistant", run=Run(state=RunState.INTERRUPTED, text="half")))
     (read,) = conversations_from_json(conversations_json([written]))
     run = read.messages[1].run
     assert run is not None
@@ -142,11 +142,11 @@ def test_what_is_no_file_of_presets_is_refused(text: str) -> None:
         presets_from_json(text)
 
 
-def library() -> tuple[Library, ConversationList]:
+def library() -> tuple[ConversationFiles, ConversationList]:
     store = MemoryConversationStore()
     store.save(conversation())
     conversations = ConversationList(store)
-    return Library(store, conversations), conversations
+    return ConversationFiles(store, conversations), conversations
 
 
 def test_files_go_out_and_come_in_beside_what_is_there(qapp: QApplication, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_duplicate_is_a_conversation_of_its_own(qapp: QApplication) -> None:
             "Counting",
         ]
         copy, original = conversations.at(0), conversations.at(1)
-        copy.add(ChatMessage("user", "more"))
+        copy.add(ConversationMessage("user", "more"))
         assert len(original.messages) == 2
 
     asyncio.run(steps())

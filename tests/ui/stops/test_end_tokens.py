@@ -11,6 +11,7 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
 from engine.values.events import Finished, Timing, Usage
 from tests.support.said import FINISHED
+from tests.support.shown import main_window
 from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
 from ui.kit.look.theme import Theme
 from ui.records.asking import stop_rules
@@ -34,7 +35,7 @@ def test_an_id_that_is_added_ends_the_next_answer_and_can_be_taken_away(
     theme: Theme, run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
     async def play() -> None:
-        window = MainWindow(scripted, theme)  # type: ignore[arg-type]
+        window = main_window(scripted, theme)  # type: ignore[arg-type]
         window.show()
         button(window, "Add a token id").click()
         [dialog] = window.findChildren(QInputDialog)
@@ -45,7 +46,7 @@ def test_an_id_that_is_added_ends_the_next_answer_and_can_be_taken_away(
         assert window.workspace.send("go")
         await eventually(lambda: bool(scripted.requests))
         assert scripted.requests[-1].stops.token_ids == (21,)
-        window.stop_panel.editor.token_removed.emit(21)
+        window.stop_panel.editor.end_tokens.removed.emit(21)
         await eventually(lambda: not any("added" in name for name in rows(window)))
         scripted.say(FINISHED)
         window.quit()
@@ -59,7 +60,7 @@ def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
     theme: Theme, run: RunOnLoop, scripted: ScriptedEngine, what: str
 ) -> None:
     async def play() -> None:
-        window = MainWindow(scripted, theme)  # type: ignore[arg-type]
+        window = main_window(scripted, theme)  # type: ignore[arg-type]
         window.show()
         workspace, editor = window.workspace, window.stop_panel.editor
         workspace.current.stops.add("END")
@@ -68,7 +69,7 @@ def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
         assert not editor.apply_bar.isVisible()
         changed = {
             "scope": lambda: workspace.current.stops.set_scope(0, StopScope.ALL),
-            "token id": lambda: editor.token_added.emit(21),
+            "token id": lambda: editor.end_tokens.added.emit(21),
             "sequence": lambda: workspace.current.stops.add("6"),
         }
         changed[what]()
@@ -92,7 +93,7 @@ def test_an_id_that_the_model_lacks_stays_in_the_list_and_is_not_asked_for(
     theme: Theme, run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
     async def play() -> None:
-        window = MainWindow(scripted, theme)  # type: ignore[arg-type]
+        window = main_window(scripted, theme)  # type: ignore[arg-type]
         window.show()
         settings = window.workspace.current.conversation.settings
         window.workspace.change_settings(replace(settings, stop_token_ids=(10**6, 5)))

@@ -8,11 +8,13 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
+from tests.support.shown import SilentServer
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.session.workspace import Workspace
 from ui.records.conversations import StopEntry
-from ui.stops.import_export_menu import StopExchangeMenu
-from ui.stops.stop_cells import Column
+from ui.records.storing import MemoryConversationStore
+from ui.stops.import_export_menu import ImportExportMenu
+from ui.stops.stop_cells import StopColumn
 from ui.stops.stop_history import StopHistory
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_text import from_json, from_lines, to_json
@@ -30,10 +32,10 @@ def sequences(model: StopListModel) -> list[str]:
 
 
 @pytest.fixture
-def menu(qtbot: QtBot) -> StopExchangeMenu:
+def menu(qtbot: QtBot) -> ImportExportMenu:
     holder = QWidget()
     qtbot.addWidget(holder)
-    made = StopExchangeMenu(holder)
+    made = ImportExportMenu(holder)
     made.show_model(of())
     return made
 
@@ -60,7 +62,7 @@ def test_lines_keep_their_spaces() -> None:
     assert from_lines(" a \r\n\r\nb,c\n") == [" a ", "b,c"]
 
 
-def test_the_clipboards_list_is_added_as_one_change(menu: StopExchangeMenu) -> None:
+def test_the_clipboards_list_is_added_as_one_change(menu: ImportExportMenu) -> None:
     model = of("END")
     menu.show_model(model)
     QApplication.clipboard().setText(json.dumps(["END", *ODD]))
@@ -70,7 +72,7 @@ def test_the_clipboards_list_is_added_as_one_change(menu: StopExchangeMenu) -> N
     assert sequences(model) == ["END"]
 
 
-def test_plain_lines_are_taken_only_when_asked_for(menu: StopExchangeMenu) -> None:
+def test_plain_lines_are_taken_only_when_asked_for(menu: ImportExportMenu) -> None:
     model, heard = of(), []
     menu.show_model(model)
     menu.refused.connect(heard.append)
@@ -82,7 +84,7 @@ def test_plain_lines_are_taken_only_when_asked_for(menu: StopExchangeMenu) -> No
 
 
 def test_files_are_written_and_read_and_faults_said(
-    run: RunOnLoop, menu: StopExchangeMenu, tmp_path: Path
+    run: RunOnLoop, menu: ImportExportMenu, tmp_path: Path
 ) -> None:
     async def steps() -> None:
         menu.show_model(of(*ODD))
@@ -136,14 +138,14 @@ def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:
     said = "\n".join(remark.words for remark in model.remarks_on(0))
     assert "Occurs in your own text" in said
     assert "Would have ended 1 of the last 3 answers." in said
-    fired = model.index(0, Column.FIRED)
+    fired = model.index(0, StopColumn.FIRED)
     assert fired.data() == "2×"
     assert "Near misses in the last 3: 1" in str(model.data(fired, 3))
 
 
 def test_a_special_token_and_a_fifth_stop_are_remarked_on() -> None:
     entries = [StopEntry(value) for value in ("v", "w", "x", "y", "</s>")]
-    said = "\n".join(r.words for r in remarks(entries, 4, None, frozenset({"</s>"})))
+    said = "\n".join(r.words for r in remarks(entries, 4, StopHistory(), frozenset({"</s>"})))
     assert "A special token of this model" in said
     assert "Number 5" in said
 
@@ -152,8 +154,8 @@ def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
     run: RunOnLoop, engine: Engine, demo_model_path: Path, qapp: QApplication
 ) -> None:
     async def steps() -> None:
-        workspace = Workspace(engine)
-        workspace.load_model(demo_model_path)
+        workspace = Workspace(engine, SilentServer(), MemoryConversationStore())
+        workspace.model.load(demo_model_path)
         await eventually(lambda: workspace.model.stage == "ready")
         workspace.send("Count from 1 to 100, one number per line")
         session = workspace.current.session

@@ -14,7 +14,8 @@ from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.kit.look.theme import Theme
 from ui.records.codec import stops_from, stops_values
 from ui.records.conversations import StopEntry, rules_of
-from ui.stops.stop_cells import Column
+from ui.stops.stop_cells import StopColumn
+from ui.stops.stop_history import StopHistory
 from ui.stops.stop_list import EMPTY_MESSAGE, StopListModel
 from ui.stops.stop_remarks import remarks
 from ui.stops.stop_table import StopTable
@@ -31,7 +32,9 @@ def of(*values: str) -> StopListModel:
     return StopListModel([StopEntry(value) for value in values])
 
 
-def cell(model: StopListModel, row: int, column: Column, role: Qt.ItemDataRole = DISPLAY) -> Any:
+def cell(
+    model: StopListModel, row: int, column: StopColumn, role: Qt.ItemDataRole = DISPLAY
+) -> Any:
     return model.data(model.index(row, column), int(role))
 
 
@@ -57,14 +60,14 @@ def test_a_sequence_as_typed_is_kept_exactly() -> None:
 @given(st.text(min_size=1, max_size=30))
 def test_editing_a_row_and_pressing_enter_changes_nothing(sequence: str) -> None:
     model = of(sequence)
-    index = model.index(0, Column.SEQUENCE)
+    index = model.index(0, StopColumn.SEQUENCE)
     assert model.setData(index, model.data(index, int(EDIT)))
     assert sequences(model) == [sequence]
     assert not model.undo_stack.canUndo()
 
 
 def test_white_space_is_visible() -> None:
-    assert cell(of(" a\n\t"), 0, Column.SEQUENCE) == "·a⏎⇥"
+    assert cell(of(" a\n\t"), 0, StopColumn.SEQUENCE) == "·a⏎⇥"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,7 @@ def test_input_that_cannot_work_is_refused_in_words(typed: str, said: str) -> No
 def test_a_row_cannot_be_edited_to_nothing() -> None:
     model, heard = of("END"), []
     model.refused.connect(heard.append)
-    assert not model.setData(model.index(0, Column.SEQUENCE), "")
+    assert not model.setData(model.index(0, StopColumn.SEQUENCE), "")
     assert (sequences(model), heard) == (["END"], [EMPTY_MESSAGE])
 
 
@@ -96,7 +99,7 @@ def test_more_than_64_sequences_are_refused() -> None:
 def test_every_change_can_be_undone_and_redone() -> None:
     model = of("a", "b", "c")
     model.add("d")
-    model.setData(model.index(0, Column.SEQUENCE), "A")
+    model.setData(model.index(0, StopColumn.SEQUENCE), "A")
     model.set_enabled(1, False)
     model.move(2, 0)
     model.remove([3])
@@ -111,7 +114,7 @@ def test_every_change_can_be_undone_and_redone() -> None:
 
 def test_a_check_box_switches_a_sequence() -> None:
     model = of("a")
-    model.setData(model.index(0, Column.ENABLED), Qt.CheckState.Unchecked, int(CHECK))
+    model.setData(model.index(0, StopColumn.ENABLED), Qt.CheckState.Unchecked, int(CHECK))
     assert model.entries() == [StopEntry("a", is_enabled=False)]
 
 
@@ -123,7 +126,7 @@ def test_a_dragged_row_lands_in_the_gap_where_it_was_dropped(
     row: int, gap: int, order: str
 ) -> None:
     model = of("a", "b", "c")
-    data = model.mimeData([model.index(row, Column.SEQUENCE)])
+    data = model.mimeData([model.index(row, StopColumn.SEQUENCE)])
     model.dropMimeData(data, Qt.DropAction.MoveAction, gap, 0, QModelIndex())
     assert "".join(sequences(model)) == order
 
@@ -152,20 +155,20 @@ def test_adding_a_disabled_sequence_again_enables_it() -> None:
     ],
 )
 def test_what_is_odd_about_a_sequence_is_said(entries: list[str], said: str) -> None:
-    assert said in cell(of(*entries), len(entries) - 1, Column.REMARK, TOOL_TIP)
+    assert said in cell(of(*entries), len(entries) - 1, StopColumn.REMARK, TOOL_TIP)
 
 
 def test_a_stop_at_the_end_of_another_does_not_shadow_it() -> None:
     """Of several that complete on one character, the longest is taken."""
-    assert cell(of("D", "END"), 1, Column.REMARK) is None
+    assert cell(of("D", "END"), 1, StopColumn.REMARK) is None
 
 
 def test_a_stop_that_counts_elsewhere_shadows_nothing() -> None:
     entries = [StopEntry("b"), StopEntry("abc", scope=StopScope.ALL)]
     model = StopListModel(entries)
-    assert cell(model, 1, Column.REMARK) is None
+    assert cell(model, 1, StopColumn.REMARK) is None
     model.set_scope(0, StopScope.ALL)
-    assert "Can never match" in cell(model, 1, Column.REMARK)
+    assert "Can never match" in cell(model, 1, StopColumn.REMARK)
 
 
 def test_tokens_of_a_sequence_appear_when_a_model_is_there(
@@ -173,24 +176,24 @@ def test_tokens_of_a_sequence_appear_when_a_model_is_there(
 ) -> None:
     async def watch() -> None:
         model = of("END")
-        assert cell(model, 0, Column.TOKENS) == "–"
+        assert cell(model, 0, StopColumn.TOKENS) == "–"
         model.set_tokenizer(scripted.tokenize)
-        await eventually(lambda: cell(model, 0, Column.TOKENS) == "3")
-        assert "E (69)  N (78)  D (68)" in cell(model, 0, Column.TOKENS, TOOL_TIP)
+        await eventually(lambda: cell(model, 0, StopColumn.TOKENS) == "3")
+        assert "E (69)  N (78)  D (68)" in cell(model, 0, StopColumn.TOKENS, TOOL_TIP)
         model.add("STOP")
-        await eventually(lambda: cell(model, 1, Column.TOKENS) == "4")
+        await eventually(lambda: cell(model, 1, StopColumn.TOKENS) == "4")
         model.set_tokenizer(None)
         await asyncio.sleep(0)
-        assert cell(model, 0, Column.TOKENS) == "–"
+        assert cell(model, 0, StopColumn.TOKENS) == "–"
 
     run(watch())
 
 
 def test_where_a_sequence_counts_is_chosen_shown_kept_and_undone() -> None:
     model = of("END", "x")
-    assert cell(model, 0, Column.SCOPE, TOOL_TIP) == "In the answer"
+    assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "In the answer"
     model.set_scope(0, StopScope.TEXT_AND_THINKING)
-    assert cell(model, 0, Column.SCOPE, TOOL_TIP) == "In the answer and the thinking"
+    assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "In the answer and the thinking"
     assert rules_of(model.entries()) == StopRules(
         ("END", "x"), scopes=(("END", StopScope.TEXT_AND_THINKING),)
     )
@@ -220,9 +223,9 @@ def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
 
 
 def test_the_fix_of_a_typed_backslash_is_shown_as_the_list_shows_it() -> None:
-    (remark,) = remarks([StopEntry("\\n\\nUser:")], 0)
+    (remark,) = remarks([StopEntry("\\n\\nUser:")], 0, StopHistory(), frozenset())
     assert remark.fix == "Make it ⏎⏎User:"
     assert remark.fixed == "\n\nUser:"
-    (long,) = remarks([StopEntry("\\n" + "x" * 50)], 0)
+    (long,) = remarks([StopEntry("\\n" + "x" * 50)], 0, StopHistory(), frozenset())
     assert long.fix == "Make it ⏎" + "x" * 18 + "…"
     assert long.fixed == "\n" + "x" * 50

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QDialog, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
-from tests.support.shown import shown
+from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop
 from ui.chat.composing.preset_button import PresetButton
 from ui.chat.composing.preset_list import PresetList
@@ -33,19 +33,18 @@ def opened(window: MainWindow) -> dict[str, Callable[[], object]]:
     assert presets is not None
     found: dict[str, Callable[[], object]] = {
         "model folder": window.choose_model,
-        "import stops": editor.exchange._ask_import,
-        "export stops": editor.exchange._ask_export,
+        "import stops": editor.import_export._ask_import,
+        "export stops": editor.import_export._ask_export,
         "import presets": presets._import,
         "export presets": presets._export,
         "name a preset": presets._ask_for_name,
         "attach": window.chat.composer.attachments.choose,
-        "export": lambda: window._menus.export_all(),
+        "export": lambda: window._menus.conversation.export_all(),
     }
     for name in ("show_preferences", "show_shortcuts", "show_about"):
-        if hasattr(window, name):
-            found[name] = getattr(window, name)
-    window.show_inspector()
-    inspector = window.inspector_window
+        found[name] = getattr(window.others, name)
+    window.others.show_inspector()
+    inspector = window.others.inspector
     assert inspector is not None
     found |= {
         "open a run": inspector._choose_file,
@@ -59,7 +58,7 @@ def test_every_dialog_is_freed_when_it_is_closed(
     run: RunOnLoop, engine: Engine, theme: Theme
 ) -> None:
     async def steps() -> None:
-        async with shown(MainWindow(engine, theme)) as window:
+        async with shown(main_window(engine, theme)) as window:
             for name, open_it in opened(window).items():
                 before = set(window.findChildren(QDialog))
                 open_it()

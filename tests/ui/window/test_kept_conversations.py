@@ -24,14 +24,13 @@ from pytestqt.qtbot import QtBot
 from app.store.conversation_store import open_store
 from engine.scheduling.service import Engine
 from tests.support.said import sentence_of_stop
-from tests.support.shown import Use, shown
+from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.reason_line import ReasonLine
-from ui.chat.storage.unsaved_box import UnsavedBox
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation, StopEntry
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.window.main_window import MainWindow
 
@@ -46,7 +45,7 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path) -> Use:
         async def whole() -> None:
             store = await open_store(tmp_path / "conversations.db")
             try:
-                async with shown(MainWindow(engine, theme, store=store)) as window:
+                async with shown(main_window(engine, theme, store=store)) as window:
                     await steps(window)
             finally:
                 await store.close()
@@ -386,9 +385,9 @@ def test_a_conversation_is_exported_and_imported_through_the_menu(use: Use, tmp_
         dialog.selectFile(str(tmp_path / "out.json"))
         dialog.accept()
         await eventually((tmp_path / "out.json").exists)
-        await window.workspace.library.finish()
-        window.workspace.library.import_from(tmp_path / "out.json")
-        await window.workspace.library.finish()
+        await window.workspace.files.finish()
+        window.workspace.files.import_from(tmp_path / "out.json")
+        await window.workspace.files.finish()
         assert window.workspace.conversations.rowCount() == 2
         assert len(views(window)) == 1
 
@@ -399,8 +398,8 @@ def test_a_file_that_can_not_be_imported_is_told(use: Use, tmp_path: Path) -> No
     (tmp_path / "no.json").write_text("{}")
 
     async def steps(window: MainWindow) -> None:
-        window.workspace.library.import_from(tmp_path / "no.json")
-        await window.workspace.library.finish()
+        window.workspace.files.import_from(tmp_path / "no.json")
+        await window.workspace.files.finish()
         (box,) = window.findChildren(QMessageBox)
         assert "no.json holds no conversations" in box.text()
         box.close()
@@ -413,9 +412,9 @@ def test_an_interrupted_answer_says_so_and_can_be_continued(
 ) -> None:
     async def cut_off() -> None:
         store = await open_store(tmp_path / "conversations.db")
-        conversation = Conversation("Cut off", [ChatMessage("user", COUNT)])
+        conversation = Conversation("Cut off", [ConversationMessage("user", COUNT)])
         streaming = Run(stops=("6",), state=RunState.STREAMING, text="1\n2\n", model_id="m")
-        conversation.add(ChatMessage("assistant", run=streaming))
+        conversation.add(ConversationMessage("assistant", run=streaming))
         store.save(conversation)
         store.save_messages(conversation, list(conversation.tree))
         await store.close()
@@ -437,13 +436,17 @@ def test_an_interrupted_answer_says_so_and_can_be_continued(
     use(steps)
 
 
+def button(box: QMessageBox, words: str) -> QAbstractButton:
+    return next(one for one in box.buttons() if one.text() == words)
+
+
 def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
     run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
     async def steps() -> None:
         store = await open_store(tmp_path / "conversations.db")
         try:
-            async with shown(MainWindow(engine, theme, store=store)) as window:
+            async with shown(main_window(engine, theme, store=store)) as window:
                 gone: list[bool] = []
                 window.closed.connect(lambda: gone.append(True))
                 # SQLite's own limit raises what a full disk raises.
@@ -455,23 +458,23 @@ def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
                 assert window.chat.problem.isVisible()
                 assert "the disk is full" in window.chat.problem.detail.text()
                 window.quit()
-                (box,) = window.findChildren(UnsavedBox)
+                (box,) = window.findChildren(QMessageBox)
                 assert (window.isVisible(), gone) == (True, [])
                 QTest.keyClick(box, Qt.Key.Key_Escape)
                 assert window.isVisible()
 
                 await asyncio.sleep(0)
                 window.close()
-                (box,) = [b for b in window.findChildren(UnsavedBox) if b.isVisible()]
-                box.export.click()
+                (box,) = [b for b in window.findChildren(QMessageBox) if b.isVisible()]
+                button(box, "Export…").click()
                 (dialog,) = window.findChildren(QFileDialog)
-                dialog.fileSelected.emit(str(tmp_path / "rescued.json"))
+                dialog.filesSelected.emit([str(tmp_path / "rescued.json")])
                 dialog.close()
                 await eventually((tmp_path / "rescued.json").exists)
 
                 window.close()
-                (box,) = [b for b in window.findChildren(UnsavedBox) if b.isVisible()]
-                box.leave.click()
+                (box,) = [b for b in window.findChildren(QMessageBox) if b.isVisible()]
+                button(box, "Quit Without Saving").click()
                 assert (window.isVisible(), gone) == (False, [True])
         finally:
             await store.close()
@@ -490,7 +493,7 @@ def test_closing_asks_nothing_once_everything_could_be_saved_after_all(
             await asyncio.wrap_future(store._read(lambda database: database.execute(text)))
 
         try:
-            async with shown(MainWindow(engine, theme, store=store)) as window:
+            async with shown(main_window(engine, theme, store=store)) as window:
                 await limit(1)
                 window.chat.composer.set_text("x" * 50_000)
                 window.workspace.keep_draft()

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
-from tests.support.shown import SilentServer, Use, shown
+from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composing.composer import Composer
 from ui.chat.composing.context_meter import Count
@@ -52,7 +52,7 @@ def sized(theme: Theme) -> Any:
 def use(run: RunOnLoop, engine: Engine, sized: Theme, qapp: QApplication) -> Use:
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            window = MainWindow(engine, sized, server=SilentServer())
+            window = main_window(engine, sized, server=SilentServer())
             window.resize(WIDTH, HEIGHT)
             async with shown(window):
                 await eventually(lambda: window.workspace.model.stage == "ready")

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
-from tests.support.shown import Use, shown
+from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composing.file_chip import FileChip
 from ui.kit.controls.choice import Choice
@@ -36,7 +36,7 @@ from ui.kit.look.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.attachments import Attachment
-from ui.window.about import about_box
+from ui.window.about import show_about
 from ui.window.main_window import MainWindow
 from ui.window.shortcuts import ShortcutsDialog
 
@@ -45,7 +45,7 @@ from ui.window.shortcuts import ShortcutsDialog
 def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            async with shown(MainWindow(engine, theme)) as window:
+            async with shown(main_window(engine, theme)) as window:
                 await steps(window)
 
         run(whole())
@@ -65,7 +65,7 @@ def test_buttons_of_dialogs_show_words_alone(theme: Theme, qapp: QApplication) -
     question = QInputDialog(parent)
     dialogs = [
         PreferencesDialog(theme, PreferencesState(), parent),
-        about_box(parent),
+        show_about(parent),
         question,
     ]
     for dialog in dialogs:
@@ -108,7 +108,7 @@ def test_the_button_that_empties_a_field_is_shown_with_text_beside_it(
 
 def test_no_field_has_the_button_of_qt(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
-        window.show_server()
+        window.others.show_server()
         assert [
             field.accessibleName()
             for field in window.findChildren(QLineEdit)

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from engine.scheduling.service import Engine
 from engine.values.chat import ToolCall
 from tests.support.said import finished_run
-from tests.support.shown import SilentServer, Use, shown
+from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.plain_bubble import PlainBubble
 from ui.kit.look.theme import Theme
@@ -22,7 +22,7 @@ from ui.kit.text.elided import ElidedButton, ElidedChip
 from ui.kit.text.facts import FactTable
 from ui.kit.text.labels import WrappedLabel, breakable, label, plain_tool_tip
 from ui.records.conversations import Conversation, StopEntry
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.window.main_window import MainWindow
 
 STOP = "x" * 4_096
@@ -33,7 +33,7 @@ PASTE = "y" * 20_000
 def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            window = MainWindow(engine, theme, server=SilentServer())
+            window = main_window(engine, theme, server=SilentServer())
             window.resize(1280, 900)
             async with shown(window):
                 await eventually(lambda: window.workspace.model.stage == "ready")
@@ -80,7 +80,7 @@ def test_an_answer_ended_by_a_long_stop_scrolls_nothing_sideways(use: Use) -> No
     async def steps(window: MainWindow) -> None:
         least = window.stop_panel.minimumSizeHint().width()
         run_ = finished_run(f"Some words {STOP}", stops=(STOP,))
-        said = [ChatMessage("user", PASTE), ChatMessage("assistant", run=run_)]
+        said = [ConversationMessage("user", PASTE), ConversationMessage("assistant", run=run_)]
         window.workspace.take_in(Conversation("z" * 500, said))
         await settled(window)
         assert sideways(window) == []
@@ -105,7 +105,7 @@ def test_a_question_keeps_to_its_bubble(use: Use) -> None:
         run_ = finished_run(
             "Fine.", tool_calls=[ToolCall("c", "t" * 300, json.dumps({"a": PASTE}))]
         )
-        said = [ChatMessage("user", PASTE), ChatMessage("assistant", run=run_)]
+        said = [ConversationMessage("user", PASTE), ConversationMessage("assistant", run=run_)]
         window.workspace.take_in(Conversation("Long", said))
         await settled(window)
         window.chat.column.verticalScrollBar().setValue(0)
@@ -128,7 +128,7 @@ def test_a_long_model_name_is_cut(use: Use) -> None:
         assert model.info is not None
         model.name = "maker/" + "Model-" * 60
         model.changed.emit()
-        window.stop_panel.editor.show_eos(replace(model.info, id=model.name))
+        window.stop_panel.editor.end_tokens.show_tokens(replace(model.info, id=model.name), ())
         await settled(window)
         assert window.minimumSizeHint().width() == before
         assert sideways(window) == []

@@ -26,46 +26,14 @@ from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from tests.support.shown import SilentServer, Use, shown
+from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import Preferences
-from ui.preferences.preferences_state import PreferencesState
-from ui.server.api_key import ApiKeyState, KeyPlace
-from ui.server.requests import RequestEntry, RequestLog
-from ui.server.server_panel import ServerDesk
-from ui.server.server_switch import ServerSwitch
 from ui.window.main_window import MainWindow
 from ui.window.shortcuts import ShortcutsDialog, keys_of, plain
 
 _COMPOUND = QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit
 _NO_MODIFIER = Qt.KeyboardModifier.NoModifier
-
-
-class _Server(SilentServer):
-    async def replay(self, entry: RequestEntry) -> None:
-        pass
-
-
-class _Keeper:
-    async def place(self) -> KeyPlace:
-        return "none"
-
-    async def renew(self) -> str:
-        return "key"
-
-    async def forget(self) -> None:
-        pass
-
-
-def made(engine: Engine, theme: Theme) -> MainWindow:
-    server = _Server()
-    preferences = PreferencesState(Preferences(theme="light"))
-
-    def desk(switch: ServerSwitch) -> ServerDesk:
-        return ServerDesk(switch, preferences, ApiKeyState(_Keeper()), RequestLog(), server)
-
-    return MainWindow(engine, theme, server=server, preferences=preferences, desk=desk)
 
 
 @pytest.fixture
@@ -74,7 +42,7 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use
 
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            async with shown(made(engine, theme), quits=True) as window:
+            async with shown(main_window(engine, theme), quits=True) as window:
                 window.start()
                 await steps(window)
 
@@ -139,14 +107,14 @@ def test_closing_ends_it_where_there_is_nothing_to_go_on_for(use: Use) -> None:
 
 def test_the_servers_window_opens_from_the_card_and_only_once(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
-        assert window.server_window is None
-        window.show_server()
-        first = window.server_window
+        assert window.others.server is None
+        window.others.show_server()
+        first = window.others.server
         assert first is not None
         assert first.isVisible()
         first.close()
-        window.show_server()
-        assert window.server_window is first
+        window.others.show_server()
+        assert window.others.server is first
 
     use(steps)
 
@@ -158,7 +126,7 @@ def test_size_and_columns_are_restored(use: Use, engine: Engine, theme: Theme) -
         await asyncio.sleep(0.05)  # only then may it become so narrow
         window.resize(751, 633)
         layout = window.save_layout()
-        other = made(engine, theme)
+        other = main_window(engine, theme)
         other.restore_layout(layout)
         other.show()
         assert other.size() == window.size()
@@ -181,7 +149,7 @@ def test_a_new_conversation_begins_as_the_preferences_say(use: Use) -> None:
         window.preferences.change(new_conversation=changed)
         window.workspace.current.conversation.draft = "not unused"
         window.workspace.new_conversation()
-        assert window.workspace.current.conversation.settings == changed
+        assert window.workspace.current.conversation.settings == changed.settings()
 
     use(steps)
 
@@ -303,11 +271,11 @@ def nameless(top: QWidget) -> list[str]:
 def test_every_control_of_every_window_has_a_name_for_screen_readers(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.chat.show_settings()
-        window.show_preferences()
-        window.show_shortcuts()
-        window.show_about()
-        window.show_server()
-        window.show_inspector()
+        window.others.show_preferences()
+        window.others.show_shortcuts()
+        window.others.show_about()
+        window.others.show_server()
+        window.others.show_inspector()
         await asyncio.sleep(0.1)
         tops = [window, *(w for w in QApplication.topLevelWidgets() if w.isVisible())]
         assert len(tops) > 5

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.inspecting.api_tools import ApiTools
 from engine.scheduling.service import Engine
-from tests.support.shown import Use, shown
+from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
 from ui.window.main_window import MainWindow
@@ -20,7 +20,7 @@ from ui.window.main_window import MainWindow
 def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use:
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            window = MainWindow(engine, theme, tools=lambda: ApiTools(engine, lambda: ""))
+            window = main_window(engine, theme, tools=lambda: ApiTools(engine, lambda: ""))
             async with shown(window):
                 await steps(window)
 
@@ -40,7 +40,11 @@ async def in_front(window: QWidget) -> None:
 
 def test_every_other_window_is_closed_by_the_keys_that_close_a_window(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
-        for show in (window.show_inspector, window.show_capture, window.show_probe):
+        for show in (
+            window.others.show_inspector,
+            window.others.show_capture,
+            window.others.show_probe,
+        ):
             show()
             (other,) = (one for one in others(window) if one.isVisible())
             await in_front(other)
@@ -56,16 +60,16 @@ def test_every_other_window_is_closed_by_the_keys_that_close_a_window(use: Use) 
 
 def test_one_window_opens_another_by_its_keys(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
-        window.show_inspector()
-        inspector = window.inspector_window
+        window.others.show_inspector()
+        inspector = window.others.inspector
         assert inspector is not None
         await in_front(inspector)
         press(inspector, "Ctrl+Shift+B")
-        await eventually(lambda: window.probe_window is not None)
+        await eventually(lambda: window.others.probe is not None)
 
     use(steps)
 
 
 def others(window: MainWindow) -> list[QWidget]:
-    found = (window.inspector_window, window.capture_window, window.probe_window)
+    found = (window.others.inspector, window.others.capture, window.others.probe)
     return [one for one in found if one is not None]

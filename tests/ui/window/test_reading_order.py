@@ -216,8 +216,8 @@ def test_tab_reads_the_main_window(use: Use) -> None:
 def test_tab_reads_every_other_window(use: Use, name: str) -> None:
     async def steps(window: MainWindow) -> None:
         await answered(window)
-        getattr(window, f"show_{name}")()
-        other = getattr(window, f"{name}_window")
+        getattr(window.others, f"show_{name}")()
+        other = getattr(window.others, name)
         assert other is not None
         await settled()
         tabs = getattr(other, "tabs", None)

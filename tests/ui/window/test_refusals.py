@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
-from tests.support.shown import SilentServer, Use, shown
+from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
 from ui.records.attachments import Attachment
@@ -25,7 +25,7 @@ TOO_LONG = "one two three four five six seven eight " * 5_000
 def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use:
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            window = MainWindow(engine, theme, server=SilentServer())
+            window = main_window(engine, theme, server=SilentServer())
             async with shown(window):
                 await eventually(lambda: window.workspace.model.stage == "ready")
                 await steps(window)
@@ -108,13 +108,13 @@ def test_a_model_that_cannot_be_loaded_is_told_above_the_chat_where_another_stay
         bar, model = window.chat.model_problem, window.workspace.model
         works = model.name
         assert bar.isHidden()
-        window.workspace.load_model(tmp_path)
+        window.workspace.model.load(tmp_path)
         await eventually(bar.isVisible)
         assert bar.sentence.text() == f"{tmp_path.name} could not be loaded. {works} stays."
         assert "config.json is missing" in bar.detail.text()
         assert bar.show_file.isVisible()
         assert model.stage == "ready"
-        window.workspace.load_model(demo_model_path)
+        window.workspace.model.load(demo_model_path)
         await eventually(bar.isHidden)
         await eventually(lambda: model.stage == "ready")
         assert bar.isHidden()

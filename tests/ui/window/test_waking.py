@@ -10,10 +10,9 @@ from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.scripted import Stage
-from tests.support.shown import shown
+from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
-from ui.window.main_window import MainWindow
 
 
 class NeverAgain:
@@ -46,7 +45,7 @@ def test_stop_and_quit_act_at_once_while_a_model_is_read_again(
         await engine.load(tmp_path)
         engine.rest_after(0.01)
         await eventually(lambda: engine.status.is_resting)
-        window = MainWindow(engine, theme)
+        window = main_window(engine, theme)
         async with shown(window, quits=True):
             workspace, composer = window.workspace, window.chat.composer
             QTest.keyClicks(composer.input, "Go")

@@ -22,7 +22,7 @@ from pytestqt.qtbot import QtBot
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.said import sentence_of_stop
-from tests.support.shown import SilentServer, Use, shown
+from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.reason_line import ReasonLine
@@ -36,7 +36,7 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use
 
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            window = MainWindow(engine, theme, server=SilentServer())
+            window = main_window(engine, theme, server=SilentServer())
             settings = window.workspace.current.conversation.settings
             window.workspace.change_settings(replace(settings, max_tokens=400))
             async with shown(window):
@@ -155,14 +155,14 @@ def test_thinking_is_folded_and_says_how_long_it_took(use: Use, qtbot: QtBot) ->
         await answered(window)
         (view,) = answers(window)
         assert view.run.thinking
-        assert not view.thinking_view.isVisible()
+        assert not view.thinking.text_view.isVisible()
         fold = next(
             b for b in view.findChildren(QAbstractButton) if "thinking" in b.accessibleName()
         )
         assert fold.text().startswith("Thought for ")
         qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
-        assert view.thinking_view.isVisible()
-        assert view.thinking_view.toPlainText() == view.run.thinking
+        assert view.thinking.text_view.isVisible()
+        assert view.thinking.text_view.toPlainText() == view.run.thinking
 
     use(steps)
 
@@ -257,7 +257,7 @@ def test_a_model_that_cannot_be_loaded_is_named_with_its_reason(
 ) -> None:
     async def whole() -> None:
         fresh = Engine()
-        window = MainWindow(fresh, theme)
+        window = main_window(fresh, theme)
         window.show()
         window.start(tmp_path / "nowhere")
         assert window.workspace.model.stage == "loading"

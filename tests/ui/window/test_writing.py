@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QTextEdit, QWidget
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
-from tests.support.shown import Use, shown
+from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.controls.growing_input import GrowingInput
@@ -31,7 +31,7 @@ END = Finished(StopInfo(StopKind.STOP_STRING, "6", text_offset=3), Usage(7, 0, 3
 def use(run: RunOnLoop, scripted: ScriptedEngine, theme: Theme) -> Use:
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            window = MainWindow(scripted, theme)  # type: ignore[arg-type]
+            window = main_window(scripted, theme)  # type: ignore[arg-type]
             async with shown(window, quits=True):
                 window.activateWindow()
                 await eventually(window.isActiveWindow)
@@ -328,7 +328,7 @@ def test_delete_acts_on_the_selected_conversation_also_while_it_is_loaded(
         second.unload("words")
         third.unload("words")
         store = SlowStore(first, second, third)
-        window = MainWindow(scripted, theme, store=store)  # type: ignore[arg-type]
+        window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
         async with shown(window, quits=True):
             window.activateWindow()
             await eventually(window.isActiveWindow)
@@ -360,7 +360,7 @@ def test_a_pick_that_is_still_loaded_survives_changes_elsewhere(
         first, second = Conversation("c0", updated_at=2), Conversation("c1", updated_at=1)
         second.unload("words")
         store = SlowStore(first, second)
-        window = MainWindow(scripted, theme, store=store)  # type: ignore[arg-type]
+        window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
         async with shown(window, quits=True):
             click(window.sidebar.list.viewport(), row(window, 1))
             conversations = window.workspace.conversations

@@ -1,38 +1,37 @@
 """The middle of the window: header, messages or greeting, composer. Main thread."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QFont, QKeyEvent
+from PySide6.QtGui import QDesktopServices, QKeyEvent
 from PySide6.QtWidgets import (
     QApplication,
-    QFrame,
     QHBoxLayout,
-    QMessageBox,
-    QPushButton,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
 from engine import ModelInfo
+from ui.chat.columns.chat_header import ChatHeader
 from ui.chat.columns.welcome import Suggestion, Welcome
 from ui.chat.composing.composer import Composer
 from ui.chat.composing.settings_popover import SettingsPopover, settings_words
+from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
+from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.problem_bar import ProblemBar
-from ui.kit.controls.buttons import IconButton
 from ui.kit.controls.typing import is_typed_text
-from ui.kit.look.theme import HEAD_PX, Theme
-from ui.kit.text.labels import ElidedLabel, rescale
-from ui.models.model_badge import ModelBadge
+from ui.kit.look.theme import Theme
+from ui.kit.system.boxes import Answer, ask, tell
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.finding import words_of
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.runs import Run, RunState
 from ui.records.storing import StoreProblem
@@ -46,16 +45,10 @@ class ChatPanel(QWidget):
     """Shows the open conversation and sends what is written.
 
     Signals:
-        stops_wanted: The stop panel is to be shown.
-        models_wanted: The list of models is to be shown.
-        sidebar_toggled: The list of conversations is to be shown or hidden.
-        stop_panel_toggled: The stop panel is to be shown or hidden.
+        stops_wanted: The stop panel is to be shown: a reason was chosen, or something to try.
     """
 
     stops_wanted = Signal()
-    models_wanted = Signal()
-    sidebar_toggled = Signal()
-    stop_panel_toggled = Signal()
 
     def __init__(self, theme: Theme, workspace: Workspace) -> None:
         super().__init__()
@@ -63,16 +56,11 @@ class ChatPanel(QWidget):
         self._theme = theme
         self._workspace = workspace
         self._opened: OpenConversation | None = None
-        self._title = ElidedLabel()
-        rescale(self._title, 1.08, QFont.Weight.DemiBold)
-        self._header = self._build_header(theme)
+        self.header = ChatHeader(theme, workspace.model)
         self.problem = ProblemBar(theme)
         self.problem.tell(workspace.store.problem)
         workspace.store.on_problem(self.problem.tell)
         self.model_problem = ProblemBar(theme)
-        self.problem.recover_wanted.connect(workspace.recovery.begin)
-        self.problem.recovery_declined.connect(workspace.recovery.decline)
-        workspace.recovery.told.connect(self.problem.tell)
         self.column = MessageColumn(theme)
         self.welcome = Welcome(theme, workspace.model)
         self.composer = Composer(theme)
@@ -113,25 +101,6 @@ class ChatPanel(QWidget):
         self.settings.show_settings(self._workspace.current.conversation.settings)
         self.settings.pop_up(self.composer.settings)
 
-    def _build_header(self, theme: Theme) -> QFrame:
-        header = QFrame()
-        header.setObjectName("chat_header")
-        theme.follow(header, lambda: header.setFixedHeight(theme.gap(HEAD_PX)))
-        sidebar = IconButton(theme, "sidebar", "Show or hide the conversations (Ctrl+B)")
-        sidebar.clicked.connect(self.sidebar_toggled)
-        panel = IconButton(theme, "panel", "Show or hide the stop panel (Ctrl+I)")
-        panel.clicked.connect(self.stop_panel_toggled)
-        row = QHBoxLayout(header)
-        row.setContentsMargins(12, 0, 12, 0)
-        row.setSpacing(10)
-        row.addWidget(sidebar)
-        row.addWidget(self._title, 1)
-        badge = ModelBadge(theme, self._workspace.model)
-        badge.models_wanted.connect(self.models_wanted)
-        row.addWidget(badge)
-        row.addWidget(panel)
-        return header
-
     def _lay_out(self) -> None:
         middle = QWidget()
         self._theme.follow(middle, lambda: middle.setMaximumWidth(self._theme.px(_WIDEST_PX)))
@@ -146,7 +115,7 @@ class ChatPanel(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addWidget(self._header)
+        layout.addWidget(self.header)
         layout.addWidget(self.problem)
         layout.addWidget(self.model_problem)
         layout.addWidget(self._stack, 1)
@@ -159,12 +128,16 @@ class ChatPanel(QWidget):
         workspace.settings_changed.connect(self._refresh)
         workspace.model.changed.connect(self._refresh)
         workspace.model.changed.connect(self._tell_of_model)
-        workspace.conversations.dataChanged.connect(self._refresh)
+        workspace.conversations.renamed.connect(self._refresh)
+        workspace.answering_changed.connect(self._refresh)
+        workspace.stops_edited.connect(self._refresh)
+        workspace.recovery.told.connect(self.problem.tell)
+        self.problem.recover.clicked.connect(workspace.recovery.begin)
+        self.problem.recovery_declined.connect(workspace.recovery.decline)
         composer.submitted.connect(self._send)
         composer.stop_wanted.connect(self.stop_answer)
-        composer.thinking_toggled.connect(self._set_thinking)
-        composer.settings_wanted.connect(self.show_settings)
-        composer.stops_wanted.connect(self.stops_wanted)
+        composer.thinking.clicked.connect(self._set_thinking)
+        composer.settings.clicked.connect(self.show_settings)
         composer.input.textChanged.connect(self._keep_draft)
         composer.input.textChanged.connect(workspace.meter.recount)
         composer.attachments.changed.connect(workspace.meter.recount)
@@ -178,25 +151,32 @@ class ChatPanel(QWidget):
         self.settings.presets.chosen.connect(self._use_preset)
         self.settings.presets.save_wanted.connect(workspace.save_preset)
         self.welcome.suggestion_chosen.connect(self._try)
-        self.column.reason_chosen.connect(self._show_reason)
-        self.column.edit_wanted.connect(workspace.edit)
-        self.column.regenerate_wanted.connect(workspace.regenerate)
-        self.column.continue_wanted.connect(workspace.continue_answer)
-        self.column.version_wanted.connect(workspace.show_version)
-        # The button that was pressed has gone, or rests, by then.
-        for done in (
-            self.column.edit_wanted,
-            self.column.regenerate_wanted,
-            self.column.continue_wanted,
-            self.column.version_wanted,
-            self.column.editing_left,
-        ):
-            done.connect(self.focus_composer)
+        self.column.view_made.connect(self._follow_view)
         workspace.message_wanted.connect(self._show_found)
         workspace.search.changed.connect(self._forget_found)
-        self.column.link_chosen.connect(self._ask_about_link)
 
-    def _show_found(self, message: ChatMessage) -> None:
+    def _follow_view(self, view: QuestionView | AnswerView) -> None:
+        """Do what the buttons of a message ask for."""
+        workspace, message = self._workspace, view.message
+        if isinstance(view, QuestionView):
+            view.edited.connect(lambda text: self._begin(workspace.edit, message, text))
+            view.left.connect(self.focus_composer)
+        else:
+            view.regenerate_wanted.connect(lambda: self._begin(workspace.regenerate, message))
+            view.proceed.clicked.connect(lambda: self._begin(workspace.continue_answer, message))
+            run = view.run
+            view.reason.clicked.connect(lambda: self._show_reason(run))
+            view.text_view.link_chosen.connect(self._ask_about_link)
+        view.action_row.version_stepped.connect(
+            lambda step: self._begin(workspace.show_version, message, step)
+        )
+
+    def _begin(self, intent: Callable[..., object], *told: object) -> None:
+        """Do what a button asks for; one writes on at once, for the button is gone or off then."""
+        intent(*told)
+        self.focus_composer()
+
+    def _show_found(self, message: ConversationMessage) -> None:
         self.column.show_message(message, words_of(self._workspace.search.query))
 
     def _forget_found(self) -> None:
@@ -216,7 +196,7 @@ class ChatPanel(QWidget):
     def _refresh(self) -> None:
         current, model = self._workspace.current, self._workspace.model
         conversation = current.conversation
-        self._title.setText(conversation.title)
+        self.header.title.setText(conversation.title)
         self._stack.setCurrentWidget(self.column if conversation.messages else self.welcome)
         placeholder = {
             "none": "Load a model first: File, Open Model Folder…",
@@ -319,17 +299,15 @@ class ChatPanel(QWidget):
 
     def _ask_about_link(self, url: QUrl) -> None:
         """Open a link only after the person has seen where it leads."""
-        box = QMessageBox(self)
-        box.setWindowTitle("Open link")
-        box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setText("Open this link in your browser?")
-        box.setInformativeText(url.toString())
-        cancel = box.addButton(QMessageBox.StandardButton.Cancel)
-        if url.scheme() in _LINKS_OPENED:
-            accept: QPushButton = box.addButton("Open", QMessageBox.ButtonRole.AcceptRole)
-            accept.clicked.connect(lambda: QDesktopServices.openUrl(url))
-        else:
-            box.setText("This link is not a web address and is not opened.")
-        box.setDefaultButton(cancel)
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.open()
+        if url.scheme() not in _LINKS_OPENED:
+            words = "This link is not a web address and is not opened."
+            tell(self, words, url.toString(), title="Open link")
+            return
+        ask(
+            self,
+            "Open this link in your browser?",
+            url.toString(),
+            answers=[Answer("Open", lambda: QDesktopServices.openUrl(url))],
+            title="Open link",
+            prefers_cancel=True,
+        )

@@ -5,17 +5,19 @@ Main thread. Knows the panels it steers, not the window that holds it.
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
-from PySide6.QtCore import QObject, QStandardPaths, Qt
-from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox, QWidget
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QKeySequence
+from PySide6.QtWidgets import QMenu, QWidget
 
 from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.sidebar import Sidebar
 from ui.chat.session.workspace import Workspace
+from ui.kit.system.boxes import report_failure
+from ui.kit.system.file_dialogs import choose_file, choose_target
+from ui.kit.system.menus import add_entry
 from ui.records.conversations import Conversation
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 
 _JSON, _MARKDOWN = "Conversation (*.json)", "Markdown (*.md)"
 
@@ -32,23 +34,23 @@ class ConversationMenu(QObject):
         self._sidebar = sidebar
         self._chat = chat
         sidebar.export_wanted.connect(self.export)
-        workspace.library.refused.connect(self._say)
+        workspace.files.refused.connect(self._say)
         workspace.presets.refused.connect(self._say)
 
     def fill_file(self, menu: QMenu) -> None:
         """Add what reads and writes files."""
-        self._add(menu, "&Import Conversations…", self._import)
-        self._export_one = self._add(
+        add_entry(menu, "&Import Conversations…", self._import)
+        self._export_one = add_entry(
             menu, "&Export This Conversation…", self._export_current, "Ctrl+Shift+E"
         )
-        self._export_every = self._add(menu, "Export &All Conversations…", self.export_all)
+        self._export_every = add_entry(menu, "Export &All Conversations…", self.export_all)
 
     def fill_edit(self, menu: QMenu) -> None:
         """Add search, and the undoing of a deletion."""
-        self._add(
+        add_entry(
             menu, "&Search Conversations", self._sidebar.search, QKeySequence.StandardKey.Find
         )
-        self._restore = self._add(
+        self._restore = add_entry(
             menu, "Undo &Delete Conversation", self._undo_delete, "Ctrl+Shift+T"
         )
         menu.aboutToShow.connect(self._refresh_restore)
@@ -60,28 +62,30 @@ class ConversationMenu(QObject):
     def fill_conversation(self, menu: QMenu) -> None:
         """Add what changes the open conversation and its messages."""
         chat, workspace = self._chat, self._workspace
-        self._add(menu, "&Pin or Unpin", self._pin, "Ctrl+Shift+P")
-        self._add(menu, "D&uplicate", self._duplicate, "Ctrl+Shift+D")
+        add_entry(menu, "&Pin or Unpin", self._pin, "Ctrl+Shift+P")
+        add_entry(menu, "D&uplicate", self._duplicate, "Ctrl+Shift+D")
         menu.addSeparator()
         attach = chat.composer.attachments
-        self._add(menu, "Atta&ch Text Files…", attach.choose, "Ctrl+Shift+O")
-        self._edit = self._add(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
-        self._again = self._add(
+        add_entry(menu, "Atta&ch Text Files…", attach.choose, "Ctrl+Shift+O")
+        self._edit = add_entry(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
+        self._again = add_entry(
             menu, "Re&generate", self._with_last_answer(workspace.regenerate), "Ctrl+Shift+G"
         )
-        self._continue = self._add(
+        self._continue = add_entry(
             menu,
             "&Continue the Answer",
             self._with_last_answer(workspace.continue_answer),
             "Ctrl+Shift+Return",
         )
-        self._earlier = self._add(menu, "Earlier &Version", lambda: self._step(-1), "Ctrl+[")
-        self._later = self._add(menu, "&Later Version", lambda: self._step(1), "Ctrl+]")
+        self._earlier = add_entry(menu, "Earlier &Version", lambda: self._step(-1), "Ctrl+[")
+        self._later = add_entry(menu, "&Later Version", lambda: self._step(1), "Ctrl+]")
 
         workspace.opened.connect(self._refresh)
         workspace.run_shown.connect(self._refresh)
         workspace.model.changed.connect(self._refresh)
-        workspace.conversations.dataChanged.connect(self._refresh)
+        workspace.answering_changed.connect(self._refresh)
+        workspace.conversations.rowsInserted.connect(self._refresh)
+        workspace.conversations.rowsRemoved.connect(self._refresh)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -106,23 +110,21 @@ class ConversationMenu(QObject):
         for action, can_act in states.items():
             action.setEnabled(can_act)
 
-    def _place(self, message: ChatMessage) -> tuple[int, int]:
+    def _place(self, message: ConversationMessage) -> tuple[int, int]:
         """Return which of how many versions a message is."""
         versions = self._workspace.current.conversation.tree.versions(message)
         return versions.index(message), len(versions)
 
     def export(self, conversation: Conversation) -> None:
         """Ask for a file and write a conversation to it."""
-        dialog = self._file_dialog(f"Export “{conversation.title}”", [_JSON, _MARKDOWN])
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.selectFile(file_name(conversation.title) + ".json")
-        dialog.setDefaultSuffix("json")
-        dialog.filterSelected.connect(
-            lambda chosen: dialog.setDefaultSuffix("md" if chosen == _MARKDOWN else "json")
+        files = self._workspace.files
+        choose_target(
+            self._parent,
+            f"Export “{conversation.title}”",
+            lambda path: files.export_to(path, conversation),
+            name=file_name(conversation.title) + ".json",
+            filters=[_JSON, _MARKDOWN],
         )
-        library = self._workspace.library
-        dialog.fileSelected.connect(lambda path: library.export_to(Path(path), conversation))
-        dialog.open()
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -131,18 +133,17 @@ class ConversationMenu(QObject):
 
     def export_all(self) -> None:
         """Ask for a file and write all conversations to it."""
-        dialog = self._file_dialog("Export all conversations", [_JSON])
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.selectFile("conversations.json")
-        dialog.setDefaultSuffix("json")
-        dialog.fileSelected.connect(lambda p: self._workspace.library.export_all_to(Path(p)))
-        dialog.open()
+        choose_target(
+            self._parent,
+            "Export all conversations",
+            self._workspace.files.export_all_to,
+            name="conversations.json",
+            filters=[_JSON],
+        )
 
     def _import(self) -> None:
-        dialog = self._file_dialog("Import conversations", [_JSON, "All files (*)"])
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(lambda p: self._workspace.library.import_from(Path(p)))
-        dialog.open()
+        files = self._workspace.files
+        choose_file(self._parent, "Import conversations", files.import_from, [_JSON])
 
     def _undo_delete(self) -> None:
         self._workspace.conversations.undo_delete()
@@ -155,9 +156,11 @@ class ConversationMenu(QObject):
         self._workspace.conversations.pin(conversation, not conversation.is_pinned)
 
     def _duplicate(self) -> None:
-        self._workspace.library.duplicate(self._workspace.selected)
+        self._workspace.files.duplicate(self._workspace.selected)
 
-    def _with_last_answer(self, intent: Callable[[ChatMessage], object]) -> Callable[[], None]:
+    def _with_last_answer(
+        self, intent: Callable[[ConversationMessage], object]
+    ) -> Callable[[], None]:
         def act() -> None:
             messages = self._workspace.current.conversation.messages
             if messages and messages[-1].run is not None:
@@ -173,40 +176,8 @@ class ConversationMenu(QObject):
                 self._workspace.show_version(message, step)
                 return
 
-    # -- inside ----------------------------------------------------------------------------
-
-    def _add(
-        self,
-        menu: QMenu,
-        words: str,
-        intent: Callable[[], object],
-        shortcut: QKeySequence.StandardKey | str | None = None,
-    ) -> QAction:
-        action = menu.addAction(words)
-        if shortcut is not None:
-            action.setShortcut(shortcut)
-        action.triggered.connect(lambda: intent())
-        return action
-
-    def _file_dialog(self, title: str, filters: list[str]) -> QFileDialog:
-        dialog = QFileDialog(self._parent, title)
-        dialog.setNameFilters(filters)
-        documents = QStandardPaths.StandardLocation.DocumentsLocation
-        dialog.setDirectory(QStandardPaths.writableLocation(documents))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        return dialog
-
     def _say(self, words: str) -> None:
-        box = QMessageBox(
-            QMessageBox.Icon.Warning,
-            "Fullstop",
-            words,
-            QMessageBox.StandardButton.Ok,
-            self._parent,
-        )
-        box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.open()
+        report_failure(self._parent, words)
 
 
 def file_name(title: str) -> str:

@@ -7,7 +7,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QListView,
-    QMenu,
     QPushButton,
     QVBoxLayout,
     QWidget,
@@ -19,6 +18,7 @@ from ui.chat.session.workspace import Workspace
 from ui.kit.controls.buttons import IconButton
 from ui.kit.controls.typing import is_typed_text
 from ui.kit.look.theme import HEAD_PX, Theme
+from ui.kit.system.menus import add_entry, passing_menu
 from ui.kit.text.labels import ElidedLabel, label
 from ui.records.conversations import Conversation
 from ui.records.finding import Hit
@@ -51,6 +51,7 @@ class Sidebar(QFrame):
         self.search_field = SearchField(theme, workspace.search)
         self.results = SearchResults(theme, workspace.search)
         self.undo_bar = _UndoBar()
+        self.server = ServerCard(theme, workspace.server)
         new = IconButton(theme, "plus", "New conversation (Ctrl+N)", ink="text", size=20)
         new.clicked.connect(workspace.new_conversation)
         new.clicked.connect(self.writing_wanted)
@@ -81,8 +82,7 @@ class Sidebar(QFrame):
         layout.addWidget(self.results, 1)
         layout.addWidget(self._hint)
         layout.addWidget(self.undo_bar)
-        if workspace.server is not None:
-            layout.addWidget(ServerCard(theme, workspace.server))
+        layout.addWidget(self.server)
         self._connect_signals()
         self._show_current()
         self._show_search()
@@ -122,10 +122,10 @@ class Sidebar(QFrame):
         conversations.rowsMoved.connect(self._show_current)
         conversations.rowsInserted.connect(self._show_current)
         conversations.rowsRemoved.connect(self._show_current)
-        conversations.dataChanged.connect(self._refresh_hint)
+        self._workspace.answering_changed.connect(self._refresh_hint)
         conversations.deleted.connect(self.undo_bar.offer)
         conversations.restored.connect(self.undo_bar.hide)
-        self.undo_bar.undo_wanted.connect(conversations.undo_delete)
+        self.undo_bar.button.clicked.connect(conversations.undo_delete)
 
     def _show_current(self) -> None:
         row = self._workspace.conversations.row_of(self._workspace.selected)
@@ -152,20 +152,15 @@ class Sidebar(QFrame):
         if not index.isValid():
             return
         conversation: Conversation = self._workspace.conversations.at(index.row())
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        workspace = self._workspace
+        workspace, conversations = self._workspace, self._workspace.conversations
+        menu = passing_menu(self)
         pin = "Unpin" if conversation.is_pinned else "Pin to the top"
-        menu.addAction("Rename").triggered.connect(lambda: self.list.edit(index))
-        menu.addAction(pin).triggered.connect(
-            lambda: workspace.conversations.pin(conversation, not conversation.is_pinned)
-        )
-        menu.addAction("Duplicate").triggered.connect(
-            lambda: workspace.library.duplicate(conversation)
-        )
-        menu.addAction("Export…").triggered.connect(lambda: self.export_wanted.emit(conversation))
+        add_entry(menu, "Rename", lambda: self.list.edit(index))
+        add_entry(menu, pin, lambda: conversations.pin(conversation, not conversation.is_pinned))
+        add_entry(menu, "Duplicate", lambda: workspace.files.duplicate(conversation))
+        add_entry(menu, "Export…", lambda: self.export_wanted.emit(conversation))
         menu.addSeparator()
-        menu.addAction("Delete").triggered.connect(lambda: workspace.delete(conversation))
+        add_entry(menu, "Delete", lambda: workspace.delete(conversation))
         menu.popup(self.list.viewport().mapToGlobal(place))
 
 
@@ -237,13 +232,7 @@ class _ConversationListView(QListView):
 
 
 class _UndoBar(QFrame):
-    """Says what was deleted and offers to bring it back.
-
-    Signals:
-        undo_wanted: The deletion is to be undone.
-    """
-
-    undo_wanted = Signal()
+    """Says what was deleted and offers to undo that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -261,7 +250,6 @@ class _UndoBar(QFrame):
         layout.addWidget(card)
         self._timer = QTimer(self, singleShot=True, interval=_UNDO_SHOWN_MS)
         self._timer.timeout.connect(self.hide)
-        self.button.clicked.connect(self._undo)
         self.hide()
 
     def offer(self, title: str) -> None:
@@ -270,7 +258,3 @@ class _UndoBar(QFrame):
         self._words.setToolTip(title)
         self.show()
         self._timer.start()
-
-    def _undo(self) -> None:
-        self.hide()
-        self.undo_wanted.emit()

@@ -41,15 +41,17 @@ class StopPanel(QDockWidget):
         self.setAllowedAreas(
             Qt.DockWidgetArea.RightDockWidgetArea | Qt.DockWidgetArea.LeftDockWidgetArea
         )
-        self.editor.apply_wanted.connect(self._apply)
-        self.editor.token_added.connect(
+        self.editor.apply_now.clicked.connect(self._apply)
+        self.editor.end_tokens.added.connect(
             lambda one: self._change_tokens(lambda ids: tuple(dict.fromkeys((*ids, one))))
         )
-        self.editor.token_removed.connect(
+        self.editor.end_tokens.removed.connect(
             lambda one: self._change_tokens(lambda ids: tuple(i for i in ids if i != one))
         )
         workspace.settings_changed.connect(self._show_model)
         workspace.settings_changed.connect(self._offer_to_apply)
+        workspace.answering_changed.connect(self._offer_to_apply)
+        workspace.stops_edited.connect(self._offer_to_apply)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
         workspace.model.changed.connect(self._show_model)
@@ -101,14 +103,10 @@ class StopPanel(QDockWidget):
             self._opened.session.run_changed.disconnect(self._follow)
             self._opened.session.run_finished.disconnect(self._follow)
             self._opened.session.text_appended.disconnect(self._follow)
-            self._opened.session.is_running_changed.disconnect(self._offer_to_apply)
-            self._opened.stops.edited.disconnect(self._offer_to_apply)
         self._opened = opened
         opened.session.run_changed.connect(self._follow)
         opened.session.run_finished.connect(self._follow)
         opened.session.text_appended.connect(self._follow)
-        opened.session.is_running_changed.connect(self._offer_to_apply)
-        opened.stops.edited.connect(self._offer_to_apply)
         self.editor.show_model(opened.stops)
         self._show_model()
         self._offer_to_apply()
@@ -125,7 +123,7 @@ class StopPanel(QDockWidget):
 
     def _show_model(self) -> None:
         added = self._workspace.current.conversation.settings.stop_token_ids
-        self.editor.show_eos(self._workspace.model.info, added)
+        self.editor.end_tokens.show_tokens(self._workspace.model.info, added)
 
     def _change_tokens(self, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
         settings = self._workspace.current.conversation.settings

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from ui.chat.composing.file_chip import FileChip
 from ui.kit.controls.flow_layout import FlowLayout
 from ui.kit.look.theme import Theme
+from ui.kit.system.file_dialogs import choose_files
 from ui.kit.text.labels import clear_layout_of, label
 from ui.models.model_words import size
 from ui.records.attachments import (
@@ -69,11 +70,7 @@ class AttachmentRow(QWidget):
 
     def choose(self) -> None:
         """Ask for files."""
-        dialog = QFileDialog(self, "Attach text files")
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.filesSelected.connect(lambda paths: self.attach(map(Path, paths)))
-        dialog.open()
+        choose_files(self, "Attach text files", self.attach)
 
     def _remove(self, file: Attachment) -> None:
         self.files = tuple(one for one in self.files if one != file)
@@ -85,7 +82,7 @@ class AttachmentRow(QWidget):
         for file in self.files:
             words = size(len(file.text.encode()))
             chip = FileChip(self._theme, file.name, words, "close", f"Remove {file.name}")
-            chip.pressed.connect(lambda one=file: self._remove(one))
+            chip.button.clicked.connect(lambda _=False, one=file: self._remove(one))
             self._flow.addWidget(chip)
         self._chips.setVisible(bool(self.files))
         self.refusal.setText(refusal)

@@ -27,16 +27,16 @@ class Composer(QFrame):
     Signals:
         submitted: The text is to be sent; carries it. The field keeps it until ``clear``.
         stop_wanted: The running answer is to end.
-        thinking_toggled: Whether the model shall reason first.
-        settings_wanted: The conversation's settings are to be shown.
-        stops_wanted: The stop list is to be shown.
+
+    Attributes:
+        input: The field.
+        thinking: The switch that lets the model reason first.
+        stops: The button that shows the stop list.
+        settings: The button that shows the conversation's settings.
     """
 
     submitted = Signal(str)
     stop_wanted = Signal()
-    thinking_toggled = Signal(bool)
-    settings_wanted = Signal()
-    stops_wanted = Signal()
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -194,9 +194,6 @@ class Composer(QFrame):
         self.attachments.changed.connect(self._refresh)
         self.input.focus_changed.connect(self._show_focus)
         self.action.clicked.connect(self._act)
-        self.thinking.clicked.connect(self.thinking_toggled)
-        self.settings.clicked.connect(self.settings_wanted)
-        self.stops.clicked.connect(self.stops_wanted)
         self._theme.changed.connect(self._refresh)
 
     def _act(self) -> None:

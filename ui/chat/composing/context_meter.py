@@ -13,7 +13,7 @@ from engine import EngineError, GenerationRequest, ModelInfo
 from ui.kit.background.tasks import Tasks
 from ui.records.asking import request_for
 from ui.records.conversations import Conversation
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 
 _COUNTED_AFTER_MS = 250
 
@@ -97,7 +97,7 @@ class ContextMeter(QObject):
 
     async def _count(self, conversation: Conversation, model: ModelInfo, text: str) -> None:
         shown = conversation.messages
-        question = ChatMessage("user", text)
+        question = ConversationMessage("user", text)
         question.parent = shown[-1] if shown else None
         count: Count | None
         try:

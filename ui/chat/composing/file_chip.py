@@ -3,7 +3,7 @@
 Main thread.
 """
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy
 
 from ui.kit.controls.buttons import IconButton
@@ -18,9 +18,6 @@ _ICON = 15
 class FileChip(QFrame):
     """A small card with an icon, the name, the size and one button.
 
-    Signals:
-        pressed: The button was pressed.
-
     Args:
         theme: The look.
         name: The file's name.
@@ -28,8 +25,6 @@ class FileChip(QFrame):
         icon: What the button shows.
         says: What the button does, for the tool tip and for screen readers.
     """
-
-    pressed = Signal()
 
     def __init__(self, theme: Theme, name: str, size: str, icon: str, says: str) -> None:
         super().__init__()
@@ -42,7 +37,6 @@ class FileChip(QFrame):
         self._name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
         self._name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self.button = IconButton(theme, icon, says, size=14)
-        self.button.clicked.connect(self.pressed)
         row = QHBoxLayout(self)
         row.setContentsMargins(8, 2, 3, 2)
         row.setSpacing(6)
@@ -51,10 +45,6 @@ class FileChip(QFrame):
         row.addWidget(label(size, "faint", 0.92))
         row.addWidget(self.button)
         theme.follow(self, self._tint)
-
-    def show_button(self, icon: str, says: str) -> None:
-        """Show another icon on the button."""
-        self.button.show_icon(icon, says)
 
     def sizeHint(self) -> QSize:
         """Return room for the name, up to a limit."""

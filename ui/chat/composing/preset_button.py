@@ -1,16 +1,19 @@
 """The button with the presets: choose, save, delete, import, export. Main thread."""
 
-from pathlib import Path
+from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QWidget
+from PySide6.QtWidgets import QMenu, QPushButton, QWidget
 
 from ui.chat.composing.preset_list import PresetList
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
+from ui.kit.system.boxes import ask_text
+from ui.kit.system.file_dialogs import choose_file, choose_target
+from ui.kit.system.menus import add_entry, empty_menu, literal
 
 _ARROW = 12
-_FILTER = "Presets (*.json)"
+_FILTERS = ["Presets (*.json)"]
 
 
 class PresetButton(QPushButton):
@@ -44,52 +47,36 @@ class PresetButton(QPushButton):
 
     def _fill(self) -> None:
         menu, presets = self.menu_of_presets, self._presets
-        menu.clear()
-        for old in menu.findChildren(QMenu):
-            old.deleteLater()  # a cleared menu keeps the menus that were in it
+        empty_menu(menu)
         for preset in presets.all():
-            action = menu.addAction(preset.name.replace("&", "&&"))
-            action.triggered.connect(lambda _=False, chosen=preset: self.chosen.emit(chosen))
+            add_entry(menu, literal(preset.name), partial(self.chosen.emit, preset))
         if not presets.all():
             menu.addAction("No presets yet").setEnabled(False)
         menu.addSeparator()
-        menu.addAction("Save as Preset…").triggered.connect(self._ask_for_name)
+        add_entry(menu, "Save as Preset…", self._ask_for_name)
         deleting = menu.addMenu("Delete")
         deleting.setEnabled(bool(presets.all()))
         for preset in presets.all():
-            action = deleting.addAction(preset.name.replace("&", "&&"))
-            action.triggered.connect(lambda _=False, name=preset.name: presets.delete(name))
+            add_entry(deleting, literal(preset.name), partial(presets.delete, preset.name))
         menu.addSeparator()
-        menu.addAction("Import…").triggered.connect(self._import)
-        menu.addAction("Export All…").triggered.connect(self._export)
+        add_entry(menu, "Import…", self._import)
+        add_entry(menu, "Export All…", self._export)
 
     def _ask_for_name(self) -> None:
-        dialog = QInputDialog(self._dialogs_on)
-        dialog.setWindowTitle("Save as Preset")
-        dialog.setLabelText(
+        question = (
             "Name. A preset with the same name is replaced. It holds the system prompt, sampling, "
             "limits and the stop list."
         )
-        dialog.textValueSelected.connect(
-            lambda name: self.save_wanted.emit(name.strip()) if name.strip() else None
-        )
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.open()
+        ask_text(self._dialogs_on, "Save as Preset", question, self.save_wanted.emit)
 
     def _import(self) -> None:
-        dialog = QFileDialog(self._dialogs_on, "Import presets")
-        dialog.setNameFilters([_FILTER, "All files (*)"])
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(lambda path: self._presets.import_from(Path(path)))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.open()
+        choose_file(self._dialogs_on, "Import presets", self._presets.import_from, _FILTERS)
 
     def _export(self) -> None:
-        dialog = QFileDialog(self._dialogs_on, "Export all presets")
-        dialog.setNameFilters([_FILTER])
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix("json")
-        dialog.selectFile("presets.json")
-        dialog.fileSelected.connect(lambda path: self._presets.export_to(Path(path)))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.open()
+        choose_target(
+            self._dialogs_on,
+            "Export all presets",
+            self._presets.export_to,
+            name="presets.json",
+            filters=_FILTERS,
+        )

@@ -28,10 +28,12 @@ class ConversationList(QAbstractListModel):
     """All conversations; deletions can be undone, the last one first.
 
     Signals:
+        renamed: A conversation has another title; carries the ``Conversation``.
         deleted: A conversation has gone; carries its title.
         restored: A deleted conversation is back; carries the ``Conversation``.
     """
 
+    renamed = Signal(object)
     deleted = Signal(str)
     restored = Signal(object)
 
@@ -130,6 +132,7 @@ class ConversationList(QAbstractListModel):
         """Give a conversation another title."""
         conversation.title = title
         self.changed(conversation)
+        self.renamed.emit(conversation)
 
     def pin(self, conversation: Conversation, is_pinned: bool) -> None:
         """Keep a conversation at the top, or let it go."""

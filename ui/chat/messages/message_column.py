@@ -7,7 +7,7 @@ end it stays there; a reader who is elsewhere is never moved.
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QScrollArea, QVBoxLayout, QWidget
 
@@ -16,7 +16,7 @@ from ui.chat.messages.message_slot import MessageSlot
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.open_conversation import OpenConversation
 from ui.kit.look.theme import Theme
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
 _WIDEST_PX = 760
@@ -32,22 +32,11 @@ class MessageColumn(QScrollArea):
     """Shows messages.
 
     Signals:
-        reason_chosen: Carries the ``Run`` whose end is to be explained.
-        link_chosen: Carries the ``QUrl`` of a chosen link.
-        edit_wanted: Carries the question's ``ChatMessage`` and the text in its place.
-        regenerate_wanted: Carries the answer's ``ChatMessage``.
-        continue_wanted: Carries the answer's ``ChatMessage``.
-        editing_left: A question is edited no more; it is as it was.
-        version_wanted: Carries a ``ChatMessage`` and a step, -1 or 1, to another version.
+        view_made: A message near the screen has a view now; carries the ``QuestionView`` or
+            ``AnswerView``, whose signals say what a person wants.
     """
 
-    reason_chosen = Signal(object)
-    link_chosen = Signal(QUrl)
-    edit_wanted = Signal(object, str)
-    regenerate_wanted = Signal(object)
-    continue_wanted = Signal(object)
-    editing_left = Signal()
-    version_wanted = Signal(object, int)
+    view_made = Signal(object)
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -60,7 +49,7 @@ class MessageColumn(QScrollArea):
         self._is_at_end = True
         self._owed_px = 0
         self._wanted: MessageSlot | None = None
-        self._found: tuple[ChatMessage, tuple[str, ...]] | None = None
+        self._found: tuple[ConversationMessage, tuple[str, ...]] | None = None
         self._arriving = QTimer(self, singleShot=True, interval=_ARRIVING_MS)
         self._arriving.timeout.connect(self._forget_wanted)
         self._reasons = QButtonGroup(self)
@@ -106,7 +95,7 @@ class MessageColumn(QScrollArea):
             if isinstance(slot.view, AnswerView):
                 slot.view.mark_shown(slot.message.run is run)
 
-    def show_message(self, message: ChatMessage, words: Sequence[str] = ()) -> None:
+    def show_message(self, message: ConversationMessage, words: Sequence[str] = ()) -> None:
         """Scroll to a message and mark words in it, or the message where it shows none of them."""
         self.forget_found()
         slot = next((slot for slot in self._slots if slot.message is message), None)
@@ -134,7 +123,7 @@ class MessageColumn(QScrollArea):
                 return slot.view if isinstance(slot.view, AnswerView) else None
         return None
 
-    def question_view(self, message: ChatMessage) -> QuestionView | None:
+    def question_view(self, message: ConversationMessage) -> QuestionView | None:
         """Return the view of a question, made if it is far from the screen."""
         for slot in reversed(self._slots):
             if slot.message is message:
@@ -155,7 +144,7 @@ class MessageColumn(QScrollArea):
 
     # -- slots -----------------------------------------------------------------------------
 
-    def _add_all(self, messages: list[ChatMessage]) -> None:
+    def _add_all(self, messages: list[ConversationMessage]) -> None:
         self._inner.setUpdatesEnabled(False)
         for message in messages:
             slot = MessageSlot(self._theme, message)
@@ -205,24 +194,16 @@ class MessageColumn(QScrollArea):
         view: QuestionView | AnswerView
         if message.run is None:
             view = QuestionView(self._theme, message)
-            view.edited.connect(lambda text: self.edit_wanted.emit(message, text))
-            view.left.connect(self.editing_left)
         else:
-            view = AnswerView(self._theme, message.run, self._reasons)
-            view.reason_chosen.connect(self.reason_chosen)
-            view.link_chosen.connect(self.link_chosen)
-            view.regenerate_wanted.connect(lambda: self.regenerate_wanted.emit(message))
-            view.continue_wanted.connect(lambda: self.continue_wanted.emit(message))
+            view = AnswerView(self._theme, message, self._reasons)
             view.mark_shown(message.run is self._shown_run)
-        view.action_row.version_stepped.connect(
-            lambda step: self.version_wanted.emit(message, step)
-        )
         versions = self._opened.conversation.tree.versions(message)
         view.action_row.show_versions(versions.index(message) + 1, len(versions))
         view.show_busy(self._opened.session.is_running)
         slot.fill(view)
         self._filled.add(slot)
         self._show_found(slot)
+        self.view_made.emit(view)
 
     def _show_found(self, slot: MessageSlot) -> int | None:
         """Mark the words that were searched for, and return how far down the first one is."""
@@ -242,7 +223,7 @@ class MessageColumn(QScrollArea):
 
     # -- what the session tells ------------------------------------------------------------
 
-    def _append(self, message: ChatMessage) -> None:
+    def _append(self, message: ConversationMessage) -> None:
         if message.role == "user":
             self._is_at_end = True  # whoever sends wants to see the answer
         self._add_all([message])
@@ -314,6 +295,7 @@ class MessageColumn(QScrollArea):
     def _keep_place(self, least: int, most: int) -> None:
         bar, owed, self._owed_px = self.verticalScrollBar(), self._owed_px, 0
         if self._wanted is not None:
+            self._arriving.start()  # heights still change: arriving is not over
             self._go_to(self._wanted)
         elif self._is_at_end:
             bar.setValue(most)

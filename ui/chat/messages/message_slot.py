@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.look.theme import Theme
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 
 _UNBOUND_PX = 16777215
 _CHARS_A_LINE = 88
@@ -32,7 +32,7 @@ class MessageSlot(QWidget):
 
     height_changed = Signal(object, int, int)
 
-    def __init__(self, theme: Theme, message: ChatMessage) -> None:
+    def __init__(self, theme: Theme, message: ConversationMessage) -> None:
         super().__init__()
         self.message = message
         self.view: QWidget | None = None
@@ -104,7 +104,7 @@ class MessageSlot(QWidget):
         self.update()
 
 
-def estimated_height(message: ChatMessage, line_px: int) -> int:
+def estimated_height(message: ConversationMessage, line_px: int) -> int:
     """Return about how high a message will be, in pixels, before it has been laid out."""
     lines = sum(max(1, ceil(len(line) / _CHARS_A_LINE)) for line in message.said.split("\n"))
     around_px = _QUESTION_PX if message.run is None else _ANSWER_PX

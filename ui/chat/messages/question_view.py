@@ -1,15 +1,16 @@
 """A question on screen: its bubble, what can be done with it, and its editor. Main thread."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from ui.chat.messages.message_actions import MessageActions
 from ui.chat.messages.plain_bubble import PlainBubble
 from ui.kit.controls.growing_input import GrowingInput
 from ui.kit.look.theme import Theme
+from ui.kit.system.clipboard import copy_text
 from ui.kit.text.flow_text import FlowText
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 
 
 class QuestionView(QWidget):
@@ -23,7 +24,7 @@ class QuestionView(QWidget):
     edited = Signal(str)
     left = Signal()
 
-    def __init__(self, theme: Theme, message: ChatMessage) -> None:
+    def __init__(self, theme: Theme, message: ConversationMessage) -> None:
         super().__init__()
         self.message = message
         self.editor: QuestionEditor | None = None
@@ -36,7 +37,7 @@ class QuestionView(QWidget):
         self._layout.setSpacing(3)
         self._layout.addWidget(self.bubble)
         self.edit.clicked.connect(self.begin_editing)
-        self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(message.text))
+        self._copy.clicked.connect(lambda: copy_text(message.text))
 
     @property
     def text_view(self) -> FlowText:

@@ -6,7 +6,7 @@ Main thread. Knows no widgets and no other conversation.
 from PySide6.QtCore import QObject, Signal
 
 from engine import Engine, ModelInfo, StopKind
-from ui.chat.session.chat import ChatSession
+from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.traces import Traces
 from ui.records.asking import stop_rules
 from ui.records.conversations import Conversation
@@ -35,9 +35,10 @@ class OpenConversation(QObject):
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
-        self.session = ChatSession(engine, conversation, self, store, traces)
+        self.session = ConversationSession(engine, conversation, store, traces, self)
         self.stops = StopListModel(conversation.stops, self)
-        self.shown_run: Run | None = None
+        answers = [m.run for m in conversation.messages if m.run is not None]
+        self.shown_run: Run | None = answers[-1] if answers else None
         self.stops.edited.connect(self._keep_stops)
         self._is_applying = False
         self._applied: Run | None = None

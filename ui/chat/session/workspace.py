@@ -3,8 +3,6 @@
 Main thread. Knows no widgets; the main window and the panels render it.
 """
 
-from pathlib import Path
-
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import Engine
@@ -12,23 +10,20 @@ from ui.chat.composing.context_meter import ContextMeter
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.history.search import Search
-from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.open_conversations import OpenConversations
 from ui.chat.session.traces import Traces
-from ui.chat.storage.import_export import Library
+from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.recovery import Recovery
 from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.conversations import Conversation, ConversationSettings
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.runs import Run
-from ui.records.storing import ConversationStore, MemoryConversationStore
+from ui.records.storing import ConversationStore
 from ui.server.server_switch import ServerControl, ServerSwitch
-from ui.stops.stop_list import StopListModel
 
 _DRAFT_KEPT_AFTER_MS = 400
-# So many conversations stay in memory beside those that are being answered.
-MOST_OPEN = 6
 
 
 class Workspace(QObject):
@@ -38,53 +33,60 @@ class Workspace(QObject):
         opened: Another conversation is shown; carries its ``OpenConversation``.
         selection_changed: Another conversation was asked for; it may still have to be loaded.
         run_shown: The stop panel shows another run; carries the ``Run`` or None.
-        settings_changed: The open conversation's settings are others now.
+        settings_changed: The settings of the open conversation were changed.
+        answering_changed: The open conversation began or ended an answer; carries whether one is
+            running. Told of whichever conversation is open.
+        stops_edited: The stop list of the open conversation was edited; likewise.
         message_wanted: A message of the open conversation is to be seen; carries it.
     """
 
     opened = Signal(object)
     selection_changed = Signal()
-    message_wanted = Signal(object)
     run_shown = Signal(object)
     settings_changed = Signal()
+    answering_changed = Signal(bool)
+    stops_edited = Signal()
+    message_wanted = Signal(object)
 
     def __init__(
         self,
         engine: Engine,
-        server: ServerControl | None = None,
-        store: ConversationStore | None = None,
+        server: ServerControl,
+        store: ConversationStore,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._engine = engine
+        self.store = store
         self.traces = Traces(self)
-        self._open: dict[str, OpenConversation] = {}
         self.model = ModelState(engine, self)
-        self.server = None if server is None else ServerSwitch(server, self)
-        self.store: ConversationStore = store or MemoryConversationStore()
+        self.server = ServerSwitch(server, self)
+        self.conversations = ConversationList(store, self)
+        self.meter = ContextMeter(engine, self)
+        self.search = Search(store, self)
+        self.presets = PresetList(store, self)
+        self.files = ConversationFiles(store, self.conversations, self)
+        self.recovery = Recovery(store, self.files.transfers, self)
         self._tasks = Tasks()
         self._wanted: Conversation | None = None
-        self._is_letting_go = False
-        self.conversations = ConversationList(self.store, self)
-        self.meter = ContextMeter(engine, self)
-        self.search = Search(self.store, self)
-        self.presets = PresetList(self.store, self)
-        self.store.on_found(self._take_found)
-        self.library = Library(self.store, self.conversations, self)
-        self.recovery = Recovery(self.store, self.library.transfers, self)
+        self._open = OpenConversations(
+            engine,
+            self.model,
+            store,
+            self.traces,
+            self.conversations,
+            lambda one: one is self.current.conversation or one is self._wanted,
+            self,
+        )
         self._drafts = QTimer(self, singleShot=True, interval=_DRAFT_KEPT_AFTER_MS)
         self._drafts.timeout.connect(self.keep_draft)
-        self.model.changed.connect(self._offer_tokenizer)
+        store.on_found(self._take_found)
         self.conversations.restored.connect(self.open)
-        self.library.added.connect(self.open)
-        self.library.grown.connect(self._let_go)
-        self.current = self._opened(self._first())
+        self.files.added.connect(self.open)
+        self.files.grown.connect(self._open.release_unseen)
+        self.current = self._open.open(self._first())
+        self._follow_current()
 
     # -- intents ---------------------------------------------------------------------------
-
-    def load_model(self, path: Path) -> None:
-        """Load the model of a folder in the background."""
-        self.model.load(path)
 
     def new_conversation(self) -> None:
         """Show an empty conversation."""
@@ -123,8 +125,7 @@ class Workspace(QObject):
     def delete(self, conversation: Conversation) -> None:
         """Delete a conversation, ending its answer; another one is shown in its place."""
         row = self.conversations.row_of(conversation)
-        if conversation.id in self._open:
-            self._open[conversation.id].session.cancel()
+        self._open.cancel(conversation)
         is_selected = self.selected is conversation
         self.conversations.delete(conversation)
         if is_selected:
@@ -134,36 +135,29 @@ class Workspace(QObject):
 
     def send(self, text: str) -> bool:
         """Ask the open conversation's model; returns whether it was sent."""
-        current = self.current
-        if not self._is_ready:
-            return False
-        run = current.session.send(text)
-        if run is None:
-            return False
-        self._follow(run, text)
-        return True
+        return self._is_ready and self._begun(self.current.session.send(text), text)
 
-    def edit(self, question: ChatMessage, text: str) -> bool:
+    def edit(self, question: ConversationMessage, text: str) -> bool:
         """Ask another question in a question's place; returns whether it was sent."""
-        return self._is_ready and self._follow(self.current.session.edit(question, text))
+        return self._is_ready and self._begun(self.current.session.edit(question, text))
 
-    def regenerate(self, answer: ChatMessage) -> bool:
+    def regenerate(self, answer: ConversationMessage) -> bool:
         """Answer a question once more; returns whether that was begun."""
-        return self._is_ready and self._follow(self.current.session.regenerate(answer))
+        return self._is_ready and self._begun(self.current.session.regenerate(answer))
 
-    def continue_answer(self, answer: ChatMessage) -> bool:
+    def continue_answer(self, answer: ConversationMessage) -> bool:
         """Let the model go on with an answer, past the stop that ended it if one did.
 
         Returns:
             Whether that was begun.
         """
-        return self._is_ready and self._follow(self.current.session.continue_answer(answer))
+        return self._is_ready and self._begun(self.current.session.continue_answer(answer))
 
-    def answer_without_stop(self, answer: ChatMessage) -> bool:
+    def answer_without_stop(self, answer: ConversationMessage) -> bool:
         """Answer once more without the stop that ended an answer; returns whether it was begun."""
-        return self._is_ready and self._follow(self.current.session.answer_without_stop(answer))
+        return self._is_ready and self._begun(self.current.session.answer_without_stop(answer))
 
-    def show_version(self, message: ChatMessage, step: int) -> None:
+    def show_version(self, message: ConversationMessage, step: int) -> None:
         """Show the version before (-1) or after (1) one that is shown."""
         versions = self.current.conversation.tree.versions(message)
         place = versions.index(message) + step
@@ -213,24 +207,21 @@ class Workspace(QObject):
 
     def cancel_all(self) -> None:
         """End every running answer."""
-        for opened in self._open.values():
-            opened.session.cancel()
+        self._open.cancel_all()
 
     async def finish(self) -> None:
         """End all that is under way: answers, loading, the server."""
         if self._drafts.isActive():
             self.keep_draft()
-        for opened in list(self._open.values()):
-            await opened.session.finish()
+        await self._open.finish()
         await self._tasks.finish()
         await self.search.finish()
         await self.meter.finish()
-        await self.library.finish()
+        await self.files.finish()
         await self.presets.finish()
         await self.store.settled()
         await self.model.finish()
-        if self.server is not None:
-            await self.server.finish()
+        await self.server.finish()
 
     def _take_found(self, conversations: list[Conversation], presets: list[Preset]) -> None:
         self.conversations.take_found(conversations)
@@ -242,7 +233,7 @@ class Workspace(QObject):
     def _is_ready(self) -> bool:
         return self.model.stage == "ready"
 
-    def _follow(self, run: Run | None, question: str = "") -> bool:
+    def _begun(self, run: Run | None, question: str = "") -> bool:
         """Show a run that was begun; returns whether one was."""
         if run is None:
             return False
@@ -278,11 +269,13 @@ class Workspace(QObject):
             return
         if self._drafts.isActive():
             self.keep_draft()
-        self.current = self._opened(conversation)
+        self._leave_current()
+        self.current = self._open.open(conversation)
+        self._follow_current()
         self.selection_changed.emit()
         self.opened.emit(self.current)
         self.run_shown.emit(self.current.shown_run)
-        self._let_go()
+        self._open.release_unseen()
 
     def _first(self) -> Conversation:
         """Return what was last worked on, as far as it is in memory, or a new conversation."""
@@ -292,61 +285,14 @@ class Workspace(QObject):
             return max(loaded, key=lambda conversation: conversation.updated_at)
         return self.conversations.create()
 
-    def _opened(self, conversation: Conversation) -> OpenConversation:
-        opened = self._open.pop(conversation.id, None)
-        if opened is None:
-            opened = OpenConversation(self._engine, conversation, self.store, self.traces, self)
-            if self.model.stage == "ready":
-                self._offer(opened.stops)
-            repaint = lambda *_: self.conversations.changed(conversation)  # noqa: E731
-            opened.session.is_running_changed.connect(repaint)
-            opened.session.is_running_changed.connect(self._let_go)
-            opened.went_on.connect(self._show_if_current)
-            opened.stops.edited.connect(repaint)
-            answers = [m.run for m in conversation.messages if m.run is not None]
-            opened.shown_run = answers[-1] if answers else None
-        self._open[conversation.id] = opened  # the one shown last stands last
-        return opened
+    def _follow_current(self) -> None:
+        current = self.current
+        current.session.is_running_changed.connect(self.answering_changed)
+        current.stops.edited.connect(self.stops_edited)
+        current.went_on.connect(self.show_run)
 
-    def _let_go(self) -> None:
-        """Drop the conversations from memory that nobody has looked at for a while."""
-        if not self._is_letting_go:
-            self._is_letting_go = True
-            self._tasks.start(self._release_unseen(), "release conversations")
-
-    async def _release_unseen(self) -> None:
-        try:
-            await self.store.settled()
-        finally:
-            self._is_letting_go = False
-        for opened in list(self._open.values())[:-MOST_OPEN]:
-            is_idle = opened is not self.current and not opened.session.is_running
-            if is_idle and self._release(opened.conversation):
-                del self._open[opened.conversation.id]
-                opened.deleteLater()
-        # Those that came in by an import or a copy were never opened.
-        for row in range(self.conversations.rowCount()):
-            conversation = self.conversations.at(row)
-            if conversation.is_loaded and conversation.id not in self._open:
-                self._release(conversation)
-
-    def _release(self, conversation: Conversation) -> bool:
-        """Unload a conversation if all of it can be loaded again; returns whether it can go."""
-        if conversation is self._wanted or not self.store.is_kept(conversation):
-            return False
-        if len(conversation.tree):
-            conversation.unload(conversation.preview)
-        return True
-
-    def _show_if_current(self, run: Run) -> None:
-        if self.current.session.run is run:
-            self.show_run(run)
-
-    def _offer_tokenizer(self) -> None:
-        for opened in self._open.values():
-            self._offer(opened.stops)
-
-    def _offer(self, stops: StopListModel) -> None:
-        is_ready, info = self.model.stage == "ready", self.model.info
-        stops.set_special_tokens(() if info is None else (token.text for token in info.eos))
-        stops.set_tokenizer(self._engine.tokenize if is_ready else None)
+    def _leave_current(self) -> None:
+        current = self.current
+        current.session.is_running_changed.disconnect(self.answering_changed)
+        current.stops.edited.disconnect(self.stops_edited)
+        current.went_on.disconnect(self.show_run)

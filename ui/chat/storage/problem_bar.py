@@ -15,11 +15,12 @@ class ProblemBar(QFrame):
     """What happened, why, the file it is about, and a way to put it away.
 
     Signals:
-        recover_wanted: What can be read of the damaged file is to be brought over.
         recovery_declined: The message was dismissed although the file could be recovered.
+
+    Attributes:
+        recover: The button that brings over what can be read of a damaged file.
     """
 
-    recover_wanted = Signal()
     recovery_declined = Signal()
 
     def __init__(self, theme: Theme) -> None:
@@ -47,7 +48,7 @@ class ProblemBar(QFrame):
         row.addWidget(self.recover)
         row.addWidget(self.show_file)
         row.addWidget(close)
-        self.recover.clicked.connect(self._recover)
+        self.recover.clicked.connect(lambda: self.recover.setEnabled(False))  # once is enough
         self.show_file.clicked.connect(self._show_file)
         close.clicked.connect(self._dismiss)
         self.hide()
@@ -67,10 +68,6 @@ class ProblemBar(QFrame):
         self.hide()
         if self._problem is not None and self._problem.can_be_recovered:
             self.recovery_declined.emit()
-
-    def _recover(self) -> None:
-        self.recover.setEnabled(False)  # once is enough
-        self.recover_wanted.emit()
 
     def _show_file(self) -> None:
         if self._problem is not None and self._problem.path is not None:

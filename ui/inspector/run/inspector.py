@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import Engine, EngineError, GenerationRequest
 from engine.recording.saved_run import DamagedRun, from_json, question_of
-from ui.chat.session.chat import ChatSession
+from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.inspector.run.shown_run import (
@@ -25,7 +25,7 @@ from ui.inspector.run.shown_run import (
 from ui.inspector.run.what_if import WhatIf
 from ui.kit.background.files import FileRefused, read_text, write_text
 from ui.kit.background.tasks import Tasks
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.server.requests import RequestEntry
 from ui.words.failures import failure_words
@@ -70,7 +70,7 @@ class Inspector(QObject):
         self.prompt: Pieces | None = None
         self.prompt_problem = ""
         self._engine = engine
-        self._session: ChatSession | None = None
+        self._session: ConversationSession | None = None
         self._is_tried = False
         self._tasks = Tasks()
         self._growth = QTimer(self, singleShot=True, interval=GROWTH_MS)
@@ -130,7 +130,7 @@ class Inspector(QObject):
 
     # -- what can be done ------------------------------------------------------------------
 
-    def message(self) -> ChatMessage | None:
+    def message(self) -> ConversationMessage | None:
         """Return the shown run's message, if it stands in the open conversation."""
         if self.shown is None or self.shown.source is not Source.CHAT:
             return None

@@ -6,8 +6,6 @@ at 30 Hz, so that a token costs an append and only a tick costs a signal and a r
 
 import asyncio
 import logging
-import time
-from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -16,7 +14,6 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine import (
     UNEXPECTED,
     EngineError,
-    Event,
     Finished,
     Generation,
     GenerationRequest,
@@ -26,18 +23,16 @@ from engine import (
     TextDelta,
     ThinkingDelta,
     Timing,
-    TokenTrace,
     Usage,
-    merge_deltas,
 )
-from ui.chat.session.holding import HeldText
-from ui.chat.session.traces import RunTrace, Traces
+from ui.chat.session.arrived_events import ArrivedEvents
+from ui.chat.session.traces import Traces
 from ui.kit.background.tasks import Tasks
-from ui.records.asking import request_for
+from ui.records.asking import new_run, request_for
 from ui.records.conversations import Conversation
-from ui.records.messages import ChatMessage, copied_below
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
-from ui.records.storing import ConversationStore, MemoryConversationStore
+from ui.records.storing import ConversationStore
 from ui.words.failures import failure_words
 
 _log = logging.getLogger(__name__)
@@ -46,8 +41,6 @@ TICK_MS = 33
 # A running answer is stored this often. With the time that a save takes, at most half a second of
 # it is missing after a crash.
 KEEP_MS = 400
-# Text is held for a token or two all the time; only what lasts is worth a word.
-HOLD_SHOWN_S = 0.4
 
 
 class AnsweringEngine(Protocol):
@@ -61,11 +54,11 @@ class AnsweringEngine(Protocol):
         """Accept a request and return its running answer."""
 
 
-class ChatSession(QObject):
+class ConversationSession(QObject):
     """Sends what a person writes and keeps the answer's run up to date, here and in the store.
 
     Signals:
-        message_appended: A message was added at the end; carries the ``ChatMessage``.
+        message_appended: A message was added at the end; carries the ``ConversationMessage``.
         path_changed: Other versions are shown; carries the index of the first such message.
         text_appended: The running answer grew; carries the ``Run`` and the new text.
         thinking_appended: Its reasoning grew; carries the ``Run`` and the new text.
@@ -86,24 +79,22 @@ class ChatSession(QObject):
         self,
         engine: AnsweringEngine,
         conversation: Conversation,
+        store: ConversationStore,
+        traces: Traces,
         parent: QObject | None = None,
-        store: ConversationStore | None = None,
-        traces: Traces | None = None,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
         self._traces = traces
-        self._trace: RunTrace | None = None
-        self._store = store or MemoryConversationStore()
-        self._answer_message: ChatMessage | None = None
+        self._store = store
+        self._answer_message: ConversationMessage | None = None
         self._is_unkept = False
         self._engine = engine
         self._tasks = Tasks()
         self._run: Run | None = None
         self._generation: Generation | None = None
         self._asking: asyncio.Task[None] | None = None
-        self._arrived: deque[Event] = deque()
-        self._held = HeldText()
+        self._arrived = ArrivedEvents()
         self._ticks = QTimer(self)
         self._ticks.setInterval(TICK_MS)
         self._ticks.timeout.connect(self._tick)
@@ -125,27 +116,29 @@ class ChatSession(QObject):
         """Ask a question; returns the run of its answer, None if one is still running."""
         if self._run is not None or not text.strip():
             return None
-        question = ChatMessage("user", text)
+        question = ConversationMessage("user", text)
         self.conversation.add(question)
         self.message_appended.emit(question)
         return self._begin(question, [question])
 
-    def edit(self, question: ChatMessage, text: str) -> Run | None:
+    def edit(self, question: ConversationMessage, text: str) -> Run | None:
         """Ask another question in a question's place; the old one stays as a version."""
         if self._run is not None or not text.strip() or question.role != "user":
             return None
-        edited = ChatMessage("user", text)
+        edited = ConversationMessage("user", text)
         self.conversation.tree.add(edited, question.parent)
         self.path_changed.emit(len(self.conversation.messages) - 1)
         return self._begin(edited, [edited])
 
-    def regenerate(self, answer: ChatMessage) -> Run | None:
+    def regenerate(self, answer: ConversationMessage) -> Run | None:
         """Answer a question once more; the old answer stays as a version."""
         if self._run is not None or answer.parent is None or answer.run is None:
             return None
         return self._begin(answer.parent)
 
-    def continue_answer(self, answer: ChatMessage, without: str | int | None = None) -> Run | None:
+    def continue_answer(
+        self, answer: ConversationMessage, without: str | int | None = None
+    ) -> Run | None:
         """Let the model go on where an answer ends; the short one stays as a version.
 
         A stop that ended it does not count for the rest, or it would end there again.
@@ -163,7 +156,7 @@ class ChatSession(QObject):
         return self._begin(answer.parent, continued=run, without=past, replaced=answer)
 
     def answer_without_stop(
-        self, answer: ChatMessage, without: str | int | None = None
+        self, answer: ConversationMessage, without: str | int | None = None
     ) -> Run | None:
         """Answer a question once more without the stop that ended its answer, for this once."""
         if self._run is not None or answer.parent is None or answer.run is None:
@@ -171,7 +164,7 @@ class ChatSession(QObject):
         past = answer.run.stopped_by if without is None else without
         return self._begin(answer.parent, without=past, replaced=answer)
 
-    def show_version(self, message: ChatMessage) -> None:
+    def show_version(self, message: ConversationMessage) -> None:
         """Show a version of a message, with all that follows it."""
         if self._run is not None:
             return
@@ -204,11 +197,11 @@ class ChatSession(QObject):
 
     def _begin(
         self,
-        question: ChatMessage,
-        unkept: Sequence[ChatMessage] = (),
+        question: ConversationMessage,
+        unkept: Sequence[ConversationMessage] = (),
         continued: Run | None = None,
         without: str | int | None = None,
-        replaced: ChatMessage | None = None,
+        replaced: ConversationMessage | None = None,
     ) -> Run:
         """Add an answer to a question, store what is new, and start generating it.
 
@@ -221,22 +214,11 @@ class ChatSession(QObject):
         """
         conversation, model = self.conversation, self._engine.model
         begun = "" if continued is None else continued.text
-        request = request_for(conversation, model, question, begun, without)
-        if self._traces is not None:
-            request = self._traces.traced(request)
-        run = Run(
-            stops=request.stops.strings,
-            rules=request.stops,
-            without=without,
-            max_tokens=request.max_tokens,
-            model_id=model.id if model else "",
-        )
-        if continued is not None:
-            run.text, run.thinking = continued.text, continued.thinking
-            run.thinking_s, run.continued_chars = continued.thinking_s, len(continued.text)
+        request = self._traces.traced(request_for(conversation, model, question, begun, without))
+        run = new_run(request, model, continued, without)
         is_first = not any(m.parent is question for m in conversation.tree)
-        answer = ChatMessage("assistant", run=run)
-        followers = self._followers(replaced, answer)
+        answer = ConversationMessage("assistant", run=run)
+        followers = conversation.tree.copied_after(replaced, answer)
         conversation.tree.add(answer, question)
         for message in followers:
             conversation.tree.add(message, message.parent)
@@ -255,13 +237,6 @@ class ChatSession(QObject):
         self._asking.add_done_callback(lambda _: self._end(run))
         return run
 
-    def _followers(self, replaced: ChatMessage | None, answer: ChatMessage) -> list[ChatMessage]:
-        """Return copies of what follows an answer in sight, to follow another version of it."""
-        shown = self.conversation.messages
-        if replaced is None or replaced not in shown:
-            return []
-        return copied_below(shown[shown.index(replaced) + 1 :], answer)
-
     def _keep(self) -> None:
         """Store the running answer if it has grown."""
         if self._is_unkept and self._answer_message is not None:
@@ -274,11 +249,10 @@ class ChatSession(QObject):
             await self._store.settled()
             generation = await self._engine.generate(request)
             run.prompt_total = generation.prompt_tokens
-            if self._traces is not None:
-                self._trace = self._traces.begin(run.id, generation)
+            self._arrived.trace = self._traces.begin(run.id, generation)
             self._generation = generation
             async for batch in generation.batches():
-                self._arrived.extend(batch)
+                self._arrived.add(batch)
         except EngineError as error:
             run.refusal = failure_words(error)
             run.state = RunState.REFUSED
@@ -311,32 +285,20 @@ class ChatSession(QObject):
                 self._fail(self._run)
             if self._asking is not None:
                 self._asking.cancel()
-        self._watch_hold()
-
-    def _watch_hold(self) -> None:
-        """Say what is held back once that lasts: a stall is to explain itself."""
-        run, trace = self._run, self._trace
-        if run is None or trace is None:
-            return
-        held, since_s = self._held.text, self._held.since_s
-        age_s = time.monotonic() - since_s if held and since_s is not None else 0.0
-        # Once it is shown it stays while anything is held: it is not to flicker as it changes.
-        is_shown = bool(held) and (age_s >= HOLD_SHOWN_S or bool(run.held))
-        shown, age_s = (held, age_s) if is_shown else ("", 0.0)
-        # Its age is told in tenths; between two of them there is nothing to repaint.
-        if shown != run.held or round(age_s, 1) != round(run.held_s, 1):
-            run.held, run.held_s = shown, age_s
-            self.run_changed.emit(run)
+        if self._run is not None and self._arrived.note_hold(self._run):
+            self.run_changed.emit(self._run)
 
     def _take(self) -> None:
         """Apply what has arrived since the last tick: one signal per kind of text."""
         run = self._run
-        if run is None or not self._arrived:
+        if run is None:
             return
         if run.is_over:
             self._arrived.clear()  # what comes after a failure is not shown
             return
-        events = self._shown_events()
+        events = self._arrived.take_events()
+        if not events:
+            return
         self._is_unkept = True
         state_before, progress_before = run.state, run.prompt_processed
         for event in events:
@@ -351,21 +313,6 @@ class ChatSession(QObject):
         if (run.state, run.prompt_processed) != (state_before, progress_before):
             self.run_changed.emit(run)
 
-    def _shown_events(self) -> list[Event]:
-        """Take what has arrived; what is only recorded goes to the run's trace."""
-        arrived = list(self._arrived)
-        self._arrived.clear()
-        trace = self._trace
-        if trace is None:
-            return merge_deltas(arrived)
-        now = time.monotonic()
-        for event in arrived:
-            trace.take(event)
-            if isinstance(event, TokenTrace):
-                self._held.take(event, now)
-        # A token's trace stands between two pieces of text, which could not be joined else.
-        return merge_deltas([event for event in arrived if not isinstance(event, TokenTrace)])
-
     def _end(self, run: Run) -> None:
         if self._run is not run:
             return  # has been told
@@ -375,9 +322,9 @@ class ChatSession(QObject):
         self._ticks.stop()
         self._keeps.stop()
         answer = self._answer_message
-        self._generation = self._run = self._answer_message = self._trace = None
+        self._generation = self._run = self._answer_message = None
         self._asking = None
-        run.held, run.held_s, self._held = "", 0.0, HeldText()
+        run.held, run.held_s, self._arrived = "", 0.0, ArrivedEvents()
         if run.finished is not None and run.finished.error:
             _log.error("an answer failed: %s", run.finished.error)
         if answer is not None:

@@ -26,7 +26,7 @@ from ui.records.archive import (
     conversations_from_json,
 )
 from ui.records.conversations import Conversation
-from ui.records.messages import ChatMessage
+from ui.records.messages import ConversationMessage
 from ui.records.storing import ConversationStore
 
 # So many messages are handed to the store between two looks at the window.
@@ -38,7 +38,7 @@ class Unreadable(EngineError):
     """A conversation's messages cannot be read; the message names it."""
 
 
-class Library(QObject):
+class ConversationFiles(QObject):
     """Duplicates, exports and imports conversations.
 
     Signals:
@@ -230,7 +230,7 @@ class _Target:
             self._file.forget()
 
 
-def _next(messages: Iterator[ChatMessage]) -> list[ChatMessage]:
+def _next(messages: Iterator[ConversationMessage]) -> list[ConversationMessage]:
     return list(islice(messages, _STEP_MESSAGES))
 
 

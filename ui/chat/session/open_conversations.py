@@ -1,0 +1,126 @@
+"""The conversations in memory: those that were shown last, and those that are being answered.
+
+Main thread. Knows no widgets.
+"""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject
+
+from engine import Engine
+from ui.chat.history.conversation_list import ConversationList
+from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.traces import Traces
+from ui.kit.background.tasks import Tasks
+from ui.models.model_state import ModelState
+from ui.records.conversations import Conversation
+from ui.records.storing import ConversationStore
+
+# So many conversations stay in memory beside those that are being answered.
+MOST_OPEN = 6
+
+
+class OpenConversations(QObject):
+    """Opens conversations and releases those that nobody has looked at for a while.
+
+    Args:
+        engine: Answers.
+        model: The loaded model.
+        store: Keeps conversations.
+        traces: Keeps the traces of runs.
+        conversations: The list of all conversations.
+        is_wanted: Whether a conversation must stay in memory because it is shown, or will be.
+        parent: Owns this object.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        model: ModelState,
+        store: ConversationStore,
+        traces: Traces,
+        conversations: ConversationList,
+        is_wanted: Callable[[Conversation], bool],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._engine = engine
+        self._model = model
+        self._store = store
+        self._traces = traces
+        self._conversations = conversations
+        self._is_wanted = is_wanted
+        self._open: dict[str, OpenConversation] = {}  # the one opened last stands last
+        self._tasks = Tasks()
+        self._is_releasing = False
+        model.changed.connect(self._offer_tokenizer)
+
+    def open(self, conversation: Conversation) -> OpenConversation:
+        """Return a loaded conversation with its session and stop list."""
+        opened = self._open.pop(conversation.id, None)
+        if opened is None:
+            opened = OpenConversation(self._engine, conversation, self._store, self._traces, self)
+            self._offer(opened)
+            opened.session.is_running_changed.connect(lambda: self._keep(conversation))
+            opened.session.is_running_changed.connect(self.release_unseen)
+            opened.stops.edited.connect(lambda: self._keep(conversation))
+        self._open[conversation.id] = opened
+        return opened
+
+    def cancel(self, conversation: Conversation) -> None:
+        """End the running answer of a conversation, if it has one."""
+        if conversation.id in self._open:
+            self._open[conversation.id].session.cancel()
+
+    def cancel_all(self) -> None:
+        """End every running answer."""
+        for opened in self._open.values():
+            opened.session.cancel()
+
+    def release_unseen(self) -> None:
+        """Drop the conversations from memory that nobody has looked at for a while."""
+        if not self._is_releasing:
+            self._is_releasing = True
+            self._tasks.start(self._release_unseen(), "release conversations")
+
+    async def finish(self) -> None:
+        """End every running answer, and wait until nothing is under way."""
+        for opened in list(self._open.values()):
+            await opened.session.finish()
+        await self._tasks.finish()
+
+    async def _release_unseen(self) -> None:
+        try:
+            await self._store.settled()
+        finally:
+            self._is_releasing = False
+        for opened in list(self._open.values())[:-MOST_OPEN]:
+            if not opened.session.is_running and self._release(opened.conversation):
+                del self._open[opened.conversation.id]
+                opened.deleteLater()
+        # Those that came in by an import or a copy were never opened.
+        for row in range(self._conversations.rowCount()):
+            conversation = self._conversations.at(row)
+            if conversation.is_loaded and conversation.id not in self._open:
+                self._release(conversation)
+
+    def _release(self, conversation: Conversation) -> bool:
+        """Unload a conversation if all of it can be loaded again; returns whether it can go."""
+        if self._is_wanted(conversation) or not self._store.is_kept(conversation):
+            return False
+        if len(conversation.tree):
+            conversation.unload(conversation.preview)
+        return True
+
+    def _keep(self, conversation: Conversation) -> None:
+        self._conversations.changed(conversation)
+
+    def _offer_tokenizer(self) -> None:
+        for opened in self._open.values():
+            self._offer(opened)
+
+    def _offer(self, opened: OpenConversation) -> None:
+        is_ready, info = self._model.stage == "ready", self._model.info
+        eos = () if info is None else info.eos
+        opened.stops.set_special_tokens(token.text for token in eos)
+        opened.stops.set_tokenizer(self._engine.tokenize if is_ready else None)

@@ -1,0 +1,83 @@
+"""The token ids that end an answer by themselves: the model's, and those added. Main thread."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from engine import ModelInfo
+from ui.kit.controls.buttons import IconButton
+from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.system.boxes import ask_number
+from ui.kit.text.elided import ElidedChip
+from ui.kit.text.labels import ElidedLabel, clear_layout_of, rescale
+from ui.words.visible import visible
+
+
+class EndTokens(QWidget):
+    """Lists the ids with their texts and where they come from; a person can add more.
+
+    Signals:
+        added: One more token id is to end answers; carries it.
+        removed: A token id that was added is to end them no more; carries it.
+    """
+
+    added = Signal(int)
+    removed = Signal(int)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._rows = QVBoxLayout(self)
+        self._rows.setContentsMargins(0, 0, 0, 0)
+        self._rows.setSpacing(5)
+
+    def show_tokens(self, info: ModelInfo | None, added: Sequence[int]) -> None:
+        """List the ids that end an answer by themselves: the model's, and those added."""
+        layout = self._rows
+        clear_layout_of(self)
+        if info is None:
+            return
+        head = ElidedLabel(f"Always ends {info.id}")
+        head.setProperty("role", "muted")
+        rescale(head, 0.93)
+        layout.addWidget(head)
+        for token in info.eos:
+            words = f"token {token.token_id}, from {token.source}"
+            layout.addWidget(_end_token(visible(token.text), words))
+        for token_id in added:
+            known = "added by you" if token_id < info.vocabulary_size else "not in this model"
+            row = _end_token(str(token_id), known)
+            remove = IconButton(self._theme, "close", f"Remove end token {token_id}", size=14)
+            remove.clicked.connect(lambda _=False, one=token_id: self.removed.emit(one))
+            inner = row.layout()
+            assert inner is not None
+            inner.addWidget(remove)
+            layout.addWidget(row)
+        more = QPushButton("Add a token id…")
+        more.setProperty("kind", "link")
+        more.setProperty("is_flush", True)
+        more.setAccessibleName("Add a token id that ends answers")
+        more.clicked.connect(lambda: self._ask_token(info))
+        layout.addWidget(more, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def _ask_token(self, info: ModelInfo) -> None:
+        most = info.vocabulary_size - 1
+        question = f"A token id from 0 to {most:,} that ends an answer:"
+        ask_number(self, "End token", question, self.added.emit, least=0, most=most)
+
+
+def _end_token(text: str, words: str) -> QWidget:
+    """Return a line that shows a token and says where it comes from."""
+    row = QWidget()
+    line = QHBoxLayout(row)
+    line.setContentsMargins(0, 0, 0, 0)
+    chip = ElidedChip(text)
+    chip.setFont(fixed_font(chip.font(), 0.92))
+    source = ElidedLabel(words)
+    source.setProperty("role", "faint")
+    source.setToolTip(words)
+    row.setAccessibleName(f"End token {text}, {words}")
+    line.addWidget(chip)
+    line.addWidget(source, 1)
+    return row

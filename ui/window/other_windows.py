@@ -1,0 +1,155 @@
+"""The program's windows beside the main one; each is made when it is first shown. Main thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QMainWindow, QWidget
+
+from ui.inspector.run.inspector import Inspector
+from ui.inspector.run.tools import InspectorTools
+from ui.kit.look.theme import Theme
+from ui.models.model_library import ModelLibrary
+from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences.preferences_state import PreferencesState
+from ui.server.requests import RequestEntry
+from ui.server.server_panel import ServerDesk
+from ui.server.server_window import ServerWindow
+from ui.window.about import show_about
+from ui.window.shortcuts import ShortcutsDialog
+
+if TYPE_CHECKING:
+    from ui.inspector.inspector_window import InspectorWindow
+    from ui.inspector.servers.capture_window import CaptureWindow
+    from ui.inspector.servers.probe_window import ProbeWindow
+    from ui.models.models_window import ModelsWindow
+
+
+class OtherWindows(QObject):
+    """Shows the windows and dialogs of the program that are not the main window.
+
+    Args:
+        main: The main window.
+        theme: The look.
+        preferences: What the Preferences dialog changes.
+        inspector: The run that the inspector looks at.
+        models: What the window of models lists.
+        server_panel: What the server's window shows.
+        make_tools: Makes what the inspector needs of the API.
+
+    Attributes:
+        inspector: The Stop Inspector; None until it is first shown, like the others.
+        capture: The window for captured answers.
+        probe: The window that probes servers.
+        models: The window of models.
+        server: The server's window.
+    """
+
+    def __init__(
+        self,
+        main: QMainWindow,
+        theme: Theme,
+        *,
+        preferences: PreferencesState,
+        inspector: Inspector,
+        models: ModelLibrary,
+        server_panel: ServerDesk,
+        make_tools: Callable[[], InspectorTools],
+    ) -> None:
+        super().__init__(main)
+        self._main = main
+        self._theme = theme
+        self._preferences = preferences
+        self._inspected = inspector
+        self._model_library = models
+        self._server_panel = server_panel
+        self._make_tools = make_tools
+        self.inspector: InspectorWindow | None = None
+        self.capture: CaptureWindow | None = None
+        self.probe: ProbeWindow | None = None
+        self.models: ModelsWindow | None = None
+        self.server: ServerWindow | None = None
+
+    @cached_property
+    def tools(self) -> InspectorTools:
+        """What the inspector needs of the API, made when it is first asked for."""
+        return self._make_tools()
+
+    # The modules of these windows are imported when they are first shown: the main window must
+    # not wait for what few people open at once.
+
+    def show_inspector(self) -> None:
+        """Show the Stop Inspector at the run that the main window shows."""
+        if self.inspector is None:
+            from ui.inspector.inspector_window import InspectorWindow
+
+            self.inspector = InspectorWindow(self._theme, self._inspected, self.tools, self._main)
+        _bring_forward(self.inspector)
+
+    def show_capture(self) -> None:
+        """Show the window for captured answers."""
+        if self.capture is None:
+            from ui.inspector.servers.capture_window import CaptureWindow
+
+            self.capture = CaptureWindow(self._theme, self.tools, self._main)
+        _bring_forward(self.capture)
+
+    def show_probe(self) -> None:
+        """Show the window that probes servers."""
+        if self.probe is None:
+            from ui.inspector.servers.probe_window import ProbeWindow
+
+            self.probe = ProbeWindow(self._theme, self.tools, self._main)
+        _bring_forward(self.probe)
+
+    def show_models(self) -> None:
+        """Show the models on this computer."""
+        if self.models is None:
+            from ui.models.models_window import ModelsWindow
+
+            self.models = ModelsWindow(self._theme, self._model_library, self._main)
+        _bring_forward(self.models)
+
+    def show_server(self) -> None:
+        """Show the server's own window."""
+        if self.server is None:
+            self.server = ServerWindow(self._theme, self._server_panel, self._main)
+            self.server.detail.inspector_wanted.connect(self._inspect_request)
+        _bring_forward(self.server)
+
+    def show_preferences(self) -> None:
+        """Show what can be chosen for the whole program."""
+        PreferencesDialog(self._theme, self._preferences, self._main).open()
+
+    def show_shortcuts(self) -> None:
+        """List the keys of every menu entry."""
+        ShortcutsDialog(self._main.menuBar(), self._main).open()
+
+    def show_about(self) -> None:
+        """Say what this program is."""
+        show_about(self._main)
+
+    def close_all(self) -> None:
+        """Close the windows that were shown."""
+        for window in (self.server, self.models, self.inspector, self.capture, self.probe):
+            if window is not None:
+                window.close()
+
+    async def finish(self) -> None:
+        """Wait until nothing is under way in any of them."""
+        for window in (self.inspector, self.capture, self.probe, self.server):
+            if window is not None:
+                await window.finish()
+
+    def _inspect_request(self, entry: RequestEntry) -> None:
+        self.show_inspector()
+        self._inspected.show_request(entry)
+
+
+def _bring_forward(window: QWidget) -> None:
+    window.show()
+    window.raise_()
+    window.activateWindow()
