@@ -10,7 +10,6 @@ PACKAGES = ("engine", "api", "ui", "app")
 STILL_SHARED = {
     "Answer",
     "Ending",
-    "Mark",
 }
 
 

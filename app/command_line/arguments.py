@@ -16,7 +16,7 @@ from app.command_line.setting_arguments import add_setting, whole_number
 from app.folders import paths
 from app.settings.serve_options import MODEL_HELP
 from engine import STOP_OPTIONS, StopOption, StopOptions
-from ui.preferences.declaring import Setting, declared
+from ui.preferences.declaring import Declaration, declared
 from ui.preferences.preferences import NewConversation
 
 Command = Callable[[argparse.Namespace], int]
@@ -209,5 +209,5 @@ def _verbatim(marked: str) -> str:
     return marked.removeprefix(VERBATIM_MARK)
 
 
-_MIN_TOKENS = Setting(least=0, most=2**31 - 1)
-_SEED = Setting(least=0, most=2**63 - 1)
+_MIN_TOKENS = Declaration(least=0, most=2**31 - 1)
+_SEED = Declaration(least=0, most=2**63 - 1)

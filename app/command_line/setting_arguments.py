@@ -6,7 +6,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
 
-from ui.preferences.declaring import Declared, Setting
+from ui.preferences.declaring import Declaration, Declared
 
 
 def add_setting(
@@ -42,7 +42,7 @@ def add_setting(
     )
 
 
-def whole_number(said: Setting) -> Callable[[str], int]:
+def whole_number(said: Declaration) -> Callable[[str], int]:
     """Return what reads a whole number within the bounds of a setting."""
 
     def read(typed: str) -> int:
@@ -56,7 +56,7 @@ def whole_number(said: Setting) -> Callable[[str], int]:
     return read
 
 
-def number(said: Setting) -> Callable[[str], float]:
+def number(said: Declaration) -> Callable[[str], float]:
     """Return what reads a number within the bounds of a setting."""
 
     def read(typed: str) -> float:
@@ -70,7 +70,7 @@ def number(said: Setting) -> Callable[[str], float]:
     return read
 
 
-def _check(typed: str, value: float, said: Setting) -> None:
+def _check(typed: str, value: float, said: Declaration) -> None:
     least, most = said.least, said.most
     if least is None or most is None:
         return

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from ui.preferences.declaring import Declared, Setting, declared
+from ui.preferences.declaring import Declaration, Declared, declared
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ def _check(one: Declared) -> tuple[Any, Any]:
     return _spelled(one.kind, one.setting), str(default) if isinstance(default, Path) else default
 
 
-def _spelled(kind: Any, said: Setting) -> Any:
+def _spelled(kind: Any, said: Declaration) -> Any:
     """Return the type that a value of ``kind`` has before it is made, with its bounds."""
     if isinstance(kind, UnionType):
         one, _ = get_args(kind)

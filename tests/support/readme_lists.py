@@ -19,7 +19,7 @@ from api.server.routes import ROUTES
 from app.command_line.arguments import parser
 from app.settings.settings_file import Settings
 from tests.support.parameter_lists import PARAMETERS
-from ui.preferences.declaring import Declared, Setting, declared
+from ui.preferences.declaring import Declaration, Declared, declared
 from ui.preferences.preferences import PAGES as PREFERENCES_PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +98,7 @@ def _may_be(one: Declared) -> str:
     return f"{words} or nothing" if rest else words
 
 
-def _place(setting: Setting) -> str:
+def _place(setting: Declaration) -> str:
     if not setting.place:
         return "kept by Fullstop"
     place = f"Preferences, {setting.place}" if setting.place in PREFERENCES_PAGES else setting.place

@@ -35,7 +35,7 @@ from ui.inspector.ending.what_if_tab import WhatIfTab
 from ui.inspector.request.api_tab import ApiTab
 from ui.inspector.request.prompt_tab import PromptTab
 from ui.inspector.run.inspector import Inspector
-from ui.inspector.run.shown_run import ShownRun, Source
+from ui.inspector.run.shown_run import RunSource, ShownRun
 from ui.inspector.run.tools import InspectorTools
 from ui.inspector.tape.tape import alternatives, token_words
 from ui.inspector.tape.tape_view import TapeView
@@ -201,7 +201,7 @@ class InspectorWindow(QMainWindow):
         inspector.workspace.model.changed.connect(self.head.refresh)
         self.tape.token_chosen.connect(self._show_token)
         self.tokens.token_chosen.connect(self.tape.choose_token)
-        self.ending.token_chosen.connect(self.tape.choose_token)
+        self.ending.curve.token_chosen.connect(self.tape.choose_token)
         self.level.currentIndexChanged.connect(self._set_level)
         self.open.clicked.connect(self._choose_file)
         self.save.clicked.connect(self._choose_target)
@@ -225,7 +225,7 @@ class InspectorWindow(QMainWindow):
         if shown is not None and shown.name:
             source += f": {shown.name}"
         self.source.setText(source)
-        self.back.setVisible(shown is not None and shown.source is not Source.CHAT)
+        self.back.setVisible(shown is not None and shown.source is not RunSource.CHAT)
         self.copy.setEnabled(shown is not None)
         self.save.setEnabled(shown is not None and shown.can_be_replayed)
 

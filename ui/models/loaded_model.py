@@ -1,6 +1,5 @@
 """The model that answers, or is on its way: state, progress, and what can be done. Main thread."""
 
-from PySide6.QtCore import Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout
 
@@ -16,13 +15,7 @@ from ui.words.tones import Tone
 
 
 class LoadedModel(QFrame):
-    """The head of the window.
-
-    Signals:
-        unload_wanted: The model is to be freed.
-    """
-
-    unload_wanted = Signal()
+    """The head of the window."""
 
     def __init__(self, theme: Theme, library: ModelLibrary) -> None:
         super().__init__()
@@ -52,7 +45,6 @@ class LoadedModel(QFrame):
         self._lay_out()
         self.cancel.clicked.connect(library.model.cancel_load)
         self.again.clicked.connect(library.model.load_again)
-        self.unload.clicked.connect(self.unload_wanted)
         self.rest.currentIndexChanged.connect(
             lambda row: library.change_rest(int(self.rest.itemData(row)))
         )

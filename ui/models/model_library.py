@@ -71,7 +71,6 @@ class ModelLibrary(QObject):
         self.downloads = Downloads(model_folders(()).hub_cache or Path.home(), self)
         self.downloads.arrived.connect(lambda _folder: self.refresh())
         model.loaded.connect(self._note_use)
-        model.changed.connect(self.changed)
         self._apply_rest()
         preferences.changed.connect(self._apply_rest)
 

@@ -14,7 +14,7 @@ _KEY = "setting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Declaration:
     """What a field does not say by itself.
 
     Attributes:
@@ -64,7 +64,7 @@ class Declared:
     path: str
     kind: Any
     default: Any
-    setting: Setting
+    setting: Declaration
 
     @property
     def name(self) -> str:
@@ -73,8 +73,8 @@ class Declared:
 
 
 def declare(default: T, **said: Any) -> T:
-    """Return a dataclass's field with a default; ``said`` are fields of ``Setting``."""
-    return field(default=default, metadata={_KEY: Setting(**said)})
+    """Return a dataclass's field with a default; ``said`` are fields of ``Declaration``."""
+    return field(default=default, metadata={_KEY: Declaration(**said)})
 
 
 def declared(kind: type, prefix: str = "") -> Iterator[Declared]:
@@ -86,5 +86,5 @@ def declared(kind: type, prefix: str = "") -> Iterator[Declared]:
         if is_dataclass(inner) and isinstance(inner, type):
             yield from declared(inner, f"{prefix}{one.name}.")
         else:
-            setting = one.metadata.get(_KEY, Setting())
+            setting = one.metadata.get(_KEY, Declaration())
             yield Declared(f"{prefix}{one.name}", inner, getattr(usual, one.name), setting)

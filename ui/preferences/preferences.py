@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from ui.kit.look.theme_mode import ThemeMode
-from ui.preferences.declaring import Setting, declare, declared
+from ui.preferences.declaring import Declaration, declare, declared
 from ui.records.conversations import ConversationSettings
 
 ServerAtLaunch = Literal["as_left", "on", "off"]
@@ -194,6 +194,6 @@ class Preferences:
     models: ModelPreferences = field(default_factory=ModelPreferences)
 
 
-def declaration(path: str) -> Setting:
+def declaration(path: str) -> Declaration:
     """Return what is declared of a preference, by its path, such as ``server.port``."""
     return next(one.setting for one in declared(Preferences) if one.path == path)

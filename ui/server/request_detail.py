@@ -38,12 +38,10 @@ class RequestDetail(QFrame):
     Signals:
         replay_wanted: The request is to be sent again; carries its ``RequestEntry``.
         inspector_wanted: Its answer is to be looked at closely; carries its ``RequestEntry``.
-        closed: The detail is to be put away.
     """
 
     replay_wanted = Signal(object)
     inspector_wanted = Signal(object)
-    closed = Signal()
 
     def __init__(self, theme: Theme, url: Callable[[], str]) -> None:
         super().__init__()
@@ -60,7 +58,7 @@ class RequestDetail(QFrame):
         self.inspect.setAccessibleName("Open the answer in the Stop Inspector")
         self.curl = QPushButton("Copy as curl")
         self.curl.setAccessibleName("Copy the request as a curl command")
-        close = IconButton(theme, "close", "Close the request")
+        self.close_button = IconButton(theme, "close", "Close the request")
         head = QHBoxLayout()
         head.setContentsMargins(14, 8, 8, 0)
         head.setSpacing(6)
@@ -68,7 +66,7 @@ class RequestDetail(QFrame):
         head.addWidget(self.inspect)
         head.addWidget(self.replay)
         head.addWidget(self.curl)
-        head.addWidget(close)
+        head.addWidget(self.close_button)
         self.facts = FactTable(fixed_font(self.font(), 0.92))
         self.asked = _MessageView(theme, "request")
         self.answered = _MessageView(theme, "response")
@@ -86,7 +84,6 @@ class RequestDetail(QFrame):
         self.replay.clicked.connect(lambda: self.replay_wanted.emit(self.entry))
         self.inspect.clicked.connect(lambda: self.inspector_wanted.emit(self.entry))
         self.curl.clicked.connect(self._copy_curl)
-        close.clicked.connect(self.closed)
 
     def show_entry(self, entry: RequestEntry) -> None:
         """Show a request."""

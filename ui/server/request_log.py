@@ -2,17 +2,12 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, Qt, Signal
-from PySide6.QtGui import QColor, QHideEvent, QPalette, QShowEvent
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QHBoxLayout,
-    QHeaderView,
     QLineEdit,
     QStackedLayout,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QTableView,
     QVBoxLayout,
     QWidget,
 )
@@ -25,26 +20,14 @@ from ui.kit.controls.choice import Choice
 from ui.kit.controls.clear_button import add_clear_button
 from ui.kit.look.theme import Theme
 from ui.kit.system.file_dialogs import choose_target
-from ui.kit.text.labels import label, rescale
-from ui.server.request_table import ENTRY_ROLE, Column, RequestTable
+from ui.kit.text.labels import label
+from ui.server.request_table import ENTRY_ROLE, RequestTable
 from ui.server.request_text import as_jsonl
+from ui.server.request_view import RequestView
 from ui.server.requests import RequestEntry, RequestLog
 
 Index = QModelIndex | QPersistentModelIndex
 
-_WIDTHS = {
-    Column.TIME: 74,
-    Column.CLIENT: 126,
-    Column.DIALECT: 140,
-    Column.MODEL: 100,
-    Column.STREAM: 66,
-    Column.STATUS: 64,
-    Column.STOP: 126,
-    Column.TOKENS: 108,
-    Column.FIRST_TOKEN: 92,
-    Column.SPEED: 56,
-    Column.TOTAL: 70,
-}
 _ALL = "All routes"
 _JSON_LINES = "JSON Lines (*.jsonl)"
 
@@ -79,7 +62,7 @@ class RequestLogPanel(QWidget):
         self.pause = ChipButton(theme, "clock", "Pause", is_toggle=True)
         self.export = IconButton(theme, "report", "Save the shown requests as JSON Lines")
         self.clear = IconButton(theme, "trash", "Clear the list of requests")
-        self.view = _RequestView(theme, self.table)
+        self.view = RequestView(theme, self.table)
         self._empty = label("", "muted", 1.0, is_wrapped=True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._status = label("", "faint", 0.92)
@@ -139,7 +122,7 @@ class RequestLogPanel(QWidget):
         self.table.rowsInserted.connect(self._refresh)
         self.table.rowsRemoved.connect(self._refresh)
         self.table.modelReset.connect(self._refresh)
-        self.table.dataChanged.connect(self._show_chosen)
+        self.table.entry_updated.connect(self._follow_chosen)
         self.table.modelReset.connect(self._choose_again)
         self.table.rowsRemoved.connect(self._miss_chosen)
         self.view.selectionModel().currentRowChanged.connect(self._choose)
@@ -180,9 +163,9 @@ class RequestLogPanel(QWidget):
             self._chosen = ""
             self.entry_changed.emit(None)
 
-    def _show_chosen(self) -> None:
-        if self._chosen:
-            self.entry_changed.emit(self._log.get(self._chosen))
+    def _follow_chosen(self, entry: RequestEntry) -> None:
+        if entry.id == self._chosen:
+            self.entry_changed.emit(entry)
 
     def _choose_file(self) -> None:
         title = "Save the shown requests"
@@ -225,84 +208,3 @@ class RequestLogPanel(QWidget):
         offered = {self.dialects.itemData(row) for row in range(self.dialects.count())}
         for name in sorted({entry.dialect for entry in self.table.entries()} - offered - {""}):
             self.dialects.addItem(name, name)
-
-
-class _RequestView(QTableView):
-    """The table; it follows the newest row as long as that row is in sight."""
-
-    def __init__(self, theme: Theme, model: RequestTable) -> None:
-        super().__init__()
-        self._theme = theme
-        self.setProperty("kind", "rows")
-        rescale(self, 0.95)
-        self.setAccessibleName("Requests")
-        self.setModel(model)
-        tones = _ToneDelegate(theme, self)
-        for column in (Column.STATUS, Column.STOP):
-            self.setItemDelegateForColumn(column, tones)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setTabKeyNavigation(False)
-        self.setWordWrap(False)
-        self.setShowGrid(False)
-        self.verticalHeader().hide()
-        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        header = self.horizontalHeader()
-        rescale(header, 0.95)
-        header.setHighlightSections(False)
-        header.setStretchLastSection(False)
-        header.setMinimumSectionSize(44)
-        header.setSectionResizeMode(Column.STOP, QHeaderView.ResizeMode.Stretch)
-        self._fit()
-        self._follows = True
-        model.rowsAboutToBeInserted.connect(self._look)
-        model.rowsInserted.connect(self._follow)
-
-    def changeEvent(self, event: QEvent) -> None:
-        """Give larger text more room."""
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
-
-    def _fit(self) -> None:
-        self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 10)
-        for column, width in _WIDTHS.items():
-            self.setColumnWidth(column, self._theme.px(width))
-
-    def _look(self) -> None:
-        bar = self.verticalScrollBar()
-        self._follows = bar.value() >= bar.maximum() - 1
-
-    def _follow(self) -> None:
-        if self._follows:
-            self.scrollToBottom()
-
-
-class _ToneDelegate(QStyledItemDelegate):
-    """Colours status and stop by how the request went; the words say it too."""
-
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._theme = theme
-
-    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
-        """Give the text its colour."""
-        super().initStyleOption(option, index)
-        entry = index.data(ENTRY_ROLE)
-        ink = self._ink(entry, Column(index.column()))
-        if ink is not None:
-            for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
-                option.palette.setColor(role, QColor(ink))
-
-    def _ink(self, entry: RequestEntry, column: Column) -> str | None:
-        colors = self._theme.colors
-        if entry.is_error:
-            return colors.fault
-        if entry.is_open:
-            return colors.muted
-        if column is Column.STATUS:
-            return colors.done
-        if column is Column.STOP and entry.ends and entry.ends[0].stop.rule_index is not None:
-            return colors.match
-        return None

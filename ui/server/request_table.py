@@ -15,6 +15,7 @@ from PySide6.QtCore import (
     QPersistentModelIndex,
     Qt,
     QTimer,
+    Signal,
 )
 
 from engine import figure, seconds, sentence
@@ -26,7 +27,7 @@ ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)
 Index = QModelIndex | QPersistentModelIndex
 
 
-class Column(IntEnum):
+class RequestColumn(IntEnum):
     """The columns, in their order."""
 
     TIME = 0
@@ -43,23 +44,23 @@ class Column(IntEnum):
 
 
 TITLES = {
-    Column.TIME: "Time",
-    Column.CLIENT: "Client",
-    Column.DIALECT: "Route",
-    Column.MODEL: "Model",
-    Column.STREAM: "Stream",
-    Column.STATUS: "Status",
-    Column.STOP: "Stopped by",
-    Column.TOKENS: "Tokens",
-    Column.FIRST_TOKEN: "First token",
-    Column.SPEED: "Tok/s",
-    Column.TOTAL: "Total",
+    RequestColumn.TIME: "Time",
+    RequestColumn.CLIENT: "Client",
+    RequestColumn.DIALECT: "Route",
+    RequestColumn.MODEL: "Model",
+    RequestColumn.STREAM: "Stream",
+    RequestColumn.STATUS: "Status",
+    RequestColumn.STOP: "Stopped by",
+    RequestColumn.TOKENS: "Tokens",
+    RequestColumn.FIRST_TOKEN: "First token",
+    RequestColumn.SPEED: "Tok/s",
+    RequestColumn.TOTAL: "Total",
 }
-_RIGHT = (Column.TOKENS, Column.FIRST_TOKEN, Column.SPEED, Column.TOTAL)
+_RIGHT = (RequestColumn.TOKENS, RequestColumn.FIRST_TOKEN, RequestColumn.SPEED, RequestColumn.TOTAL)
 _ALIGNMENTS = [
     (Qt.AlignmentFlag.AlignRight if column in _RIGHT else Qt.AlignmentFlag.AlignLeft)
     | Qt.AlignmentFlag.AlignVCenter
-    for column in Column
+    for column in RequestColumn
 ]
 _DISPLAY = int(Qt.ItemDataRole.DisplayRole)
 _ALIGNMENT = int(Qt.ItemDataRole.TextAlignmentRole)
@@ -67,30 +68,30 @@ _TOOL_TIP = int(Qt.ItemDataRole.ToolTipRole)
 _SPOKEN = int(Qt.ItemDataRole.AccessibleTextRole)
 
 
-def cell(entry: RequestEntry, column: Column) -> str:
+def cell(entry: RequestEntry, column: RequestColumn) -> str:
     """Return what a cell says."""
     match column:
-        case Column.TIME:
+        case RequestColumn.TIME:
             return time.strftime("%H:%M:%S", time.localtime(entry.began_at))
-        case Column.CLIENT:
+        case RequestColumn.CLIENT:
             return program_of(entry.agent) or entry.client
-        case Column.DIALECT:
+        case RequestColumn.DIALECT:
             return entry.dialect or f"{entry.method} {entry.path.partition('?')[0]}"
-        case Column.MODEL:
+        case RequestColumn.MODEL:
             return entry.model or "–"
-        case Column.STREAM:
+        case RequestColumn.STREAM:
             return "–" if entry.is_stream is None else "yes" if entry.is_stream else "no"
-        case Column.STATUS:
+        case RequestColumn.STATUS:
             return "…" if entry.status is None else str(entry.status)
-        case Column.STOP:
+        case RequestColumn.STOP:
             return stop_words(entry) or ("answering" if entry.is_open else "–")
-        case Column.TOKENS:
+        case RequestColumn.TOKENS:
             return _tokens(entry)
-        case Column.FIRST_TOKEN:
+        case RequestColumn.FIRST_TOKEN:
             return "–" if entry.first_token_s is None else seconds(entry.first_token_s)
-        case Column.SPEED:
+        case RequestColumn.SPEED:
             return "–" if entry.tokens_per_s is None else figure(entry.tokens_per_s)
-        case Column.TOTAL:
+        case RequestColumn.TOTAL:
             return "–" if entry.took_s is None else seconds(entry.took_s)
 
 
@@ -108,7 +109,13 @@ def _tokens(entry: RequestEntry) -> str:
 
 
 class RequestTable(QAbstractTableModel):
-    """Rows of those entries that pass the filters, newest last."""
+    """Rows of those entries that pass the filters, newest last.
+
+    Signals:
+        entry_updated: More is known of a request that is shown; carries its ``RequestEntry``.
+    """
+
+    entry_updated = Signal(object)
 
     def __init__(self, log: RequestLog, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -169,7 +176,8 @@ class RequestTable(QAbstractTableModel):
         for row in range(kept):
             if self._rows[row] is not wanted[row]:
                 self._rows[row] = wanted[row]
-                self.dataChanged.emit(self.index(row, 0), self.index(row, len(Column) - 1))
+                self.dataChanged.emit(self.index(row, 0), self.index(row, len(RequestColumn) - 1))
+                self.entry_updated.emit(wanted[row])
         if len(wanted) > kept:
             self.beginInsertRows(QModelIndex(), kept, len(wanted) - 1)
             self._rows.extend(wanted[kept:])
@@ -183,7 +191,7 @@ class RequestTable(QAbstractTableModel):
 
     def columnCount(self, parent: Index | None = None) -> int:
         """Return how many columns there are."""
-        return 0 if parent is not None and parent.isValid() else len(Column)
+        return 0 if parent is not None and parent.isValid() else len(RequestColumn)
 
     def headerData(
         self,
@@ -195,10 +203,10 @@ class RequestTable(QAbstractTableModel):
         if orientation != Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
-            return TITLES[Column(section)]
+            return TITLES[RequestColumn(section)]
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _ALIGNMENTS[section]
-        if role == Qt.ItemDataRole.ToolTipRole and section == Column.TOKENS:
+        if role == Qt.ItemDataRole.ToolTipRole and section == RequestColumn.TOKENS:
             return "Tokens of the prompt (those of them that were cached) → tokens of the answer"
         return None
 
@@ -212,9 +220,9 @@ class RequestTable(QAbstractTableModel):
         if role == ENTRY_ROLE:
             return self._rows[index.row()]
         if role == _TOOL_TIP:
-            return _tip(self._rows[index.row()], Column(index.column()))
+            return _tip(self._rows[index.row()], RequestColumn(index.column()))
         if role == _SPOKEN:
-            column = Column(index.column())
+            column = RequestColumn(index.column())
             return f"{TITLES[column]}: {cell(self._rows[index.row()], column)}"
         return None
 
@@ -255,15 +263,18 @@ class RequestTable(QAbstractTableModel):
     def _words_of(self, entry: RequestEntry) -> tuple[str, ...]:
         known = self._words.get(entry.id)
         if known is None or known[0] is not entry:
-            known = self._words[entry.id] = (entry, tuple(cell(entry, column) for column in Column))
+            known = self._words[entry.id] = (
+                entry,
+                tuple(cell(entry, column) for column in RequestColumn),
+            )
         return known[1]
 
 
-def _tip(entry: RequestEntry, column: Column) -> str | None:
-    if column is Column.CLIENT:
+def _tip(entry: RequestEntry, column: RequestColumn) -> str | None:
+    if column is RequestColumn.CLIENT:
         return f"{entry.agent or 'Unknown client'}, from {entry.client}"
-    if column is Column.DIALECT:
+    if column is RequestColumn.DIALECT:
         return f"{entry.method} {entry.path}"
-    if column is Column.STOP and entry.ends:
+    if column is RequestColumn.STOP and entry.ends:
         return "\n".join(sentence(end) for end in entry.ends)
     return None

@@ -152,7 +152,7 @@ class ServerWindow(QWidget):
         self.log.entry_changed.connect(self._follow_entry)
         self.log.export_failed.connect(self._say)
         self.detail.replay_wanted.connect(self._replay)
-        self.detail.closed.connect(self._close_detail)
+        self.detail.close_button.clicked.connect(self._close_detail)
         QShortcut(QKeySequence.StandardKey.Close, self, self.close)
 
     # -- intents ---------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import MemoryConversationStore
-from ui.server.request_table import Column
+from ui.server.request_table import RequestColumn
 from ui.server.server_window import ServerWindow
 from ui.window.main_window import MainWindow
 
@@ -109,7 +109,7 @@ async def shown(server: ServerWindow, rows: int) -> None:
     )
 
 
-def cell(server: ServerWindow, row: int, column: Column) -> str:
+def cell(server: ServerWindow, row: int, column: RequestColumn) -> str:
     return str(server.log.table.index(row, column).data())
 
 
@@ -117,10 +117,10 @@ def test_a_request_appears_with_its_stop_and_its_bodies(use: Use) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
         _, answer = await post(server, asked(stream=True), **{"x-api-key": "sk-mine"})
         await shown(server, 1)
-        assert cell(server, 0, Column.CLIENT) == "Tester/1"
-        assert cell(server, 0, Column.STOP) == 'stop "4"'
-        assert cell(server, 0, Column.STATUS) == "200"
-        assert cell(server, 0, Column.STREAM) == "yes"
+        assert cell(server, 0, RequestColumn.CLIENT) == "Tester/1"
+        assert cell(server, 0, RequestColumn.STOP) == 'stop "4"'
+        assert cell(server, 0, RequestColumn.STATUS) == "200"
+        assert cell(server, 0, RequestColumn.STREAM) == "yes"
         assert server.detail.isHidden()
         server.log.view.selectRow(0)
         assert server.detail.isVisible()

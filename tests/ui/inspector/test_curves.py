@@ -13,7 +13,7 @@ from tests.ui.inspector.conftest import Record
 from ui.inspector.ending.ending_odds import EndingOdds
 from ui.inspector.ending.ending_tab import EndingTab, OddsCurve
 from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.timing.phases import Phase
+from ui.inspector.timing.phases import RunPhase
 from ui.inspector.timing.timing_tab import PhaseBars, TimingTab
 from ui.kit.look.theme import Theme
 from ui.records.runs import Run
@@ -175,7 +175,11 @@ def test_waits_are_worked_out_once_the_tab_is_seen(timing: TimingTab, record: Re
 def test_bars_lie_where_the_phases_lay_and_fit_their_letters(theme: Theme, qtbot: QtBot) -> None:
     bars = PhaseBars(theme)
     qtbot.addWidget(bars)
-    found = [Phase("Waiting", 1.0, 0.0), Phase("Reading", 2.0, 1.0), Phase("Writing", 1.0, 3.0)]
+    found = [
+        RunPhase("Waiting", 1.0, 0.0),
+        RunPhase("Reading", 2.0, 1.0),
+        RunPhase("Writing", 1.0, 3.0),
+    ]
     bars.show_phases(found)
     bars.resize(600, bars.height())
     bars.show()

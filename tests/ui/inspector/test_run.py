@@ -17,7 +17,7 @@ from ui.inspector.ending.ending_odds import ending_odds
 from ui.inspector.ending.near_misses import rule_reports
 from ui.inspector.ending.why import why
 from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.tape.tape import Mark, Tape, alternatives, percent, token_words
+from ui.inspector.tape.tape import Tape, TokenMark, alternatives, percent, token_words
 from ui.inspector.tape.token_table import COLUMNS, TokenTable
 from ui.inspector.timing.phases import held_times, phases
 
@@ -29,20 +29,20 @@ def trace_of(shown: ShownRun) -> RunTrace:
     return shown.trace
 
 
-def marks(tape: Tape) -> list[tuple[str, Mark]]:
+def marks(tape: Tape) -> list[tuple[str, TokenMark]]:
     return [(span.text, span.marks) for span in tape.spans() if not span.is_chip]
 
 
 def test_the_tape_shows_what_was_held_matched_and_cut(record: Record) -> None:
     tape = Tape(trace_of(record(["ab E", "x", " EN", "D!"], "END")))
     assert marks(tape) == [
-        ("ab ", Mark.NONE),
-        ("E", Mark.HELD),
-        ("x", Mark.NONE),
-        (" ", Mark.NONE),
-        ("EN", Mark.HELD | Mark.MATCHED | Mark.CUT),
-        ("D", Mark.MATCHED | Mark.CUT),
-        ("!", Mark.CUT),
+        ("ab ", TokenMark.NONE),
+        ("E", TokenMark.HELD),
+        ("x", TokenMark.NONE),
+        (" ", TokenMark.NONE),
+        ("EN", TokenMark.HELD | TokenMark.MATCHED | TokenMark.CUT),
+        ("D", TokenMark.MATCHED | TokenMark.CUT),
+        ("!", TokenMark.CUT),
     ]
     assert tape.first_matched_row() == 2
 
@@ -50,7 +50,7 @@ def test_the_tape_shows_what_was_held_matched_and_cut(record: Record) -> None:
 def test_a_kept_stop_is_matched_and_not_cut(record: Record) -> None:
     rules = StopRules(("END",), include_stop=True)
     tape = Tape(trace_of(record(["a", "END", "b"], rules=rules)))
-    assert marks(tape)[-1] == ("END", Mark.MATCHED)
+    assert marks(tape)[-1] == ("END", TokenMark.MATCHED)
 
 
 # 256 bytes and the three special tokens of every script come before the first of its own.
@@ -60,13 +60,13 @@ def test_a_stop_by_its_token_that_is_kept_is_matched_and_not_cut(
 ) -> None:
     kept = replace(rules, include_stop=True)
     tape = Tape(trace_of(record(["a", "<|x|>", "b"], rules=kept, special=["<|x|>"])))
-    assert marks(tape)[-1] == ("<|x|>", Mark.MATCHED)
+    assert marks(tape)[-1] == ("<|x|>", TokenMark.MATCHED)
 
 
 def test_a_tag_that_is_the_stop_marks_no_text_before_it(record: Record) -> None:
     rules = StopRules(("</think>",), scope=StopScope.ALL)
     tape = Tape(trace_of(record(["<think>", "a long thought", "</think>"], rules=rules, **THINK)))
-    assert marks(tape) == [("a long thought", Mark.NONE)]
+    assert marks(tape) == [("a long thought", TokenMark.NONE)]
 
 
 def test_a_special_token_and_half_a_character_are_chips(record: Record) -> None:

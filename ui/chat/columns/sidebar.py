@@ -52,7 +52,7 @@ class Sidebar(QFrame):
         self.results = SearchResults(theme, workspace.search)
         self.undo_bar = _UndoBar()
         self.server = ServerCard(theme, workspace.server)
-        new = IconButton(theme, "plus", "New conversation (Ctrl+N)", ink="text", size=20)
+        new = IconButton(theme, "plus", "New conversation (Ctrl+N)", color="text", size=20)
         new.clicked.connect(workspace.new_conversation)
         new.clicked.connect(self.writing_wanted)
         head = QHBoxLayout()

@@ -24,20 +24,13 @@ _END_PX = 3.5
 
 
 class EndingTab(QWidget):
-    """A sentence and a curve.
-
-    Signals:
-        token_chosen: A place of the curve was clicked; carries the token's number, from 0.
-    """
-
-    token_chosen = Signal(int)
+    """A sentence and a curve."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._shown: ShownRun | None = None
         self.note = label("", "", 0.98, is_wrapped=True)
         self.curve = OddsCurve(theme)
-        self.curve.token_chosen.connect(self.token_chosen)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 12, 0, 0)
         layout.setSpacing(10)

@@ -18,7 +18,7 @@ from engine import (
 )
 from ui.inspector.ending.why import why
 from ui.inspector.run.inspector import Inspector
-from ui.inspector.run.shown_run import ShownRun, Source
+from ui.inspector.run.shown_run import RunSource, ShownRun
 from ui.inspector.tape.tape import Tape
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme
@@ -84,7 +84,7 @@ class VerdictHead(QWidget):
             steps = why(run, tape)
             if finished.stop.kind is StopKind.ERROR:
                 steps = [said.words.detail, *steps]
-            elif shown.trace is None and shown.source is Source.CHAT:
+            elif shown.trace is None and shown.source is RunSource.CHAT:
                 steps.append("The tokens of this run were not recorded, or have been forgotten.")
             self._say(said.icon, said.tone, said.words.sentence, steps)
             self.figures.setText("  ·  ".join(figures(finished)))

@@ -16,8 +16,8 @@ from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.inspector.run.shown_run import (
+    RunSource,
     ShownRun,
-    Source,
     saved_run,
     shown_recording,
     shown_request,
@@ -125,14 +125,14 @@ class Inspector(QObject):
                 continue
             question = message.parent.text if message.parent is not None else ""
             name = f"Answer to “{_short(question)}”"
-            found.append(ShownRun(run, self.traces.get(run.id), question, Source.CHAT, name))
+            found.append(ShownRun(run, self.traces.get(run.id), question, RunSource.CHAT, name))
         return found[::-1]
 
     # -- what can be done ------------------------------------------------------------------
 
     def message(self) -> ConversationMessage | None:
         """Return the shown run's message, if it stands in the open conversation."""
-        if self.shown is None or self.shown.source is not Source.CHAT:
+        if self.shown is None or self.shown.source is not RunSource.CHAT:
             return None
         run = self.shown.run
         shown = self.workspace.current.conversation.messages
@@ -202,9 +202,9 @@ class Inspector(QObject):
         shown = self.shown
         if shown is None:
             return
-        if shown.source is Source.CHAT:
+        if shown.source is RunSource.CHAT:
             self._show_chat(shown.run)
-        elif shown.source is Source.REQUEST:
+        elif shown.source is RunSource.REQUEST:
             self.show(replace(shown, trace=None))
 
     async def _open(self, path: Path) -> None:

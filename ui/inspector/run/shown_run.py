@@ -11,7 +11,7 @@ from ui.records.runs import Run, RunState
 from ui.server.requests import RequestEntry
 
 
-class Source(StrEnum):
+class RunSource(StrEnum):
     """Where a run comes from."""
 
     CHAT = "this window"
@@ -35,7 +35,7 @@ class ShownRun:
     run: Run
     trace: RunTrace | None = None
     question: str = ""
-    source: Source = Source.CHAT
+    source: RunSource = RunSource.CHAT
     name: str = ""
     asked: GenerationRequest | None = None
 
@@ -75,7 +75,7 @@ def shown_request(entry: RequestEntry, trace: RunTrace | None = None) -> ShownRu
         started_at=entry.began_at,
     )
     name = f"{entry.agent or entry.client}, {entry.method} {entry.path}"
-    return ShownRun(run, trace, _question(request), Source.REQUEST, name, request)
+    return ShownRun(run, trace, _question(request), RunSource.REQUEST, name, request)
 
 
 def _question(request: GenerationRequest) -> str:
@@ -114,4 +114,4 @@ def shown_recording(recording: Recording, name: str, question: str = "") -> Show
         tool_calls=list(played.calls),
         finished=finished,
     )
-    return ShownRun(run, trace, question, Source.FILE, name)
+    return ShownRun(run, trace, question, RunSource.FILE, name)

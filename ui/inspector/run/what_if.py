@@ -22,7 +22,7 @@ DELAY_MS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WhatIfOutcome:
     """What would have happened.
 
     Attributes:
@@ -57,7 +57,7 @@ class WhatIf(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.stops = StopListModel(parent=self)
-        self.outcome: Outcome | None = None
+        self.outcome: WhatIfOutcome | None = None
         self.recording: Recording | None = None
         self._typed = ""
         self._played: Replayed | None = None
@@ -143,7 +143,7 @@ class WhatIf(QObject):
 
 def outcome_of(
     recording: Recording, played: Replayed, strings: tuple[str, ...], rows: dict[str, int]
-) -> Outcome:
+) -> WhatIfOutcome:
     """Return a replay's result in words.
 
     Args:
@@ -168,7 +168,7 @@ def outcome_of(
                 sentence = f"Would end by itself {at}, {kept}."
             case _:
                 sentence = f"{headline(stop)} {at}, {kept}."
-    return Outcome(
+    return WhatIfOutcome(
         sentence=sentence,
         text=played.text,
         cut="" if stop is None else stop.dropped,

@@ -3,7 +3,7 @@
 Main thread. A text view takes seconds to lay megabytes out, so that only so much is given to it.
 """
 
-from PySide6.QtCore import QMimeData, Signal
+from PySide6.QtCore import QMimeData
 from PySide6.QtWidgets import QPlainTextEdit
 
 from engine import counted
@@ -13,18 +13,11 @@ _LINE_CHARS = 4_000
 
 
 class CaptureSource(QPlainTextEdit):
-    """An editor for a text of any length.
-
-    Signals:
-        capture_changed: The text is another one now; see ``capture``.
-    """
-
-    capture_changed = Signal()
+    """An editor for a text of any length; ``textChanged`` says that ``capture`` is another one."""
 
     def __init__(self) -> None:
         super().__init__()
         self._whole: str | None = None
-        self.textChanged.connect(self.capture_changed)
 
     @property
     def capture(self) -> str:

@@ -76,7 +76,7 @@ class CaptureWindow(QWidget):
         self._delay = QTimer(self, singleShot=True, interval=_DELAY_MS)
         self._lay_out()
         self._delay.timeout.connect(self._read)
-        self.source.capture_changed.connect(self._delay.start)
+        self.source.textChanged.connect(self._delay.start)
         self.stops.textChanged.connect(lambda _: self._delay.start())
         self.open.clicked.connect(self._choose_file)
         self.paste.clicked.connect(self.paste_capture)

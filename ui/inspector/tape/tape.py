@@ -18,7 +18,7 @@ CHANNEL_NAMES = {
 }
 
 
-class Mark(IntFlag):
+class TokenMark(IntFlag):
     """What became of a piece of text."""
 
     NONE = 0
@@ -40,7 +40,7 @@ class Span:
 
     row: int
     text: str
-    marks: Mark
+    marks: TokenMark
     is_chip: bool = False
 
 
@@ -82,11 +82,11 @@ class Tape:
             edges = {start, end, held, *self.cut, *self.matched}
             places = sorted(edge for edge in edges if start <= edge <= end)
             for begin, stop in pairwise(places):
-                marks = Mark.HELD if begin >= held else Mark.NONE
+                marks = TokenMark.HELD if begin >= held else TokenMark.NONE
                 if self.matched[0] <= begin < self.matched[1]:
-                    marks |= Mark.MATCHED
+                    marks |= TokenMark.MATCHED
                 if self.cut[0] <= begin < self.cut[1]:
-                    marks |= Mark.CUT
+                    marks |= TokenMark.CUT
                 yield Span(row, text[begin - start : stop - start], marks)
 
     def first_matched_row(self) -> int | None:
@@ -120,13 +120,15 @@ class Tape:
         begin = max(0, begin)
         return (cut, self._length), (begin, min(self._length, begin + len(value)))
 
-    def _chip_marks(self, row: int) -> Mark:
+    def _chip_marks(self, row: int) -> TokenMark:
         stop = self.stop
         if stop is None or row != len(self.tokens) - 1:
-            return Mark.NONE
+            return TokenMark.NONE
         if stop.kind is StopKind.STOP_TOKEN or stop.kind is StopKind.STOP_STRING:
-            return Mark.MATCHED if self.rules.include_stop else Mark.MATCHED | Mark.CUT
-        return Mark.NONE
+            return (
+                TokenMark.MATCHED if self.rules.include_stop else TokenMark.MATCHED | TokenMark.CUT
+            )
+        return TokenMark.NONE
 
 
 def chip_text(token: TokenTrace) -> str:

@@ -62,10 +62,10 @@ class TapeMarks:
         bar, hatch = max(2.0, height * _BAR_SHARE), max(4.0, height * _HATCH_SHARE)
         first = max(0, self.place_of(seen.begin))
         last = bisect_left(self.begins, seen.end)
-        ink = QColor(colors.token)
+        color = QColor(colors.token)
         for place in range(first + (first + 1) % 2, last, 2):  # every other token
             for box in _boxes(view, Range(self.begins[place], self.ends[place])):
-                painter.fillRect(QRectF(box.left(), box.bottom(), box.width(), bar), ink)
+                painter.fillRect(QRectF(box.left(), box.bottom(), box.width(), bar), color)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         for held in _overlapping(self.held, seen):
             for box in _boxes(view, held):

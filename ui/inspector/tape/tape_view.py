@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QTextEdit
 from engine import Channel, TokenTrace, counted
 from ui.chat.session.traces import RunTrace
 from ui.inspector.run.pages import align
-from ui.inspector.tape.tape import CHANNEL_NAMES, Mark, Span, Tape
+from ui.inspector.tape.tape import CHANNEL_NAMES, Span, Tape, TokenMark
 from ui.inspector.tape.tape_marks import Range, TapeMarks, add
 from ui.kit.look.theme import Theme, fixed_font
 from ui.words.visible import visible
@@ -225,7 +225,7 @@ class TapeView(QTextEdit):
     def _write(self, cursor: QTextCursor, span: Span, tape: Tape, place: int) -> None:
         if span.is_chip:
             form = self._chip()
-            if span.marks & Mark.CUT:
+            if span.marks & TokenMark.CUT:
                 form.setForeground(QColor(self._theme.colors.fault))
                 form.setFontStrikeOut(True)
             cursor.insertText(f" {span.text} ", form)
@@ -234,10 +234,10 @@ class TapeView(QTextEdit):
             cursor.insertBlock(self._continued)
         form = self._plain()
         colors, begin = self._theme.colors, cursor.position()
-        if span.marks & Mark.MATCHED:
+        if span.marks & TokenMark.MATCHED:
             form.setBackground(QColor(colors.match_soft))
             form.setFontWeight(600)
-        if span.marks & Mark.CUT:
+        if span.marks & TokenMark.CUT:
             form.setForeground(QColor(colors.fault))
             form.setFontStrikeOut(True)
         *lines, last = visible(span.text).split(_LINE_FEED)
@@ -247,12 +247,12 @@ class TapeView(QTextEdit):
             cursor.insertBlock(self._continued)
         cursor.insertText(last, form)
         written = Range(begin, cursor.position())
-        if span.marks & Mark.HELD:
+        if span.marks & TokenMark.HELD:
             add(self._marks.held, written)
-        if span.marks & Mark.MATCHED:
+        if span.marks & TokenMark.MATCHED:
             add(self._marks.matched, written)
         stop = tape.stop
-        ends = stop is not None and stop.rule_index is not None and span.marks & Mark.MATCHED
+        ends = stop is not None and stop.rule_index is not None and span.marks & TokenMark.MATCHED
         if ends and place == len(self._tokens) - 1 and stop is not None:
             chip = self._chip()
             chip.setForeground(QColor(colors.on_accent))

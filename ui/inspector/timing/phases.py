@@ -9,7 +9,7 @@ from ui.words.visible import quoted
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class RunPhase:
     """A part of a run's time.
 
     Attributes:
@@ -25,7 +25,7 @@ class Phase:
     note: str = ""
 
 
-def phases(finished: Finished) -> list[Phase]:
+def phases(finished: Finished) -> list[RunPhase]:
     """Return the phases of a finished run, in order."""
     timing, usage = finished.timing, finished.usage
     read = usage.prompt_tokens - usage.cached_tokens
@@ -34,8 +34,8 @@ def phases(finished: Finished) -> list[Phase]:
     prompt = counted(read, "prompt token")
     begin = timing.queued_s
     found = [
-        Phase("Waiting", timing.queued_s, 0.0, "behind other requests"),
-        Phase("Reading", timing.prefill_s, begin, f"{prompt}{speed}{cached}"),
+        RunPhase("Waiting", timing.queued_s, 0.0, "behind other requests"),
+        RunPhase("Reading", timing.prefill_s, begin, f"{prompt}{speed}{cached}"),
     ]
     if timing.first_token_s is not None:
         begin = timing.first_token_s
@@ -43,12 +43,12 @@ def phases(finished: Finished) -> list[Phase]:
         if usage.output_tokens > 1 and timing.decode_s > 0:
             rate = f", {figure((usage.output_tokens - 1) / timing.decode_s)} tokens/s"
         tokens = f"{counted(usage.output_tokens, 'token')}{rate}"
-        found.append(Phase("Writing", timing.decode_s, begin, tokens))
+        found.append(RunPhase("Writing", timing.decode_s, begin, tokens))
         begin += timing.decode_s
     else:
         begin += timing.prefill_s
     rest = max(0.0, timing.total_s - begin)
-    found.append(Phase("Finishing", rest, begin, "deciding, releasing what was held"))
+    found.append(RunPhase("Finishing", rest, begin, "deciding, releasing what was held"))
     return found
 
 

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine import seconds
 from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.timing.phases import Phase, held_words, phases
+from ui.inspector.timing.phases import RunPhase, held_words, phases
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.labels import label
 
@@ -66,10 +66,10 @@ class PhaseBars(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        self._phases: list[Phase] = []
+        self._phases: list[RunPhase] = []
         theme.changed.connect(self.update)
 
-    def show_phases(self, found: list[Phase]) -> None:
+    def show_phases(self, found: list[RunPhase]) -> None:
         """Draw other phases."""
         self._phases = found
         self._fit()
@@ -91,7 +91,7 @@ class PhaseBars(QWidget):
         if not self._phases:
             return
         colors = self._theme.colors
-        inks = (colors.quiet, colors.tool, colors.match, colors.done)
+        fills = (colors.quiet, colors.tool, colors.match, colors.done)
         total = max(phase.begins_s + phase.took_s for phase in self._phases) or 1.0
         line, letter = self.fontMetrics().height(), self.fontMetrics().averageCharWidth()
         row_px, name_px, time_px = round(line * _LINES), letter * _NAME_CHARS, letter * _TIME_CHARS
@@ -99,7 +99,7 @@ class PhaseBars(QWidget):
         bar_top, half = (line - thick) / 2, thick / 2
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for row, (phase, ink) in enumerate(zip(self._phases, inks, strict=False)):
+        for row, (phase, color) in enumerate(zip(self._phases, fills, strict=False)):
             y = row * row_px
             painter.setFont(self.font())
             painter.setPen(QColor(colors.text))
@@ -107,7 +107,7 @@ class PhaseBars(QWidget):
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(colors.bubble))
             painter.drawRoundedRect(QRectF(name_px, y + bar_top, room, thick), half, half)
-            painter.setBrush(QColor(ink))
+            painter.setBrush(QColor(color))
             left = name_px + phase.begins_s / total * room
             width = max(3.0, phase.took_s / total * room)
             bar = QRectF(min(left, name_px + room - width), y + bar_top, width, thick)

@@ -13,19 +13,19 @@ from ui.words.tones import Tone
 _CHIP_ICON = 16
 _SWITCH = 38, 22
 
-Ink = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
+IconColor = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
 
 
 class IconButton(QToolButton):
     """A small button that is an icon; its name is its tool tip and what a screen reader says."""
 
     def __init__(
-        self, theme: Theme, name: str, says: str, ink: Ink = "muted", size: int = 18
+        self, theme: Theme, name: str, says: str, color: IconColor = "muted", size: int = 18
     ) -> None:
         super().__init__()
         self._theme = theme
         self._name = name
-        self._ink = ink
+        self._color = color
         self._size = size
         self.setAccessibleName(says)
         self.setToolTip(says)
@@ -41,10 +41,10 @@ class IconButton(QToolButton):
 
     def _tint(self) -> None:
         colors = self._theme.colors
-        ink = getattr(colors, self._ink)
+        color = getattr(colors, self._color)
         size = self._theme.px(self._size)
         self.setIconSize(QSize(size, size))
-        self.setIcon(icons.icon(self._name, ink, size, disabled=colors.strong_line))
+        self.setIcon(icons.icon(self._name, color, size, disabled=colors.strong_line))
 
 
 class ChipButton(QPushButton):
@@ -82,10 +82,10 @@ class ChipButton(QPushButton):
 
     def _tint(self) -> None:
         colors = self._theme.colors
-        ink = colors.match if self.isChecked() else colors.muted
+        color = colors.match if self.isChecked() else colors.muted
         size = self._theme.px(_CHIP_ICON)
         self.setIconSize(QSize(size, size))
-        self.setIcon(icons.icon(self._name, ink, size))
+        self.setIcon(icons.icon(self._name, color, size))
 
 
 class IconBadge(QLabel):
@@ -107,7 +107,7 @@ class IconBadge(QLabel):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the square and the icon."""
-        ink, soft = self._theme.colors.tone(self._tone)
+        color, soft = self._theme.colors.tone(self._tone)
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
@@ -115,7 +115,7 @@ class IconBadge(QLabel):
         size = self.width()
         painter.drawRoundedRect(self.rect(), size * 0.28, size * 0.28)
         inner = round(size * 0.58)
-        image = icons.pixmap(self._name, ink, inner, self.devicePixelRatioF() * 2)
+        image = icons.pixmap(self._name, color, inner, self.devicePixelRatioF() * 2)
         corner = (size - inner) / 2
         painter.drawPixmap(
             QRectF(corner, corner, inner, inner), image, QRectF(0, 0, image.width(), image.height())

@@ -28,9 +28,9 @@ class CheckBox(QCheckBox):
         self.initStyleOption(option)
         box = self.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, self)
         colors = self._theme.colors
-        ink = colors.on_accent if self.isEnabled() else colors.muted
+        color = colors.on_accent if self.isEnabled() else colors.muted
         size = self._theme.px(_TICK)
-        image = icons.pixmap("tick", ink, size, self.devicePixelRatioF() * 2)
+        image = icons.pixmap("tick", color, size, self.devicePixelRatioF() * 2)
         place = QRectF(0, 0, size, size)
         place.moveCenter(QRectF(box).center())
         painter = QPainter(self)

@@ -48,7 +48,7 @@ class Colors:
     is_dark: bool
 
     def tone(self, tone: Tone) -> tuple[str, str]:
-        """Return the ink and the soft background of a tone."""
+        """Return the color and the soft background of a tone."""
         pairs = {
             Tone.MATCH: (self.match, self.match_soft),
             Tone.DONE: (self.done, self.done_soft),
@@ -136,17 +136,17 @@ DARK = Colors(
 
 def strengthened(colors: Colors) -> Colors:
     """Return a palette whose lines and lesser texts stand out as far as its plain text does."""
-    ink, paper = ("#ffffff", "#000000") if colors.is_dark else ("#000000", "#ffffff")
+    color, paper = ("#ffffff", "#000000") if colors.is_dark else ("#000000", "#ffffff")
     return replace(
         colors,
         canvas=paper,
         raised=paper,
-        text=ink,
-        muted=ink,
-        faint=ink,
-        quiet=ink,
-        token=ink,
+        text=color,
+        muted=color,
+        faint=color,
+        quiet=color,
+        token=color,
         line="#8c8c94" if colors.is_dark else "#75716a",
-        control=ink,
+        control=color,
         strong_line="#b9b9c2" if colors.is_dark else "#4a4741",
     )

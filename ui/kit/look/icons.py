@@ -90,9 +90,9 @@ def icon(name: str, color: str, size: int = 18, disabled: str | None = None) -> 
 
     Args:
         name: One of ``names()``.
-        color: Its ink, as ``#rrggbb``.
+        color: Its color, as ``#rrggbb``.
         size: In logical pixels.
-        disabled: The ink where its control is disabled; the same if None.
+        disabled: The color where its control is disabled; the same if None.
     """
     result = QIcon()
     for scale in (1.0, 2.0):

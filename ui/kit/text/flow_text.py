@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QRectF, QSizeF, Qt, QUrl
 from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextOption, QWheelEvent
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QTextEdit, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QTextBrowser, QTextEdit, QWidget
 
 from ui.kit.text.places import word_places
 
@@ -44,21 +44,21 @@ class FlowText(QTextBrowser):
         """Load nothing: a text must not reach for files or the network."""
         return None
 
-    def show_found(self, words: Sequence[str], background: str, ink: str) -> QRectF | None:
+    def show_found(self, words: Sequence[str], background: str, color: str) -> QRectF | None:
         """Mark every place where one of the words stands, in whatever case.
 
         Args:
             words: The words; none takes all marks away.
             background: The colour behind a word.
-            ink: The colour of its letters.
+            color: The colour of its letters.
 
         Returns:
             Where the first one is; None where there is none.
         """
-        self._found = tuple(words), background, ink
+        self._found = tuple(words), background, color
         form = QTextCharFormat()
         form.setBackground(QColor(background))
-        form.setForeground(QColor(ink))
+        form.setForeground(QColor(color))
         marks: list[QTextEdit.ExtraSelection] = []
         for begin, end in word_places(self.document(), words):
             mark = QTextEdit.ExtraSelection()
@@ -84,6 +84,18 @@ class FlowText(QTextBrowser):
     def found_texts(self) -> list[str]:
         """The words that are marked, as they stand in the text."""
         return [mark.cursor.selectedText() for mark in self.extraSelections()]
+
+    def scroll_to(self, position: int) -> None:
+        """Scroll the column around this text until a place of it is in its upper third."""
+        parent = self.parentWidget()
+        while parent is not None and not isinstance(parent, QScrollArea):
+            parent = parent.parentWidget()
+        inner = None if parent is None else parent.widget()
+        if parent is not None and inner is not None:
+            cursor = QTextCursor(self.document())
+            cursor.setPosition(position)
+            there = self.viewport().mapTo(inner, self.cursorRect(cursor).center())
+            parent.ensureVisible(there.x(), there.y(), 0, parent.viewport().height() // 3)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Leave scrolling to the column around this text."""

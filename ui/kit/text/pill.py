@@ -49,7 +49,7 @@ class StatusPill(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the pill."""
-        ink, soft = self._theme.colors.tone(self._tone)
+        color, soft = self._theme.colors.tone(self._tone)
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
@@ -57,11 +57,11 @@ class StatusPill(QWidget):
         radius = self.height() / 2
         painter.drawRoundedRect(QRectF(self.rect()), radius, radius)
         size = self._theme.px(_ICON)
-        image = icons.pixmap(self._icon, ink, size, self.devicePixelRatioF() * 2)
+        image = icons.pixmap(self._icon, color, size, self.devicePixelRatioF() * 2)
         left, right = self._sides()
         place = QRectF(right, (self.height() - size) / 2, size, size)
         painter.drawPixmap(place, image, QRectF(0, 0, image.width(), image.height()))
-        painter.setPen(QColor(ink))
+        painter.setPen(QColor(color))
         room = self.rect().adjusted(left, 0, 2 - right, 0)
         painter.drawText(room, int(Qt.AlignmentFlag.AlignVCenter), self._word)
         painter.end()

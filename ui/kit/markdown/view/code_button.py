@@ -1,8 +1,11 @@
-"""The button at a code card's corner that copies its code. Main thread."""
+"""The buttons at the corners of code cards that copy their code. Main thread."""
+
+from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtWidgets import QToolButton, QWidget
 
+from ui.kit.markdown.writing.markdown_style import Decoration
 from ui.kit.system.clipboard import copy_from
 
 
@@ -29,3 +32,43 @@ class CodeButton(QToolButton):
         self.adjustSize()
         x = round(card.right()) - self.width() - 6
         self.move(x, round(card.top()) + (round(head_px) - self.height()) // 2)
+
+
+class CodeButtons:
+    """A button for each code card of a text.
+
+    Attributes:
+        shown: The buttons, in the order of their cards.
+    """
+
+    def __init__(self, parent: QWidget) -> None:
+        self._parent = parent
+        self.shown: tuple[CodeButton, ...] = ()
+
+    def show(self, decorations: Iterable[Decoration]) -> None:
+        """Make buttons for the code cards of another text, in place of those of before."""
+        for button in self.shown:
+            button.deleteLater()
+        self.shown = tuple(
+            CodeButton(self._parent, one.text, one.label or "code") for one in _code(decorations)
+        )
+
+    def place(
+        self,
+        decorations: Iterable[Decoration],
+        area: Callable[[Decoration], QRectF],
+        head_px: float,
+    ) -> None:
+        """Put each button at the corner of its card.
+
+        Args:
+            decorations: What is beneath the text, with the cards.
+            area: Returns where something beneath the text is.
+            head_px: The height of a card's head.
+        """
+        for button, card in zip(self.shown, _code(decorations), strict=False):
+            button.place(area(card), head_px)
+
+
+def _code(decorations: Iterable[Decoration]) -> list[Decoration]:
+    return [one for one in decorations if one.kind == "code"]

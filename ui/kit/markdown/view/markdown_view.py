@@ -12,21 +12,20 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QResizeEvent,
-    QTextCursor,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QScrollArea, QScrollBar, QWidget
+from PySide6.QtWidgets import QScrollBar, QWidget
 
-from ui.kit.markdown.view.code_button import CodeButton
+from ui.kit.markdown.view.code_button import CodeButton, CodeButtons
 from ui.kit.markdown.view.sideways import BAR_PX, Sideways
 from ui.kit.markdown.view.text_copying import mime_of, text_between
 from ui.kit.markdown.view.warming_up import warm_up
+from ui.kit.markdown.view.wide_parts import fit_table, wide_parts
 from ui.kit.markdown.writing.code_writer import TAB_CHARS
 from ui.kit.markdown.writing.decorations import Decorations
 from ui.kit.markdown.writing.growing_text import GrowingText
 from ui.kit.markdown.writing.inline_writer import NOTE_PREFIX, REFERENCE_PREFIX
 from ui.kit.markdown.writing.markdown_style import Decoration, MarkdownStyle, text_width
-from ui.kit.markdown.writing.table_writer import constraints, shared_room
 from ui.kit.text.flow_text import FlowText
 from ui.kit.text.places import anchor_position, link_targets
 
@@ -49,7 +48,7 @@ class MarkdownView(FlowText):
         self._style = style
         self._text = GrowingText(self.document(), style, lambda: self.viewport().width())
         self._is_whole = False
-        self._copy_buttons: list[CodeButton] = []
+        self._buttons = CodeButtons(self.viewport())
         self._rendered_at_s = 0.0
         self._cost_s = 0.0
         self._later = QTimer(self, singleShot=True)
@@ -73,7 +72,7 @@ class MarkdownView(FlowText):
     @property
     def copy_buttons(self) -> tuple[CodeButton, ...]:
         """A button for each code block, once the text is complete."""
-        return tuple(self._copy_buttons)
+        return self._buttons.shown
 
     @property
     def sideways_bars(self) -> tuple[QScrollBar, ...]:
@@ -182,36 +181,15 @@ class MarkdownView(FlowText):
     def _fit_tables(self, decorations: Iterable[Decoration]) -> None:
         """Share the width among the columns of tables."""
         for one in decorations:
-            if one.kind != "table":
-                continue
-            room = self.viewport().width() - one.left_px
-            widths = constraints(one.columns, room, self._style)
-            table = self._geometry.table(one)
-            form = table.format()
-            left = one.left_px - self._sideways.offset(one)
-            if form.columnWidthConstraints() != widths or form.leftMargin() != left:
-                form.setColumnWidthConstraints(widths)
-                form.setLeftMargin(left)
-                table.setFormat(form)
+            if one.kind == "table":
+                table = self._geometry.table(one)
+                fit_table(
+                    table, one, self.viewport().width(), self._sideways.offset(one), self._style
+                )
 
     def _show_wide(self) -> None:
         width = self.viewport().width()
-        pad = self._style.code_pad_px
-        found = []
-        for one in self._text.decorations:
-            needed = one.width_px
-            if one.kind == "table":
-                needed = sum(shared_room(one.columns, width - one.left_px, self._style))
-            if not needed or one.kind == "quote":
-                continue
-            inset = pad if one.kind == "code" else 0
-            room = width - one.left_px - 2 * inset
-            if needed > room:
-                place = self.area(one)
-                place.setLeft(one.left_px + inset)
-                place.setWidth(room)
-                found.append((one, place, needed))
-        self._sideways.show(found)
+        self._sideways.show(wide_parts(self._text.decorations, width, self._style, self.area))
 
     def _show_moved(self, decoration: Decoration, _: int) -> None:
         if decoration.kind == "table":
@@ -302,15 +280,8 @@ class MarkdownView(FlowText):
             return
         decoded = url.fragment(QUrl.ComponentFormattingOption.FullyDecoded)
         position = anchor_position(self.document(), f"#{decoded}")
-        parent = self.parentWidget()
-        while parent is not None and not isinstance(parent, QScrollArea):
-            parent = parent.parentWidget()
-        inner = None if parent is None else parent.widget()
-        if position is not None and parent is not None and inner is not None:
-            cursor = QTextCursor(self.document())
-            cursor.setPosition(position)
-            there = self.viewport().mapTo(inner, self.cursorRect(cursor).center())
-            parent.ensureVisible(there.x(), there.y(), 0, parent.viewport().height() // 3)
+        if position is not None:
+            self.scroll_to(position)
 
     # -- copy buttons ----------------------------------------------------------------------
 
@@ -324,18 +295,9 @@ class MarkdownView(FlowText):
         self._show_wide()
 
     def _add_buttons(self) -> None:
-        for button in self._copy_buttons:
-            button.deleteLater()
-        self._copy_buttons = [
-            CodeButton(self.viewport(), one.text, one.label or "code") for one in self._code()
-        ]
+        self._buttons.show(self._text.decorations)
         self._place_buttons(QSizeF())
 
-    def _code(self) -> list[Decoration]:
-        return [one for one in self._text.decorations if one.kind == "code"]
-
     def _place_buttons(self, _: QSizeF) -> None:
-        if self._text.is_writing:
-            return
-        for button, decoration in zip(self._copy_buttons, self._code(), strict=False):
-            button.place(self.area(decoration), self._style.code_head_px)
+        if not self._text.is_writing:
+            self._buttons.place(self._text.decorations, self.area, self._style.code_head_px)

@@ -57,7 +57,7 @@ class Before:
 
 
 @dataclass(slots=True)
-class Mark:
+class ItemMark:
     """What stands before an item's text.
 
     Attributes:
@@ -100,7 +100,7 @@ class BlockWriter:
     is_after_table: bool = False
     decorations: list[Decoration] = field(default_factory=list)
     indent_px: float = 0.0
-    mark: Mark | None = None
+    mark: ItemMark | None = None
     is_close: bool = False
     _quotes: list[tuple[int, float]] = field(default_factory=list)
     _newest: int = 0

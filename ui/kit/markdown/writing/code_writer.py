@@ -65,18 +65,18 @@ class CodeWriter:
             blocks.insert(form)
             blocks.cursor.setBlockCharFormat(self._format(style.text))
             start = blocks.cursor.position() if start < 0 else start
-            for text, ink in line:
-                blocks.cursor.insertText(text, self._format(ink or style.text))
+            for text, color in line:
+                blocks.cursor.insertText(text, self._format(color or style.text))
             said = "".join(text for text, _ in line)
             widest = max(widest, style.fixed_width(said.expandtabs(TAB_CHARS)))
         blocks.is_after_code = True
         return start, widest
 
-    def _format(self, ink: str) -> QTextCharFormat:
-        form = self._formats.get(ink)
+    def _format(self, color: str) -> QTextCharFormat:
+        form = self._formats.get(color)
         if form is None:
             form = QTextCharFormat()
             form.setFont(self._style.fixed)
-            form.setForeground(QBrush(QColor(ink)))
-            self._formats[ink] = form
+            form.setForeground(QBrush(QColor(color)))
+            self._formats[color] = form
         return form

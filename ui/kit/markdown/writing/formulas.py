@@ -35,19 +35,19 @@ class Formula:
 
 
 @lru_cache(maxsize=512)
-def formula(tex: str, points: float, ink: str, *, is_display: bool) -> Formula | None:
+def formula(tex: str, points: float, color: str, *, is_display: bool) -> Formula | None:
     """Return the picture of a formula; None if it cannot be drawn.
 
     Args:
         tex: LaTeX, without its delimiters.
         points: The size of the text around it.
-        ink: Its colour.
+        color: Its colour.
         is_display: Whether it stands in a line of its own.
     """
     if len(tex) > _MOST_CHARS:
         return None
     try:
-        svg = _svg(tex, points * _PX_PER_POINT * 1.05, ink, is_display=is_display)
+        svg = _svg(tex, points * _PX_PER_POINT * 1.05, color, is_display=is_display)
     except Exception as error:  # the library raises whatever it stumbles over
         _log.debug("a formula cannot be drawn: %s", error)
         return None
@@ -63,12 +63,12 @@ def formula(tex: str, points: float, ink: str, *, is_display: bool) -> Formula |
     return Formula(image, size.width(), size.height())
 
 
-def _svg(tex: str, size_px: float, ink: str, *, is_display: bool) -> str:
+def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of how it finds its own font
         # Imported when there is a formula: it takes a moment, and most answers have none.
         import ziamath
 
         ziamath.config.svg2 = False  # Qt draws SVG 1.2 only
-        drawn = ziamath.Latex(tex, size=size_px, color=ink, inline=not is_display)
+        drawn = ziamath.Latex(tex, size=size_px, color=color, inline=not is_display)
         return str(drawn.svg())

@@ -18,7 +18,7 @@ _LEAST_LINES, _MOST_LINES = 40, 120
 
 @dataclass(frozen=True, slots=True)
 class CodeColors:
-    """The inks of code, as ``#rrggbb``."""
+    """The colors of code, as ``#rrggbb``."""
 
     keyword: str
     string: str
@@ -104,16 +104,16 @@ def _lexed(code: str, language: str, colors: CodeColors) -> tuple[Runs, ...]:
     lexer = _lexer(language) if language else None
     if lexer is None:
         return tuple(((line, None),) for line in code.split("\n"))
-    runs = [(text, _ink(kind, colors)) for kind, text in lexer.get_tokens(code)]
+    runs = [(text, _color_of(kind, colors)) for kind, text in lexer.get_tokens(code)]
     if "".join(text for text, _ in runs) != code:  # a lexer that changes what it reads
         runs = [(code, None)]
     lines: list[list[tuple[str, str | None]]] = [[]]
-    for text, ink in runs:
+    for text, color in runs:
         first, *rest = text.split("\n")
         if first:
-            lines[-1].append((first, ink))
+            lines[-1].append((first, color))
         for line in rest:
-            lines.append([(line, ink)] if line else [])
+            lines.append([(line, color)] if line else [])
     return tuple(tuple(line) for line in lines)
 
 
@@ -131,10 +131,10 @@ def _lexer(language: str) -> "Lexer | None":
 
 
 @lru_cache(maxsize=512)
-def _ink(kind: Any, colors: CodeColors) -> str | None:
+def _color_of(kind: Any, colors: CodeColors) -> str | None:
     from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-    inks = (
+    by_kind = (
         (Comment, colors.comment),
         (Keyword, colors.keyword),
         (Operator.Word, colors.keyword),
@@ -147,4 +147,4 @@ def _ink(kind: Any, colors: CodeColors) -> str | None:
         (Name.Decorator, colors.name),
     )
     family = kind.split()
-    return next((ink for token, ink in inks if token in family), None)
+    return next((color for token, color in by_kind if token in family), None)

@@ -9,7 +9,7 @@ from markdown_it.token import Token
 from PySide6.QtGui import QFont, QTextCursor
 
 from ui.kit.markdown.parsing.parser import table_tokens
-from ui.kit.markdown.writing.block_writer import Before, BlockWriter, Mark, OpenList
+from ui.kit.markdown.writing.block_writer import Before, BlockWriter, ItemMark, OpenList
 from ui.kit.markdown.writing.code_writer import CodeWriter
 from ui.kit.markdown.writing.inline_writer import NOTE_PREFIX, InlineWriter
 from ui.kit.markdown.writing.markdown_style import Decoration, MarkdownStyle
@@ -221,7 +221,7 @@ class MarkdownWriter:
             text = f"{_number(items.following, depth)}{token.markup}"
         else:
             text = _BULLETS[min(depth, len(_BULLETS)) - 1]
-        blocks.mark = Mark(text, is_done)
+        blocks.mark = ItemMark(text, is_done)
         digits = len(str(items.following or 0))
         em = self._style.em * (_ITEM_EM + _DIGIT_EM * max(0, digits - _FEW_DIGITS))
         self._items.append(blocks.indent_px)
@@ -243,7 +243,7 @@ class MarkdownWriter:
         number = self._notes.get(label)
         # A note that nothing refers to keeps its label: nothing that was said may vanish.
         text = f"[^{label}]:" if number is None else f"{number}."
-        blocks.mark = Mark(text, anchor=NOTE_PREFIX + label)
+        blocks.mark = ItemMark(text, anchor=NOTE_PREFIX + label)
         blocks.is_close = True
         self._items.append(blocks.indent_px)
         wide = self._style.em * _DIGIT_EM * max(0, len(text) - _FEW_DIGITS)

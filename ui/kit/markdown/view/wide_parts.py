@@ -1,0 +1,64 @@
+"""Parts of a text that are wider than the view: which they are, and how tables share the width.
+
+Main thread.
+"""
+
+from collections.abc import Callable, Iterable
+
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QTextTable
+
+from ui.kit.markdown.writing.markdown_style import Decoration, MarkdownStyle
+from ui.kit.markdown.writing.table_writer import constraints, shared_room
+
+
+def fit_table(
+    table: QTextTable, decoration: Decoration, width: int, offset: int, style: MarkdownStyle
+) -> None:
+    """Share the width of the view among the columns of a table.
+
+    Args:
+        table: The table.
+        decoration: What is known of it.
+        width: The width of the view, in pixels.
+        offset: How far it is scrolled sideways, in pixels.
+        style: Fonts and gaps.
+    """
+    widths = constraints(decoration.columns, width - decoration.left_px, style)
+    form = table.format()
+    left = decoration.left_px - offset
+    if form.columnWidthConstraints() != widths or form.leftMargin() != left:
+        form.setColumnWidthConstraints(widths)
+        form.setLeftMargin(left)
+        table.setFormat(form)
+
+
+def wide_parts(
+    decorations: Iterable[Decoration],
+    width: int,
+    style: MarkdownStyle,
+    area: Callable[[Decoration], QRectF],
+) -> list[tuple[Decoration, QRectF, float]]:
+    """Return what needs more width than there is: the part, its place, and the width it needs.
+
+    Args:
+        decorations: What is beneath the text.
+        width: The width of the view, in pixels.
+        style: Fonts and gaps.
+        area: Returns where a part is.
+    """
+    found = []
+    for one in decorations:
+        needed = one.width_px
+        if one.kind == "table":
+            needed = sum(shared_room(one.columns, width - one.left_px, style))
+        if not needed or one.kind == "quote":
+            continue
+        inset = style.code_pad_px if one.kind == "code" else 0
+        room = width - one.left_px - 2 * inset
+        if needed > room:
+            place = area(one)
+            place.setLeft(one.left_px + inset)
+            place.setWidth(room)
+            found.append((one, place, needed))
+    return found
