@@ -81,8 +81,8 @@ def body_of(
         prompt: The rendered prompt, for the APIs that take no messages.
     """
     body = dialect.ask(request, model, prompt)
-    own = own_object(request)
-    return body if body is None or not own else {**body, "fullstop": own}
+    own = {} if body is None else own_object(request, body)
+    return {**body, "fullstop": own} if body is not None and own else body
 
 
 def request_of(shown: ShownRun) -> GenerationRequest:

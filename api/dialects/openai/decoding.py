@@ -6,6 +6,7 @@ Pure functions, no web framework. Any thread.
 from api.dialects.openai.parameters import GenerationParams
 from api.dialects.shared.effort import asks_for_thinking
 from api.dialects.shared.extension import scoped
+from api.dialects.shared.stop_options import stop_options_of
 from api.dialects.shared.stops import stop_strings
 from engine import StopRules, checked_token_ids
 
@@ -26,10 +27,7 @@ def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
     rules = StopRules(
         strings=stop_strings(params.stop, ("stop",), most=_HOSTED_MAX_STOPS if strict else None),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
-        include_stop=bool(params.include_stop_str_in_output),
-        ignore_eos=bool(params.ignore_eos),
-        min_tokens=params.min_tokens or 0,
-    )
+    ).with_options(stop_options_of(params, "OpenAI"))
     return scoped(rules, params.fullstop)
 
 

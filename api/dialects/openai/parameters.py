@@ -13,6 +13,7 @@ from api.dialects.shared.body import WireModel
 from api.dialects.shared.extension import FullstopOptions
 from api.dialects.shared.refusing import with_refused
 from api.dialects.shared.sampling import with_sampling
+from api.dialects.shared.stop_options import with_stop_options
 from api.dialects.shared.stops import STOPS
 
 # JSON schemas for fields that accept any type; their readers check them.
@@ -54,6 +55,7 @@ class StructuredOutputs(WireModel):
     structural_tag: SkipJsonSchema[Any] = None
 
 
+@with_stop_options("OpenAI")
 @with_sampling("OpenAI")
 @with_refused(UNHONOURED)
 class GenerationParams(WireModel):
@@ -66,9 +68,6 @@ class GenerationParams(WireModel):
     enable_thinking: bool | None = None
     chat_template_kwargs: ChatTemplateKwargs | None = None
     stop_token_ids: list[int] | None = None
-    include_stop_str_in_output: bool | None = None
-    ignore_eos: bool | None = None
     guided_json: Annotated[Any, SCHEMA_OR_TEXT] = None
     structured_outputs: StructuredOutputs | None = None
-    min_tokens: int | None = Field(default=None, ge=0)
     fullstop: FullstopOptions | None = None

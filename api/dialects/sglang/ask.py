@@ -8,7 +8,7 @@ from engine import GenerationRequest
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
     """Return the body that asks for a generation: its prompt as text, or as the ids that ran."""
-    raw, stops, schema = request.prompt, request.stops, None
+    raw, schema = request.prompt, None
     if request.constraint is not None:
         schema = json.dumps(dict(request.constraint.json_schema or {"type": "object"}))
     asked: Body = {"input_ids": list(raw)} if isinstance(raw, tuple) else {"text": prompt}
@@ -16,9 +16,6 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
         **sampling_and_stops(request, "SGLang"),
         **filled(
             max_new_tokens=request.max_tokens,
-            no_stop_trim=stops.include_stop or None,
-            ignore_eos=stops.ignore_eos or None,
-            min_new_tokens=stops.min_tokens or None,
             json_schema=schema,
         ),
     }

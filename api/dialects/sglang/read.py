@@ -8,6 +8,7 @@ from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.dialects.shared.extension import allows_more_keys, scoped
 from api.dialects.shared.refusing import FALSY, RefusedParameter, refuse
 from api.dialects.shared.sampling import choices_of, sampling_of
+from api.dialects.shared.stop_options import stop_options_of
 from api.dialects.shared.stops import stop_strings
 from api.transport.errors import invalid, unsupported
 from engine import (
@@ -125,10 +126,7 @@ def _request(
             StopRules(
                 strings=stop_strings(wanted.stop, ("sampling_params", "stop")),
                 token_ids=checked_token_ids(wanted.stop_token_ids or ()),
-                include_stop=bool(wanted.no_stop_trim),
-                ignore_eos=bool(wanted.ignore_eos),
-                min_tokens=wanted.min_new_tokens or 0,
-            ),
+            ).with_options(stop_options_of(wanted, "SGLang")),
             params.fullstop,
         ),
         max_tokens=wanted.max_new_tokens,

@@ -14,6 +14,7 @@ from api.dialects.shared.body import WireModel
 from api.dialects.shared.extension import FullstopOptions
 from api.dialects.shared.report import FullstopReport
 from api.dialects.shared.sampling import with_sampling
+from api.dialects.shared.stop_options import with_stop_options
 from api.dialects.shared.stops import STOPS
 
 MAX_PROMPTS = 128
@@ -21,17 +22,15 @@ MAX_PROMPTS = 128
 _Name = Annotated[str, Field(max_length=256)]
 
 
+@with_stop_options("SGLang")
 @with_sampling("SGLang")
 class SamplingParams(WireModel):
     """How one prompt is continued."""
 
     # The reference's own default: clients that leave it out expect a short answer.
     max_new_tokens: int | None = Field(default=128, ge=1)
-    min_new_tokens: int | None = Field(default=None, ge=0)
     stop: Annotated[Any, STOPS] = None
     stop_token_ids: list[int] | None = None
-    ignore_eos: bool | None = None
-    no_stop_trim: bool | None = None
     skip_special_tokens: bool | None = None
     n: int | None = Field(default=None, ge=1, le=MAX_PROMPTS)
     json_schema: str | None = None

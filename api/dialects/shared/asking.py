@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from api.dialects.shared.sampling import Vendor, sampling_to_wire
-from engine import GenerationRequest, Message, StopScope, ToolCall
+from api.dialects.shared.stop_options import own_stop_options_to_wire, stop_options_to_wire
+from engine import GenerationRequest, Message, ToolCall
 
 Body = dict[str, Any]
 
@@ -22,6 +23,7 @@ def sampling_and_stops(request: GenerationRequest, vendor: Vendor) -> Body:
     """Return the fields of a request's sampling and of its stops that all vendors spell alike."""
     return {
         **filled(stop=list(request.stops.strings), stop_token_ids=list(request.stops.token_ids)),
+        **stop_options_to_wire(request.stops, vendor),
         **sampling_to_wire(request.sampling, vendor),
     }
 
@@ -41,15 +43,12 @@ def functions(request: GenerationRequest) -> list[Body]:
     ]
 
 
-def own_object(request: GenerationRequest) -> Body:
-    """Return the object ``fullstop`` of a request; empty where it says nothing."""
-    body: Body = {}
-    stops = request.stops
-    if stops.scope is not StopScope.TEXT:
-        body["stop_scope"] = stops.scope.value
-    if stops.scopes:
-        body["stop_scopes"] = {string: scope.value for string, scope in stops.scopes}
-    return body
+def own_object(request: GenerationRequest, body: Body) -> Body:
+    """Return the object ``fullstop`` of a request; empty where the rest of its body says all."""
+    own: Body = own_stop_options_to_wire(request.stops, body)
+    if request.stops.scopes:
+        own["stop_scopes"] = {string: scope.value for string, scope in request.stops.scopes}
+    return own
 
 
 def system_apart(request: GenerationRequest) -> tuple[str, Sequence[Message]]:

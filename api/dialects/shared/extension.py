@@ -11,16 +11,17 @@ from typing import Literal
 from pydantic import Field
 
 from api.dialects.shared.body import WireModel
+from api.dialects.shared.stop_options import own_stop_options, with_own_stop_options
 from engine import InvalidRequest, StopRules, StopScope
 
 _Scope = Literal["text", "text+thinking", "all"]
 
 
+@with_own_stop_options
 class FullstopOptions(WireModel):
-    """The object ``fullstop`` of a request.
+    """The object ``fullstop`` of a request; it takes every option of stops as well.
 
     Attributes:
-        stop_scope: Where stop strings are looked for.
         stop_scopes: Stop strings, each with where it is looked for instead.
         report: Whether the answer carries the stop record.
         images: What becomes of an image, or of a document that is not text, which no model here
@@ -29,7 +30,6 @@ class FullstopOptions(WireModel):
             neither names nor rules out, as JSON Schema has it; otherwise it has no others.
     """
 
-    stop_scope: _Scope = "text"
     stop_scopes: dict[str, _Scope] = Field(default_factory=dict)
     report: bool = False
     images: Literal["refuse", "note"] = "refuse"
@@ -52,7 +52,7 @@ def scoped(rules: StopRules, options: FullstopOptions | None) -> StopRules:
             )
     return replace(
         rules,
-        scope=StopScope(options.stop_scope),
+        **own_stop_options(options),
         scopes=tuple((one, StopScope(scope)) for one, scope in options.stop_scopes.items()),
     )
 
