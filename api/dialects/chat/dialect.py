@@ -27,6 +27,7 @@ DIALECT = Dialect(
     error_type=ErrorAnswer,
     field_names={
         **FIELD_NAMES,
+        "tool_choice.name": "tool_choice",
         "constraint.json_schema": "response_format.json_schema.schema",
         "constraint": "response_format",
     },

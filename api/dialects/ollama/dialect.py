@@ -41,7 +41,6 @@ DIALECT = Dialect(
     error_type=OllamaErrorAnswer,
     field_names={
         "stops.strings": "options.stop",
-        "stops.token_ids": "options.stop_token_ids",
         "max_tokens": "options.num_predict",
         "constraint.json_schema": "format",
         "constraint": "format",

@@ -13,7 +13,6 @@ from api.transport.errors import ApiError, ContextOverflow, ErrorKind, path_text
 FIELD_NAMES = {
     "stops.strings": "stop",
     "stops.token_ids": "stop_token_ids",
-    "tool_choice.name": "tool_choice",
 }
 
 _TYPES_AND_CODES: Mapping[ErrorKind, tuple[ErrorType, str | None]] = {

@@ -19,6 +19,7 @@ DIALECT = Dialect(
     error_type=ErrorAnswer,
     field_names={
         **FIELD_NAMES,
+        "tool_choice.name": "tool_choice",
         "messages": "input",
         "max_tokens": "max_output_tokens",
         "constraint.json_schema": "text.format.schema",
