@@ -80,7 +80,7 @@ def _window(given: argparse.Namespace) -> int:
 
 def _self_test(words: list[str]) -> int:
     if len(words) > 1:
-        raise CommandError("--self-test stands alone: fullstop --self-test", exits.USAGE)
+        raise CommandError("--self-test takes no other options: fullstop --self-test", exits.USAGE)
     from app.self_test import checks as self_test
 
     return self_test.run()
@@ -113,7 +113,7 @@ def _serve(given: argparse.Namespace) -> int:
 def _replay(given: argparse.Namespace) -> int:
     _refuse_options_before("replay", given)
     if given.no_stop and hasattr(given, "stop"):
-        raise CommandError("--stop and --no-stop exclude each other", exits.USAGE)
+        raise CommandError("use either --stop or --no-stop", exits.USAGE)
     options = ReplayOptions(
         file=given.file,
         stops=_stops(getattr(given, "stop", []), getattr(given, "escapes", False)),
@@ -156,7 +156,7 @@ def _refuse_options_before(command: str, given: argparse.Namespace) -> None:
         if name.startswith(prefix):
             option = "--" + name.removeprefix(prefix).replace("_", "-")
             raise CommandError(
-                f"{option} stands before {command}; write it after: fullstop {command} … {option}",
+                f"{option} must come after {command}: fullstop {command} … {option}",
                 exits.USAGE,
             )
 

@@ -90,12 +90,12 @@ class ServerConfig:
                 "set one, or listen on 127.0.0.1",
             )
         if self.tls_key is not None and self.tls_cert is None:
-            raise ConfigError("tls_key", "is of no use alone; name its certificate, too")
+            raise ConfigError("tls_key", "needs a certificate; set tls_cert as well")
         for origin in self.allowed_origins:
             if origin != "*" and not _is_origin(origin):
                 raise ConfigError(
                     "allowed_origins",
-                    f"{origin!r} is no origin; write scheme and host, such as "
+                    f"{origin!r} is not an origin; write scheme and host, such as "
                     "https://example.org, or app://* for desktop apps",
                 )
         for name in _ABOVE_ZERO:

@@ -90,7 +90,7 @@ def _size_unpacked(packed: bytes, unpacking: Any, encoding: str, most_bytes: int
                 break
         if unpacking.eof:
             if unpacking.unused_data or start + _PIECE_BYTES < len(packed):
-                raise _damaged(encoding, "there is more behind its end")
+                raise _damaged(encoding, "there is data after its end")
             return size
     raise _damaged(encoding, "it ends too early")
 

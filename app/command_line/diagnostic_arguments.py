@@ -33,8 +33,8 @@ examples:
   {PROBE_KEY_VARIABLE}=secret fullstop probe https://example.org --model some-model
 
 Asks without stops, chooses stops from the answers, asks again with them, and compares; ends in a
-table for a bug report. The last checks send what cannot be right: some servers do not survive it.
-exit codes: 0 everything held, 1 something failed, 2 wrong usage or no server
+table for a bug report. The last checks send invalid requests; some servers crash on them.
+exit codes: 0 all checks passed, 1 a check failed, 2 wrong usage or no server
 """
 
 
@@ -101,5 +101,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
     if not (number > 0 and math.isfinite(number)):
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds greater than 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds greater than 0")
     return number

@@ -64,7 +64,7 @@ def _rules(options: ReplayOptions, recording: Recording) -> StopRules | None:
 def _reason(played: Replayed, recording: Recording) -> str:
     if played.stop is None:
         return (
-            f"Nothing stops within the {len(recording.tokens)} recorded tokens · "
+            f"No stop fires within the {len(recording.tokens)} recorded tokens · "
             f"the run itself ended here ({recording.stop.kind})"
         )
     if played.stop.kind is StopKind.CONTEXT_FULL:  # the prompt's length is not recorded

@@ -24,8 +24,8 @@ def run(options: ChatOptions) -> int:
         return show_window(options)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError(
-            f"{problem}, and standard input and output are no terminal. Without both there are "
-            "fullstop serve (for other apps) and fullstop ask PROMPT (for one answer).",
+            f"{problem}, and standard input and output are not a terminal. Use fullstop serve "
+            "(for other apps) or fullstop ask PROMPT (for one answer).",
             exits.USAGE,
         )
     print(f"No window: {problem}. Chatting in the terminal instead.", file=sys.stderr)

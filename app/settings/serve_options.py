@@ -19,7 +19,7 @@ PREFIX = "FULLSTOP_"
 API_KEY_VARIABLE = f"{PREFIX}API_KEY"
 MODEL_HELP = (
     "folder of an MLX model, or the name of one that the tools of Hugging Face or LM Studio have "
-    "fetched (default: the demo model that comes with the program)"
+    "downloaded (default: the demo model that comes with the program)"
 )
 
 # The server's and the engine's own defaults.
@@ -50,7 +50,7 @@ class ServeOptions:
     """A server without a window, under the names of the settings file."""
 
     host: str = declare(
-        DEFAULT_HOST, help="address to listen on; any but this computer's needs a key"
+        DEFAULT_HOST, help="address to listen on; listening beyond this computer requires a key"
     )
     port: int = declare(
         DEFAULT_PORT, help="port to listen on; 0 picks a free one", least=0, most=65_535
@@ -96,15 +96,20 @@ class ServeOptions:
         False, help="refuse what the hosted services refuse, such as more than four stops"
     )
     verbose: bool = declare(False, help="log requests on standard error")
-    max_rows: int = _count(_ENGINE.max_rows, "answers that are generated together", 1_024)
-    max_waiting: int = _count(_ENGINE.max_waiting, "requests that may wait behind them")
+    max_rows: int = _count(
+        _ENGINE.max_rows, "the most answers that are generated at the same time", 1_024
+    )
+    max_waiting: int = _count(
+        _ENGINE.max_waiting, "the most requests that may wait; more get status 429"
+    )
     prefill_chunk: int = _count(
-        _ENGINE.prefill_chunk, "most tokens of a prompt read between two tokens"
+        _ENGINE.prefill_chunk,
+        "the most tokens of a prompt that are read between two steps of running answers",
     )
     context_bytes: int | None = declare(
         None,
-        help="memory for the context of all running answers (default: what is free once the model "
-        "is loaded)",
+        help="bytes of memory for the context of all running answers (default: what is free once "
+        "the model is loaded)",
         least=1,
         most=_MOST_BYTES,
         metavar="N",
@@ -113,29 +118,34 @@ class ServeOptions:
     )
     prompt_cache_bytes: int = declare(
         _ENGINE.prompt_cache_bytes,
-        help="memory for earlier prompts",
+        help="bytes of memory for the cache of earlier prompts",
         least=0,
         most=_MOST_BYTES,
         metavar="N",
         place=_LIMITS,
     )
-    max_body_bytes: int = _count(_SERVER.max_body_bytes, "largest request body", _MOST_BYTES)
-    max_connections: int = _count(_SERVER.max_connections, "open connections")
+    max_body_bytes: int = _count(
+        _SERVER.max_body_bytes, "the largest request body, in bytes", _MOST_BYTES
+    )
+    max_connections: int = _count(_SERVER.max_connections, "the most open connections")
     keepalive_s: float = _seconds(
-        _SERVER.keepalive_s, "silence after which a stream gets a keepalive"
+        _SERVER.keepalive_s, "seconds of silence after which a stream gets a keepalive message"
     )
     header_timeout_s: float = _seconds(
-        _SERVER.header_timeout_s, "time for a new connection's first headers"
+        _SERVER.header_timeout_s, "seconds in which a new connection must send its first headers"
     )
-    body_timeout_s: float = _seconds(_SERVER.body_timeout_s, "time for a request's body")
+    body_timeout_s: float = _seconds(
+        _SERVER.body_timeout_s, "seconds in which a request's body must arrive"
+    )
     idle_timeout_s: float = _seconds(
-        _SERVER.idle_timeout_s, "how long a connection may be idle between two requests"
+        _SERVER.idle_timeout_s, "seconds after which an idle connection is closed"
     )
     write_timeout_s: float = _seconds(
-        _SERVER.write_timeout_s, "time for which a stream may stay unread"
+        _SERVER.write_timeout_s,
+        "seconds after which a client that does not read its stream is disconnected",
     )
     stop_grace_s: float = _seconds(
         _SERVER.stop_grace_s,
-        "time for open answers when the server is ended",
+        "seconds that running answers get when the server is stopped",
         excludes_least=False,
     )

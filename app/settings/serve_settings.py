@@ -111,8 +111,8 @@ def _check(values: Mapping[str, Any], place: str, *, is_strict: bool = False) ->
 def _complaint(place: str, key: str, kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         near = difflib.get_close_matches(key, _DECLARED, 1)
-        remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(_DECLARED)}"
-        return f"{place}: {key}: there is no such setting; {remedy}"
+        remedy = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(_DECLARED)}"
+        return f"{place}: {key}: unknown setting; {remedy}"
     if place == _COMMAND_LINE:
         return f"--{key.replace('_', '-')}: {message}"
     if place == "environment":

@@ -85,7 +85,7 @@ class SettingsFile:
             return LoadedSettings(
                 Settings(),
                 f"The settings in {self.path} cannot be read: {os_cause(error)}. "
-                "The usual ones are used.",
+                "The default settings are used.",
             )
         try:
             values = json.loads(raw)
@@ -150,7 +150,7 @@ class SettingsFile:
             kept = f"It is kept as {aside.name}."
         return LoadedSettings(
             Settings(),
-            f"The settings file could not be used: {reason}. {kept} The usual settings apply.",
+            f"The settings file could not be used: {reason}. {kept} The default settings are used.",
         )
 
 

@@ -68,7 +68,7 @@ def opened(
                 touch_private(_note_of(kept))
         problem = StoreProblem(
             "Your earlier conversations could not be read.",
-            f"{unusable} It is kept as {kept.name}, and a new, empty one was begun.",
+            f"{unusable} It is kept as {kept.name}, and a new, empty file was created.",
             kept,
             can_be_recovered=unusable.is_damage,
         )
@@ -170,7 +170,7 @@ def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
         raise UnusableDatabase(f"The file {path.name} is damaged.", is_damage=True)
     if version > schema.VERSION:
         raise UnusableDatabase(
-            f"The file {path.name} was made by a newer version of Fullstop, which can still "
+            f"The file {path.name} was made by a newer version of Fullstop. Use that version to "
             "read it."
         )
 

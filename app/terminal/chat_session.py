@@ -86,7 +86,7 @@ class ChatSession:
             "/quit": self._quit,
         }
         command = commands.get(word.strip())
-        return command(rest) if command else f"{word} is no command; /help lists them"
+        return command(rest) if command else f"{word} is not a command; /help lists the commands"
 
     def _stop(self, rest: str) -> str:
         action, _, value = rest.partition(" ")
@@ -100,7 +100,7 @@ class ChatSession:
                 lines = [f"{number}. {quoted(stop)}" for number, stop in enumerate(stops, 1)]
                 return "\n".join(lines) if lines else "no stops; /stop add S adds one"
             case unknown:
-                return f"/stop {unknown} is no command; there are add, remove and list"
+                return f"/stop {unknown} is not a command; use add, remove or list"
 
     def _add_stop(self, value: str) -> str:
         try:

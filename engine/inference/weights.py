@@ -55,8 +55,8 @@ def _read_part(part: list[tuple[str, mx.array]]) -> None:
         # A sum may also be beyond all numbers where no weight is NaN.
         if not is_finite and _has_nan(weight):
             raise DamagedWeights(
-                f"its weights {name} hold values that are no numbers (NaN). Download it again, or "
-                "convert it again"
+                f"its weights {name} contain values that are not numbers (NaN). Download it again, "
+                "or convert it again"
             )
 
 

@@ -42,7 +42,7 @@ class DownloadCancelled(DownloadFailed):
     """The download was given up because somebody asked for it."""
 
     def __init__(self) -> None:
-        super().__init__("the download was cancelled; what has come is kept")
+        super().__init__("the download was cancelled; the partial download is kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ def _in_words(repository: str, cache: Path) -> Iterator[None]:
         yield
     except EngineError as error:
         if isinstance(error, ModelLoadFailed):
-            raise DownloadFailed(f"{repository} came whole, but {error}") from error
+            raise DownloadFailed(f"{repository} was downloaded, but {error}") from error
         raise
     except Damaged as damage:
         raise DownloadFailed(f"{damage}; it was removed: download it again") from damage
@@ -298,8 +298,8 @@ def _in_words(repository: str, cache: Path) -> Iterator[None]:
         if error.errno == 28:
             free = _size(shutil.disk_usage(cache).free)
             raise DownloadFailed(
-                f"the disk is full ({free} free at {cache}); what has come is kept: make room "
-                "and resume"
+                f"the disk is full ({free} free at {cache}); the partial download is kept: make "
+                "room and resume"
             ) from error
         if error.filename is not None:
             raise DownloadFailed(f"{error.filename} cannot be written: {error.strerror}") from error
@@ -312,7 +312,7 @@ def _in_words(repository: str, cache: Path) -> Iterator[None]:
 
 def _broken(error: Exception) -> str:
     cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"the connection broke: {cause.rstrip('.')}. What has come is kept: resume later"
+    return f"the connection broke: {cause.rstrip('.')}. The partial download is kept: resume later"
 
 
 def _status(error: Any) -> str:

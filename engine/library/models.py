@@ -82,7 +82,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ModelLoadFailed(f"{path} is damaged: {error}") from error
     if not isinstance(value, dict):
-        raise ModelLoadFailed(f"{path} is damaged: it holds no JSON object")
+        raise ModelLoadFailed(f"{path} is damaged: it does not contain a JSON object")
     return value
 
 
@@ -148,11 +148,11 @@ def check_folder(folder: Path) -> dict[str, Any]:
         if missing:
             raise ModelLoadFailed(f"{folder} is incomplete: {', '.join(missing)} missing")
     if not weights:
-        raise ModelLoadFailed(f"{folder} holds no weights (*.safetensors)")
+        raise ModelLoadFailed(f"{folder} contains no weights (*.safetensors)")
     for path in weights:
         _check_weights(path)
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
-        raise ModelLoadFailed(f"{folder} holds no tokenizer (tokenizer.json)")
+        raise ModelLoadFailed(f"{folder} contains no tokenizer (tokenizer.json)")
     return config
 
 

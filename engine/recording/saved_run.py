@@ -98,7 +98,7 @@ def from_json(text: str) -> Recording:
     try:
         values = parsed_json(text)
     except DamagedFile as error:
-        raise DamagedRun(f"this is no saved run: {error}") from error
+        raise DamagedRun(f"this is not a saved run: {error}") from error
     try:
         return _recording(Fields(values))
     except (DamagedFile, InvalidRequest) as error:

@@ -56,7 +56,7 @@ def test_inspect_reads_standard_input_and_writes_json(program: Program) -> None:
 
 
 def test_inspect_says_in_a_line_what_it_cannot_read(program: Program, tmp_path: Path) -> None:
-    for name, why in ((str(tmp_path / "none"), "cannot be read"), ("-", "This is no answer")):
+    for name, why in ((str(tmp_path / "none"), "cannot be read"), ("-", "This is not an answer")):
         done = program("inspect", name, stdin="hello")
         assert (done.returncode, done.stdout) == (2, "")
         assert why in done.stderr

@@ -60,10 +60,10 @@ def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     if not is_done:
         draft.lacks_end("The stream ends without data: [DONE].")
     if draft.usage is None and names_usage:
-        draft.lacks_usage("The stream promises usage and never gives it.")
+        draft.lacks_usage("The stream announces usage by usage: null, but never sends it.")
     elif draft.usage is None:
         draft.lacks_usage(
-            "The stream has no usage (it is there if stream_options asks for it).", Severity.NOTE
+            "The stream has no usage (request it with stream_options.include_usage).", Severity.NOTE
         )
 
 

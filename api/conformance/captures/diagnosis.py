@@ -44,7 +44,7 @@ def _reason(capture: Capture) -> Iterator[Finding]:
         yield Finding(
             "reason_missing",
             Severity.ERROR,
-            "No reason is given for the end; some clients raise, others wait.",
+            "The answer gives no reason for its end; some clients raise an error, others wait.",
         )
 
 
@@ -55,7 +55,8 @@ def _sequence(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
             yield Finding(
                 "sequence_null",
                 Severity.ERROR,
-                "stop_reason is stop_sequence, but stop_sequence is null: which stop was it?",
+                "stop_reason is stop_sequence, but stop_sequence is null, so it is not known "
+                "which stop matched.",
             )
         elif capture.ending is not Ending.STOP and capture.matched is not None:
             yield Finding(
@@ -99,7 +100,7 @@ def _text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
         yield Finding(
             "sequence_null",
             Severity.ERROR,
-            f"The text ends with the stop {found.stop!r}, but no stop is said to have matched.",
+            f"The text ends with the stop {found.stop!r}, but the answer names no match.",
         )
 
 
@@ -115,7 +116,7 @@ def _left_over(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
         "stop_prefix_at_end",
         Severity.WARNING if could_be_leak else Severity.NOTE,
         f"The text ends with {letters!r}, the beginning of the stop {stop!r}"
-        + (": it may have leaked." if could_be_leak else "; it was released rightly."),
+        + (": it may have leaked." if could_be_leak else "; it was released correctly."),
         _event_at(capture, len(capture.text) - len(letters)),
         excerpt(capture.text[-_SHOWN:]),
     )

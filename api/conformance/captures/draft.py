@@ -71,7 +71,7 @@ class Draft:
                 self.find(
                     "text_after_reason",
                     Severity.ERROR,
-                    "Text comes after the reason, when clients no longer expect any.",
+                    "Text comes after the reason, where clients no longer expect any.",
                     index,
                     text,
                 )

@@ -34,7 +34,7 @@ def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
                 draft.find(
                     "text_retracted",
                     Severity.ERROR,
-                    "A frame takes back text that an earlier one has shown.",
+                    "The text of an event does not begin with the text of the event before it.",
                     index,
                 )
         _end(draft, index, value)
@@ -68,4 +68,4 @@ def _end(draft: Draft, index: int, value: dict[str, Any]) -> None:
             ending = Ending.OTHER
     draft.set_reason(index, str(kind), ending)
     if draft.usage is None:
-        draft.lacks_usage("meta_info counts no completion_tokens.")
+        draft.lacks_usage("meta_info has no completion_tokens.")

@@ -99,7 +99,7 @@ class _Stream:
             draft.find(
                 "unknown_event",
                 Severity.WARNING,
-                f"{kind} is no event of this API; some clients refuse the stream.",
+                f"{kind} is not an event of this API; some clients refuse the stream.",
                 index,
             )
 
@@ -114,7 +114,7 @@ class _Stream:
                 draft.model = message.get("model")
                 draft.usage = _usage(message.get("usage")) if "usage" in message else None
                 if "usage" not in message:
-                    draft.lacks_usage("message_start has no usage; clients fail on that.")
+                    draft.lacks_usage("message_start has no usage; clients fail without it.")
             case "content_block_start":
                 self._start_block(index, value)
             case "content_block_delta":

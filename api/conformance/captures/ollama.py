@@ -49,4 +49,4 @@ def _take(draft: Draft, index: int, value: dict[str, Any]) -> None:
     if "eval_count" in value:
         draft.usage = usage(value, "prompt_eval_count", "eval_count")
     else:
-        draft.lacks_usage("The last object counts no tokens (eval_count).")
+        draft.lacks_usage("The last object has no token counts (eval_count).")

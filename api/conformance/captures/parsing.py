@@ -112,7 +112,7 @@ def _note_broken_frames(draft: Draft, parts: Framed) -> None:
                 index,
             )
         else:
-            draft.find("bad_json", Severity.ERROR, "A line is no JSON; clients fail here.", index)
+            draft.find("bad_json", Severity.ERROR, "A line is not JSON; clients fail here.", index)
 
 
 def _unrecognised(parts: Framed) -> Capture:
@@ -120,7 +120,7 @@ def _unrecognised(parts: Framed) -> Capture:
     finding = Finding(
         "unknown_dialect",
         Severity.ERROR,
-        "This is no answer of Messages, Chat, Completions, Responses, /generate or Ollama."
+        "This is not an answer of Messages, Chat, Completions, Responses, /generate or Ollama."
         if shown
         else "There is no answer: the body is empty.",
         0 if shown else None,

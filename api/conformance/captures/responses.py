@@ -58,7 +58,9 @@ class _Stream:
             else:
                 self._take(index, kind, value)
         if self._last is None and draft.error is None:
-            draft.lacks_end("The stream ends without response.completed; clients then raise.")
+            draft.lacks_end(
+                "The stream ends without response.completed; clients then raise an error."
+            )
 
     def _check_place(self, index: int, kind: str, value: dict[str, Any]) -> None:
         draft = self._draft
@@ -98,7 +100,7 @@ class _Stream:
                     draft.find(
                         "text_differs",
                         Severity.ERROR,
-                        "output_text.done holds another text than the deltas before it.",
+                        "The text of output_text.done differs from the deltas before it.",
                         index,
                     )
             case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":

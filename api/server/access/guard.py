@@ -53,7 +53,8 @@ def check_host(host_header: str | None, config: ServerConfig, local_host: str | 
     remedy = f"--allow-host {name}"
     raise ApiError(
         ErrorKind.PERMISSION,
-        "the Host header names no address of this server; use its IP address or localhost, or "
+        "the Host header does not name an address of this server; use its IP address or "
+        "localhost, or "
         f"start the server with {remedy}",
     )
 

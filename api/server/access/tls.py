@@ -34,11 +34,11 @@ def context_of(config: ServerConfig) -> ssl.SSLContext | None:
         return None
     chain = _CERTIFICATE.findall(_text("tls_cert", cert))
     if not chain:
-        raise ConfigError("tls_cert", f"{cert} holds no certificate in PEM form")
+        raise ConfigError("tls_cert", f"{cert} contains no certificate in PEM form")
     key_setting = "tls_cert" if config.tls_key is None else "tls_key"
     if not _KEY.search(_text(key_setting, key)):
         remedy = "; name its file with --tls-key" if config.tls_key is None else " in PEM form"
-        raise ConfigError(key_setting, f"{key} holds no private key{remedy}")
+        raise ConfigError(key_setting, f"{key} contains no private key{remedy}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -46,7 +46,7 @@ def context_of(config: ServerConfig) -> ssl.SSLContext | None:
     except _HasPassphrase:
         raise ConfigError(
             key_setting,
-            f"{key} is protected by a passphrase, for which a server cannot ask; write it to a "
+            f"{key} is protected by a passphrase, which the server cannot ask for; write it to a "
             "file that only you can read: openssl pkey -in KEY -out KEY-WITHOUT",
         ) from None
     except ssl.SSLError as error:

@@ -155,9 +155,9 @@ def test_files_that_cannot_be_read_or_hold_something_else_are_named(
         (nowhere, files.key, "tls_cert", "No such file"),
         (files.cert, nowhere, "tls_key", "No such file"),
         (tmp_path, files.key, "tls_cert", "Is a directory"),
-        (empty, files.key, "tls_cert", "holds no certificate"),
-        (files.key, files.key, "tls_cert", "holds no certificate"),
-        (files.cert, files.cert, "tls_key", "holds no private key"),
+        (empty, files.key, "tls_cert", "contains no certificate"),
+        (files.key, files.key, "tls_cert", "contains no certificate"),
+        (files.cert, files.cert, "tls_key", "contains no private key"),
         (files.cert, None, "tls_cert", "--tls-key"),
         (broken, files.key, "tls_cert", "cannot be used"),
     )

@@ -107,5 +107,5 @@ def test_an_origin_that_is_none_is_said_when_it_starts() -> None:
     server = LocalServer(
         Engine(), 0, preferences=lambda: ServerPreferences(allowed_origins=("example",))
     )
-    with pytest.raises(OSError, match="'example' is no origin"):
+    with pytest.raises(OSError, match="'example' is not an origin"):
         asyncio.run(server.start())

@@ -128,7 +128,7 @@ def test_the_self_test_takes_nothing_else(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--self-test", *words]) == 2
-    assert "--self-test stands alone" in capsys.readouterr().err
+    assert "--self-test takes no other options" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("problem_of", [messages_problem, chat_problem])

@@ -99,7 +99,7 @@ def test_the_usual_file_is_read_if_it_is_there(tmp_path: Path) -> None:
     ("text", "named"),
     [
         ("prot = 1", ["prot", "did you mean port?"]),
-        ("zzz = 1", ["zzz", "known are host, port"]),
+        ("zzz = 1", ["zzz", "known settings: host, port"]),
         ("port = 99999", ["port: ", "65535", "write it like port = 8642"]),
         ('port = "8642"', ["port: ", "valid integer", "port = 8642"]),
         ("strict = 1", ["strict: ", "strict = true"]),

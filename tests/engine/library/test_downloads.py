@@ -209,7 +209,7 @@ def test_a_disk_that_fills_up_meanwhile_is_told_and_what_came_is_kept(
 def test_a_model_that_came_whole_and_is_none_is_said_to_be_none(site: Hub, tmp_path: Path) -> None:
     site.files[REPOSITORY]["model.safetensors"] = json.dumps({}).encode()
 
-    with pytest.raises(DownloadFailed, match=r"came whole, but .*model\.safetensors is damaged"):
+    with pytest.raises(DownloadFailed, match=r"was downloaded, but .*model\.safetensors is"):
         fetch(site, tmp_path)
 
 

@@ -506,7 +506,8 @@ def test_weights_that_are_no_numbers_are_refused_by_name(
         with pytest.raises(ModelLoadFailed) as failed:
             await engine.load(copied)
         assert str(failed.value) == (
-            f"{copied.name} is damaged: its weights {name} hold values that are no numbers (NaN). "
+            f"{copied.name} is damaged: its weights {name} contain values that are not numbers "
+            "(NaN). "
             "Download it again, or convert it again"
         )
         assert engine.status.state == "failed"
