@@ -73,5 +73,5 @@ class ServedEngine(Protocol):
         """Return the (id, text) pairs of a text; loads a model that was unloaded while idle."""
         ...
 
-    def rest_now(self) -> None:
+    def unload_when_idle(self) -> None:
         """Free the model's memory once nothing runs."""

@@ -72,7 +72,7 @@ class RecordedEngine:
         """Refuse: a recording cannot read another text."""
         raise NoModel("a recorded answer has no model that reads text")
 
-    def rest_now(self) -> None:
+    def unload_when_idle(self) -> None:
         """Do nothing, because no memory is held."""
 
 

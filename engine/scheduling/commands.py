@@ -120,14 +120,14 @@ class Tokenize:
 
 
 @dataclass(frozen=True, slots=True)
-class RestAfter:
+class UnloadAfter:
     """Free the model's memory once nothing has been asked for so long; None never does."""
 
     idle_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class RestNow:
+class UnloadWhenIdle:
     """Free the model's memory as soon as nothing runs; a request that comes before keeps it."""
 
 
@@ -145,8 +145,8 @@ Command = (
     | CountTokens
     | RenderPrompt
     | Tokenize
-    | RestAfter
-    | RestNow
+    | UnloadAfter
+    | UnloadWhenIdle
     | Shutdown
 )
 
@@ -177,7 +177,7 @@ class EngineStatus:
         message: Why loading failed, else empty.
         cache_use: What is kept of earlier prompts.
         loading: How far loading has come, while it is under way.
-        is_resting: Whether the model's memory was freed because nobody asked anything for long,
+        is_unloaded: Whether the model's memory was freed because nobody asked anything for long,
             or because somebody asked for that; the next request loads it again.
     """
 
@@ -188,4 +188,4 @@ class EngineStatus:
     message: str = ""
     cache_use: PromptCacheUse = field(default_factory=PromptCacheUse)
     loading: LoadProgress | None = None
-    is_resting: bool = False
+    is_unloaded: bool = False

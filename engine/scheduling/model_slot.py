@@ -125,7 +125,7 @@ class ModelSlot:
 
     def _note_unloaded(self, info: ModelInfo, why: str) -> None:
         self._unloaded = info
-        self._set_status(EngineStatus("ready", info, message=why, is_resting=True))
+        self._set_status(EngineStatus("ready", info, message=why, is_unloaded=True))
 
     def load_again(self) -> None:
         """Load the model again that was unloaded; if that fails, the next request tries again."""

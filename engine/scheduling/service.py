@@ -25,12 +25,12 @@ from engine.scheduling.commands import (
     Load,
     RenderPrompt,
     Reply,
-    RestAfter,
-    RestNow,
     Shutdown,
     Submit,
     Tokenize,
     Unload,
+    UnloadAfter,
+    UnloadWhenIdle,
 )
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
@@ -69,7 +69,7 @@ class Engine:
         self._status = EngineStatus()
         self._folder: Path | None = None
         self._loading: Load | None = None
-        self._rests_after_s: float | None = None
+        self._unloads_after_s: float | None = None
 
     @property
     def status(self) -> EngineStatus:
@@ -120,27 +120,27 @@ class Engine:
         if self._loading is not None:
             self._loading.gives_up.set()
 
-    def rest_after(self, idle_s: float | None) -> None:
+    def unload_after(self, idle_s: float | None) -> None:
         """Free the model's memory whenever nothing was asked for so long; None never does.
 
         The model stays the loaded one for everybody who asks: the next request waits until it
         has been read again.
         """
-        self._rests_after_s = idle_s
+        self._unloads_after_s = idle_s
         with self._lock:
             thread = self._thread
         if thread is not None:
-            thread.send(RestAfter(idle_s))
+            thread.send(UnloadAfter(idle_s))
 
-    def rest_now(self) -> None:
+    def unload_when_idle(self) -> None:
         """Free the model's memory once nothing runs, unless a request comes before. Any thread.
 
-        As after ``rest_after``, the model stays the loaded one, and the next request wakes it.
+        As after ``unload_after``, the model stays the loaded one, and the next request wakes it.
         """
         with self._lock:
             thread = self._thread
         if thread is not None:
-            thread.send(RestNow())
+            thread.send(UnloadWhenIdle())
 
     async def unload(self, *, cancels_running: bool = False) -> None:
         """Free the model; running answers are waited for unless they are to be cancelled."""
@@ -273,7 +273,7 @@ class Engine:
             self._thread = EngineThread(
                 self._limits, self._loader, self._set_status, leave=leave_thread
             )
-            self._thread.send(RestAfter(self._rests_after_s))
+            self._thread.send(UnloadAfter(self._unloads_after_s))
             if is_restart and self._folder is not None and not isinstance(command, Load):
                 self._thread.send(Load(self._folder, None, cancels_running=False))
             self._thread.send(command)

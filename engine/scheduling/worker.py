@@ -23,12 +23,12 @@ from engine.scheduling.commands import (
     Load,
     Rendered,
     RenderPrompt,
-    RestAfter,
-    RestNow,
     Shutdown,
     Submit,
     Tokenize,
     Unload,
+    UnloadAfter,
+    UnloadWhenIdle,
     refuse,
 )
 from engine.scheduling.generation import Generation
@@ -268,9 +268,9 @@ class EngineThread:
                     command.reply.send(slot.no_model())
                 else:
                     self._intake.answer(slot.backend, command)
-            case RestAfter():
+            case UnloadAfter():
                 slot.unloads_after_s = command.idle_s
-            case RestNow():
+            case UnloadWhenIdle():
                 slot.unload_when_idle()
             case Shutdown():
                 raise AssertionError("served by the loop")

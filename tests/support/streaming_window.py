@@ -32,7 +32,7 @@ PIECES_PER_S = 100
 class EndlessEngine(ScriptedEngine):
     """A scripted engine as the whole window needs one."""
 
-    def rest_after(self, idle_s: float | None) -> None:
+    def unload_after(self, idle_s: float | None) -> None:
         """Never unload anything."""
 
 

@@ -46,7 +46,7 @@ class LoadedModel(QFrame):
         self.cancel.clicked.connect(library.model.cancel_load)
         self.again.clicked.connect(library.model.load_again)
         self.rest.currentIndexChanged.connect(
-            lambda row: library.change_rest(int(self.rest.itemData(row)))
+            lambda row: library.change_idle_minutes(int(self.rest.itemData(row)))
         )
         library.model.changed.connect(self._refresh)
         library.model.progressed.connect(self._refresh)
@@ -75,8 +75,8 @@ class LoadedModel(QFrame):
             "ready": ("Ready", "check", Tone.DONE),
             "failed": ("Failed", "fault", Tone.FAULT),
         }
-        resting = ("Unloaded", "clock", Tone.QUIET)
-        self.pill.show_state(*(resting if model.is_resting else states[stage]))
+        unloaded = ("Unloaded", "clock", Tone.QUIET)
+        self.pill.show_state(*(unloaded if model.is_unloaded else states[stage]))
         self.name.setText(model.name or "Choose one below")
         self.words.setText(self._words())
         self.words.setVisible(bool(self.words.text()))
@@ -100,7 +100,7 @@ class LoadedModel(QFrame):
             return sentence(model.message)
         # A load that failed or was broken off left the model that was there.
         before = f"{sentence(model.message)} " if model.message else ""
-        if model.is_resting:
+        if model.is_unloaded:
             if before:
                 return f"{before}The next request loads {info.id} again."
             return "Unloaded to free its memory. The next request loads it again."

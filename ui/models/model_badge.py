@@ -52,7 +52,7 @@ class ModelBadge(QWidget):
         words = {
             "none": "Choose a model",
             "loading": f"Loading {model.name}…{_share(model)}",
-            "ready": f"{model.name} (unloaded)" if model.is_resting else model.name,
+            "ready": f"{model.name} (unloaded)" if model.is_unloaded else model.name,
             "failed": f"{model.name} failed to load",
         }
         self._light.show_tone(tones[model.stage])

@@ -36,7 +36,7 @@ class ModelCard(QFrame):
         memory: Memory,
         *,
         is_loaded: bool,
-        is_resting: bool,
+        is_unloaded: bool,
         remove: Callable[[], None] | None,
     ) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class ModelCard(QFrame):
             row.addWidget(self.button)
         else:
             pill = StatusPill(theme, found.name)
-            if is_resting:
+            if is_unloaded:
                 pill.show_state("Unloaded", "clock", Tone.QUIET)
             else:
                 pill.show_state("Loaded", "check", Tone.DONE)

@@ -71,8 +71,8 @@ class ModelLibrary(QObject):
         self.downloads = Downloads(model_folders(()).hub_cache or Path.home(), self)
         self.downloads.arrived.connect(lambda _folder: self.refresh())
         model.loaded.connect(self._note_use)
-        self._apply_rest()
-        preferences.changed.connect(self._apply_rest)
+        self._apply_idle_minutes()
+        preferences.changed.connect(self._apply_idle_minutes)
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -84,7 +84,7 @@ class ModelLibrary(QObject):
         """Minutes after which a model that nobody asks frees its memory; 0 for never."""
         return self._preferences.now.models.rests_after_min
 
-    def change_rest(self, minutes: int) -> None:
+    def change_idle_minutes(self, minutes: int) -> None:
         """Free the memory of an idle model after so many minutes; 0 for never."""
         self._preferences.change_models(rests_after_min=minutes)
 
@@ -137,7 +137,7 @@ class ModelLibrary(QObject):
             self.is_looking = False
         used = dict(self._preferences.now.models.last_used)
         info = self.model.info
-        freed = 0 if info is None or self.model.is_resting else info.size_bytes
+        freed = 0 if info is None or self.model.is_unloaded else info.size_bytes
         self.memory = Memory(now.usable, now.available + freed)
         self.models = [
             LibraryModel(
@@ -160,9 +160,9 @@ class ModelLibrary(QObject):
             for one in self.models
         ]
 
-    def _apply_rest(self) -> None:
+    def _apply_idle_minutes(self) -> None:
         minutes = self.rests_after_min
-        self.model.rest_after(minutes * 60.0 if minutes else None)
+        self.model.unload_after(minutes * 60.0 if minutes else None)
 
 
 _REMEMBERED = 50

@@ -28,7 +28,7 @@ class ModelState(QObject):
 
     Signals:
         changed: The stage or the model is another now.
-        progressed: Loading has come further, or the model went to rest or awoke.
+        progressed: Loading has come further, or the model was unloaded while idle or loaded again.
         loaded: A model was loaded; carries its folder.
 
     Attributes:
@@ -75,9 +75,9 @@ class ModelState(QObject):
         return self._engine.status.loading
 
     @property
-    def is_resting(self) -> bool:
+    def is_unloaded(self) -> bool:
         """Whether the model's memory was freed until somebody asks."""
-        return self._engine.status.is_resting
+        return self._engine.status.is_unloaded
 
     @property
     def answers_under_way(self) -> int:
@@ -111,9 +111,9 @@ class ModelState(QObject):
         if self.stage == "ready":
             self._tasks.start(self._unload(cancels_running), "unload")
 
-    def rest_after(self, idle_s: float | None) -> None:
+    def unload_after(self, idle_s: float | None) -> None:
         """Free the memory of a model that nobody asks for so long; None never does."""
-        self._engine.rest_after(idle_s)
+        self._engine.unload_after(idle_s)
 
     async def finish(self) -> None:
         """Wait until nothing is loading."""
@@ -168,7 +168,7 @@ class ModelState(QObject):
         self.changed.emit()
 
     def _look_at_engine(self) -> None:
-        seen = (self.progress, self.is_resting, int(self.loading_s) if self._is_loading else 0)
+        seen = (self.progress, self.is_unloaded, int(self.loading_s) if self._is_loading else 0)
         if seen != self._seen:
             self._seen = seen
             self.progressed.emit()

@@ -146,7 +146,7 @@ class ModelsWindow(QWidget):
                 model,
                 library.memory,
                 is_loaded=library.is_loaded(model.found),
-                is_resting=library.model.is_resting,
+                is_unloaded=library.model.is_unloaded,
                 remove=None if added is None else _removal(library, added),
             )
             card.load_wanted.connect(self._load)

@@ -30,7 +30,7 @@ async def admit(service: Service, params: AnswerParams) -> None:
 def unload_if_wanted(service: Service, params: AnswerParams) -> None:
     """Free the model's memory where a request says so, once what was accepted has ended."""
     if is_unloading(params):
-        service.engine.rest_now()
+        service.engine.unload_when_idle()
 
 
 async def reply_without_question(
@@ -39,10 +39,10 @@ async def reply_without_question(
     """Bring the model into memory or free its memory, as a request without a question asks."""
     reason: Literal["load", "unload"] = "load"
     if is_unloading(params):
-        service.engine.rest_now()
+        service.engine.unload_when_idle()
         reason = "unload"
     else:
-        await service.engine.tokenize("")  # wakes a model whose memory is free
+        await service.engine.tokenize("")  # loads a model again that was unloaded while idle
     encoder = ChatLineEncoder if isinstance(params, ChatParams) else PromptLineEncoder
     return encoder(params, head).unanswered(reason)
 
@@ -56,7 +56,7 @@ async def list_tags(service: Service, _: None) -> OllamaModels:
 async def list_running(service: Service, _: None) -> OllamaModels:
     """List the models that are in memory."""
     status = service.engine.status
-    model = None if status.is_resting else status.model
+    model = None if status.is_unloaded else status.model
     return {"models": [] if model is None else [models.running(model)]}
 
 

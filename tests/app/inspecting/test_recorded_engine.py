@@ -60,7 +60,7 @@ def test_a_listener_hears_a_recorded_answer() -> None:
 def test_a_recorded_engine_has_no_thread_and_refuses_what_needs_a_model() -> None:
     before = set(threading.enumerate())
     engine = RecordedEngine("m", SAID)
-    engine.rest_now()
+    engine.unload_when_idle()
     assert engine.model is not None
     assert (engine.model.id, engine.status.state) == ("m", "ready")
     with pytest.raises(NoModel, match="recorded answer"):

@@ -196,10 +196,10 @@ def test_a_form_is_made_anew_for_another_model_and_after_a_rest(demo_model_path:
         texts = [(await (await engine.generate(wanted)).collect()).text]
         await engine.load(demo_model_path)
         texts.append((await (await engine.generate(wanted)).collect()).text)
-        engine.rest_after(0.01)
-        while not engine.status.is_resting:  # noqa: ASYNC110
+        engine.unload_after(0.01)
+        while not engine.status.is_unloaded:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        engine.rest_after(None)
+        engine.unload_after(None)
         texts.append((await (await engine.generate(wanted)).collect()).text)
         await engine.aclose()
         return texts

@@ -1,4 +1,4 @@
-"""Loading a model: what can be seen of it, breaking it off, resting, and failures in words."""
+"""Loading a model: what can be seen of it, breaking it off, unloading it while idle, and failures in words."""
 
 import asyncio
 import json
@@ -120,19 +120,21 @@ def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(tmp_pa
     run(play())
 
 
-def test_a_model_that_nobody_asks_rests_and_wakes_for_the_next_request(tmp_path: Path) -> None:
+def test_a_model_that_nobody_asks_is_unloaded_and_loaded_again_for_the_next_request(
+    tmp_path: Path,
+) -> None:
     async def play() -> None:
         loader = SlowLoading(stage_of(tmp_path), part_s=0)
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
-        engine.rest_after(0.05)
-        await until(lambda: engine.status.is_resting)
+        engine.unload_after(0.05)
+        await until(lambda: engine.status.is_unloaded)
         # It is still the loaded model for everybody who asks.
         assert engine.model is not None
         assert engine.status.state == "ready"
         assert (await ask(engine, "short")).text == "yes"
         assert loader.loaded == 2
-        await until(lambda: engine.status.is_resting)
+        await until(lambda: engine.status.is_unloaded)
         assert len(await engine.tokenize("yes")) > 0
         assert loader.loaded == 3
         await engine.aclose()
@@ -162,8 +164,8 @@ def test_closing_does_not_wait_for_a_model_that_is_being_read_again(tmp_path: Pa
         loader = Waking(stage_of(tmp_path))
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
-        engine.rest_after(0.01)
-        await until(lambda: engine.status.is_resting)
+        engine.unload_after(0.01)
+        await until(lambda: engine.status.is_unloaded)
         asked = asyncio.create_task(engine.generate(request("short")))
         await until(lambda: engine.status.state == "loading")
         async with asyncio.timeout(30):
@@ -182,8 +184,8 @@ def test_a_question_given_up_while_the_model_is_read_again_is_never_answered(
         loader = Waking(stage_of(tmp_path))
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
-        engine.rest_after(0.2)
-        await until(lambda: engine.status.is_resting)
+        engine.unload_after(0.2)
+        await until(lambda: engine.status.is_unloaded)
         asked = asyncio.create_task(engine.generate(request("long")))
         await until(lambda: engine.status.state == "loading")
         # It stays the loaded model for everybody who looks meanwhile.
@@ -204,19 +206,19 @@ def test_a_model_that_works_does_not_rest(tmp_path: Path) -> None:
         loader = SlowLoading(stage_of(tmp_path, step_s=0.01), part_s=0)
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
-        engine.rest_after(0.2)
+        engine.unload_after(0.2)
         answer = await ask(engine, "long", max_tokens=60)
         assert answer.finished.usage.output_tokens == 60
         assert loader.loaded == 1
-        engine.rest_after(None)
+        engine.unload_after(None)
         await asyncio.sleep(0.4)
-        assert not engine.status.is_resting
+        assert not engine.status.is_unloaded
         await engine.aclose()
 
     run(play())
 
 
-def test_resting_now_waits_for_the_answer_that_runs_and_the_next_request_wakes_the_model(
+def test_unloading_waits_for_the_answer_that_runs_and_the_next_request_loads_the_model_again(
     tmp_path: Path,
 ) -> None:
     async def play() -> None:
@@ -224,15 +226,15 @@ def test_resting_now_waits_for_the_answer_that_runs_and_the_next_request_wakes_t
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
         generation = await engine.generate(request("long", max_tokens=20))
-        engine.rest_now()
+        engine.unload_when_idle()
         assert (await generation.collect()).finished.usage.output_tokens == 20
-        await until(lambda: engine.status.is_resting)
+        await until(lambda: engine.status.is_unloaded)
         assert (loader.loaded, engine.model is not None) == (1, True)
         assert (await ask(engine, "short")).text == "yes"
         assert loader.loaded == 2
         # It was asked for once, and has been done.
         await asyncio.sleep(0.2)
-        assert not engine.status.is_resting
+        assert not engine.status.is_unloaded
         await engine.aclose()
 
     run(play())
@@ -242,10 +244,10 @@ def test_a_request_that_comes_before_the_rest_keeps_the_model(tmp_path: Path) ->
     async def play() -> None:
         loader = SlowLoading(stage_of(tmp_path, step_s=0.005), part_s=0)
         engine = Engine(loader=loader)
-        engine.rest_now()
+        engine.unload_when_idle()
         await engine.load(tmp_path)
         first = await engine.generate(request("long", max_tokens=20))
-        engine.rest_now()
+        engine.unload_when_idle()
         second = await engine.generate(request("long", max_tokens=40))
         assert (await first.collect()).finished.usage.output_tokens == 20
         assert (await second.collect()).finished.usage.output_tokens == 40
@@ -256,12 +258,12 @@ def test_a_request_that_comes_before_the_rest_keeps_the_model(tmp_path: Path) ->
     run(play())
 
 
-def test_unloading_a_resting_model_leaves_none(tmp_path: Path) -> None:
+def test_unloading_a_model_that_was_unloaded_while_idle_leaves_none(tmp_path: Path) -> None:
     async def play() -> None:
         engine = Engine(loader=stage_of(tmp_path).load)
         await engine.load(tmp_path)
-        engine.rest_after(0.01)
-        await until(lambda: engine.status.is_resting)
+        engine.unload_after(0.01)
+        await until(lambda: engine.status.is_unloaded)
         await engine.unload()
         assert engine.model is None
         with pytest.raises(NoModel):
@@ -293,13 +295,13 @@ def test_a_model_that_could_not_be_read_again_once_is_tried_at_the_next_request(
         loader = Failing(stage_of(tmp_path))
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
-        engine.rest_after(0.01)
-        await until(lambda: engine.status.is_resting)
+        engine.unload_after(0.01)
+        await until(lambda: engine.status.is_unloaded)
         loader.failures = [MemoryError("no room"), ModelLoadFailed("still no room")]
         with pytest.raises(NoModel, match="scripted could not be read again: still no room"):
             await engine.generate(request("short"))
         # It is still the loaded model for everybody who asks.
-        assert (engine.status.state, engine.status.is_resting) == ("ready", True)
+        assert (engine.status.state, engine.status.is_unloaded) == ("ready", True)
         assert engine.model is not None
         with pytest.raises(NoModel, match="MemoryError: no room"):
             await engine.count_tokens(request("short"))
@@ -321,7 +323,7 @@ def test_a_model_that_cannot_be_loaded_does_not_take_the_one_that_works_away(
         with pytest.raises(ModelLoadFailed, match="no room"):
             await engine.load(tmp_path / "other")
         assert engine.model == before
-        assert engine.status.is_resting
+        assert engine.status.is_unloaded
         assert (await ask(engine, "short")).text == "yes"
         await engine.aclose()
 
@@ -337,7 +339,7 @@ def test_a_mistyped_folder_costs_nothing_not_even_the_running_answers(tmp_path: 
         with pytest.raises(ModelLoadFailed, match="does not exist"):
             await engine.load(tmp_path / "mistyped", cancels_running=True)
         assert (await running.collect()).finished.stop.kind is StopKind.MAX_TOKENS
-        assert (engine.model, engine.status.is_resting, loader.loaded) == (before, False, 1)
+        assert (engine.model, engine.status.is_unloaded, loader.loaded) == (before, False, 1)
         await engine.aclose()
 
     run(play())
@@ -361,7 +363,7 @@ def test_what_mlx_cannot_load_is_seen_before_the_present_model_is_freed(
         before = await engine.load(demo_model_path)
         with pytest.raises(ModelLoadFailed, match=words):
             await engine.load(copied)
-        assert (engine.model, engine.status.is_resting) == (before, False)
+        assert (engine.model, engine.status.is_unloaded) == (before, False)
         await engine.aclose()
 
     run(play())
@@ -379,7 +381,7 @@ def test_a_caller_that_gives_up_breaks_the_loading_off(tmp_path: Path, has_model
         with pytest.raises(asyncio.CancelledError):
             await loading
         await until(lambda: engine.status.state != "loading")
-        assert (engine.model, engine.status.is_resting) == (before, has_model)
+        assert (engine.model, engine.status.is_unloaded) == (before, has_model)
         assert loader.loaded == int(has_model)
         if has_model:
             assert (await ask(engine, "short")).text == "yes"

@@ -359,9 +359,9 @@ def test_when_a_model_rests_is_chosen_and_kept(
             await desk.loaded("demo-model")
             desk.models.loaded.rest.choose("15")
             assert desk.window.preferences.now.models.rests_after_min == 15
-            desk.engine.rest_after(0.05)
+            desk.engine.unload_after(0.05)
             await eventually(lambda: desk.models.loaded.pill.word == "Unloaded")
-            desk.engine.rest_after(None)
+            desk.engine.unload_after(None)
             assert desk.window.workspace.send("Hello")
             await eventually(lambda: desk.models.loaded.pill.word == "Ready")
 

@@ -43,8 +43,8 @@ def test_stop_and_quit_act_at_once_while_a_model_is_read_again(
         loader = NeverAgain(Stage(tmp_path, {"Go": ["yes"]}))
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
-        engine.rest_after(0.01)
-        await eventually(lambda: engine.status.is_resting)
+        engine.unload_after(0.01)
+        await eventually(lambda: engine.status.is_unloaded)
         window = main_window(engine, theme)
         async with shown(window, quits=True):
             workspace, composer = window.workspace, window.chat.composer

@@ -290,7 +290,7 @@ def test_memory_is_freed_after_the_answer_where_it_shall_not_be_kept(
     ask = {**ASK, "stream": is_streamed}
 
     assert site.send("POST", "/api/chat", {**ask, "keep_alive": keep_alive}).status == 200
-    assert stand.wait_until(lambda engine: engine.status.is_resting)
+    assert stand.wait_until(lambda engine: engine.status.is_unloaded)
     assert site.send("GET", "/api/ps").json == {"models": []}
     assert site.send("GET", "/api/tags").json["models"]
 
@@ -298,7 +298,7 @@ def test_memory_is_freed_after_the_answer_where_it_shall_not_be_kept(
     answer = site.send("POST", "/api/chat", ask)
     assert b"Hel" in answer.body
     assert site.send("GET", "/api/ps").json["models"]
-    assert not stand.engine.status.is_resting
+    assert not stand.engine.status.is_unloaded
 
 
 def test_an_empty_request_frees_the_memory_or_reads_the_model_again(
@@ -308,9 +308,9 @@ def test_an_empty_request_frees_the_memory_or_reads_the_model_again(
     site = serve(stand.engine)
 
     site.send("POST", "/api/generate", {"model": "any", "keep_alive": 0})
-    assert stand.wait_until(lambda engine: engine.status.is_resting)
+    assert stand.wait_until(lambda engine: engine.status.is_unloaded)
     site.send("POST", "/api/generate", {"model": "any"})
-    assert not stand.engine.status.is_resting
+    assert not stand.engine.status.is_unloaded
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
