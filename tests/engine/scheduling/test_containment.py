@@ -150,7 +150,7 @@ def test_a_thread_that_is_given_up_and_goes_on_later_tells_nothing_twice(
         engine = Engine(loader=load)
         await engine.load(Path("scripted"))
         thread = next(t for t in threading.enumerate() if t.name == "fullstop-engine"
-                      and t is engine._thread._thread)  # type: ignore[union-attr]  # fmt: skip
+                      and t is engine._thread._thread._thread)  # type: ignore[union-attr]  # fmt: skip
         running = await engine.generate(request("go"))
         await asyncio.to_thread(is_stuck.wait, 60)
         await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)

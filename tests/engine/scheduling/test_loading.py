@@ -1,4 +1,4 @@
-"""Loading a model: what can be seen of it, breaking it off, unloading it while idle, and failures in words."""
+"""Loading a model: its progress, cancelling it, unloading it while idle, failures in words."""
 
 import asyncio
 import json
@@ -120,7 +120,7 @@ def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(tmp_pa
     run(play())
 
 
-def test_a_model_that_nobody_asks_is_unloaded_and_loaded_again_for_the_next_request(
+def test_an_idle_model_is_unloaded_and_loaded_again_for_the_next_request(
     tmp_path: Path,
 ) -> None:
     async def play() -> None:

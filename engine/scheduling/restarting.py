@@ -1,0 +1,104 @@
+"""An engine thread that is started when it is first needed, and again if it died.
+
+Any thread may call anything here.
+"""
+
+import threading
+from pathlib import Path
+
+from engine.errors import EngineClosed, EngineStuck
+from engine.inference.backend import Loader
+from engine.inference.loader import leave_thread
+from engine.scheduling.commands import Command, EngineStatus, Load, Shutdown, UnloadAfter
+from engine.scheduling.limits import Limits
+from engine.scheduling.worker import EngineThread
+
+
+class RestartingThread:
+    """Sends commands to the engine thread, and keeps what a fresh thread must know.
+
+    Args:
+        limits: How much a thread takes on.
+        loader: Loads a model folder.
+
+    Attributes:
+        status: What the engine is doing now.
+    """
+
+    def __init__(self, limits: Limits, loader: Loader) -> None:
+        self.status = EngineStatus()
+        self._limits = limits
+        self._loader = loader
+        self._lock = threading.Lock()
+        self._thread: EngineThread | None = None
+        self._is_closed = False
+        # The folder of the model that a fresh thread loads.
+        self._folder: Path | None = None
+        self._unload_after = UnloadAfter(None)
+
+    def send(self, command: Command) -> None:
+        """Send a command, to a fresh thread if there is none or it died.
+
+        Raises:
+            EngineClosed: ``close`` or ``give_up`` was called.
+            EngineStuck: The thread was given up and has not come back.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise EngineClosed("the engine has been shut down")
+            if isinstance(command, UnloadAfter):
+                self._unload_after = command
+            before = self._thread
+            if before is not None:
+                if before.send(command):
+                    return
+                if before.is_stuck:
+                    # A second thread would load the model into memory beside the first.
+                    raise EngineStuck(f"{self.status.message}; if it stays so, start anew")
+            thread = self._thread = EngineThread(
+                self._limits, self._loader, self._set_status, leave=leave_thread
+            )
+            thread.send(self._unload_after)
+            if before is not None and self._folder is not None and not isinstance(command, Load):
+                thread.send(Load(self._folder, None, cancels_running=False))
+            thread.send(command)
+
+    def tell(self, command: Command) -> None:
+        """Send a command that is of no use without a running thread; starts none."""
+        with self._lock:
+            if isinstance(command, UnloadAfter):
+                self._unload_after = command
+            thread = self._thread
+        if thread is not None:
+            thread.send(command)
+
+    def close(self) -> None:
+        """Cancel what runs and end the thread; returns when it has ended."""
+        thread = self._taken()
+        if thread is not None:
+            thread.send(Shutdown())
+            thread.join()
+
+    def give_up(self, cause: str, patience_s: float) -> None:
+        """End every answer with an error; blocks for up to ``patience_s``. Not the engine thread's.
+
+        The thread itself may stay behind, whatever it waits for.
+        """
+        thread = self._taken()
+        if thread is not None:
+            thread.give_up(cause, patience_s)
+
+    def _taken(self) -> EngineThread | None:
+        """Start no more threads, and return the present one."""
+        with self._lock:
+            self._is_closed = True
+            return self._thread
+
+    def _set_status(self, status: EngineStatus) -> None:
+        """Note what the engine is doing; called on its thread, or the one that gives it up."""
+        with self._lock:
+            self.status = status
+            if status.model is not None:
+                self._folder = status.model.path
+            elif status.state == "none":
+                self._folder = None
