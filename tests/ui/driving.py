@@ -66,7 +66,7 @@ class ScriptedEngine:
         self.generations.append(generation)
         return generation
 
-    def rest_after(self, idle_s: float | None) -> None:
+    def unload_after(self, idle_s: float | None) -> None:
         pass
 
     async def tokenize(self, text: str) -> tuple[tuple[int, str], ...]:
