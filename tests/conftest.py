@@ -106,7 +106,7 @@ def watched_models(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """Watch item models by Qt's own tester; its warnings fail the test that caused them."""
     if QT_PROBLEM is not None or not {"qapp", "qtbot"} & set(request.fixturenames):
         return
-    from tests.support.model_testers import model_classes, watched
+    from tests.support.looks.model_testers import model_classes, watched
 
     for kind in model_classes():
         monkeypatch.setattr(kind, "__init__", watched(kind.__init__))

@@ -15,7 +15,7 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QColor, QPainter, QPixmap
 from PySide6.QtWidgets import QApplication, QButtonGroup, QScrollArea, QVBoxLayout, QWidget
 
-from tests.support.rich_text import RICH
+from tests.support.looks.rich_text import RICH
 from tests.support.said import finished_run
 from tests.take_screenshots import take_all
 from ui.chat.messages.answer_view import AnswerView

@@ -7,7 +7,7 @@ import pytest
 
 from app.settings.stored_preferences import StoredPreferences
 from engine.files.fields import DamagedFile, Fields
-from tests.support.file_attacks import ATTACKS, Attack
+from tests.support.attacks.file_attacks import ATTACKS, Attack
 from ui.records.archive import (
     conversation_markdown,
     conversations_from_json,

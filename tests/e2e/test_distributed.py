@@ -16,8 +16,8 @@ from api.conformance.captures.values import WireDialect
 from engine.scheduling.service import Engine
 from tests.e2e.conftest import COUNT, ROWS, ServeProcess, without_display
 from tests.support.asking import ask, run
-from tests.support.layered_model import write_layered_model
-from tests.support.ranks import (
+from tests.support.several.layered_model import write_layered_model
+from tests.support.several.ranks import (
     Case,
     LaunchedServer,
     answer,

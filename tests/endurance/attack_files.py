@@ -18,8 +18,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support import database_attacks
-from tests.support.file_attacks import ATTACKS
+from tests.support.attacks import database_attacks
+from tests.support.attacks.file_attacks import ATTACKS
 
 _SHOWN_FAULTS = 12
 # Thousands of databases, each written with care, would only measure the disk.

@@ -9,7 +9,7 @@ import pytest
 
 from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.app.store.conftest import Use
-from tests.support import database_attacks
+from tests.support.attacks import database_attacks
 from tests.support.said import conversation
 from ui.records.conversations import Conversation
 from ui.records.presets import Preset

@@ -4,10 +4,10 @@ from dataclasses import fields
 
 from engine.stopping.record import Channel
 from engine.values.events import Finished
-from tests.engine.contract.case import Case
 from tests.engine.contract.outcomes import Outcome
 from tests.engine.contract.product import Run, run
 from tests.engine.contract.reference import expected, shown_after_each_token
+from tests.engine.contract.writing.case import Case
 
 # Fields that the contract leaves open in some outcomes are None there.
 _OPEN = ("channel", "text_offset", "token_index", "held", "dropped", "unfinished")

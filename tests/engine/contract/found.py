@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from engine.stopping.rules import StopRules, StopScope
-from tests.engine.contract.case import Case
-from tests.engine.contract.vocabularies import model
+from tests.engine.contract.writing.case import Case
+from tests.engine.contract.writing.vocabularies import model
 
 OPTIONS = (
     ("prompt", ""),

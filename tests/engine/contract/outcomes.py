@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.stopping.record import Channel, StopKind
-from tests.engine.contract.case import Case
-from tests.engine.contract.ends import End, Match, find_match, held_back
 from tests.engine.contract.reading import Char, Reading, Tag
-from tests.engine.contract.vocabularies import Model
+from tests.engine.contract.writing.case import Case
+from tests.engine.contract.writing.ends import End, Match, find_match, held_back
+from tests.engine.contract.writing.vocabularies import Model
 
 
 @dataclass(frozen=True)

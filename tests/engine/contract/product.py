@@ -13,8 +13,8 @@ from engine.stopping.record import StopKind
 from engine.values.chat import Message
 from engine.values.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
-from tests.engine.contract.case import Case
-from tests.engine.contract.vocabularies import EOS, texts_of_tags
+from tests.engine.contract.writing.case import Case
+from tests.engine.contract.writing.vocabularies import EOS, texts_of_tags
 
 
 @dataclass

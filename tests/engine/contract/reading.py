@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from engine.stopping.record import Channel
-from tests.engine.contract.calls import opened_by, parsed_arguments, parsed_calls
-from tests.engine.contract.families import HARMONY_MARKERS
-from tests.engine.contract.vocabularies import Model
+from tests.engine.contract.writing.calls import opened_by, parsed_arguments, parsed_calls
+from tests.engine.contract.writing.families import HARMONY_MARKERS
+from tests.engine.contract.writing.vocabularies import Model
 
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 

@@ -23,9 +23,9 @@ what goes out (``ends``, ``outcomes``). Where the page is silent these readings 
 """
 
 from engine.stopping.record import Channel
-from tests.engine.contract.case import Case, first_reading
-from tests.engine.contract.ends import end_of, held_back
 from tests.engine.contract.outcomes import Outcome, outcome_of, text_of
+from tests.engine.contract.writing.case import Case, first_reading
+from tests.engine.contract.writing.ends import end_of, held_back
 
 
 def expected(case: Case) -> Outcome:

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.engine.contract.case import Case
-from tests.engine.contract.cases import random_case
 from tests.engine.contract.comparing import differences
-from tests.engine.contract.families import FAMILIES
 from tests.engine.contract.found import OPTIONS, as_test
-from tests.engine.contract.vocabularies import KINDS, all_models
+from tests.engine.contract.writing.case import Case
+from tests.engine.contract.writing.cases import random_case
+from tests.engine.contract.writing.families import FAMILIES
+from tests.engine.contract.writing.vocabularies import KINDS, all_models
 
 
 def problems(case: Case) -> list[str]:

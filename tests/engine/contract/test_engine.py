@@ -11,12 +11,19 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest, TraceLevel
-from tests.engine.contract.case import Case
-from tests.engine.contract.cases import random_case
 from tests.engine.contract.comparing import differences
 from tests.engine.contract.found import as_test
 from tests.engine.contract.product import Run, request_of
-from tests.engine.contract.vocabularies import CONTEXT, GO, Model, all_models, loader_of, model
+from tests.engine.contract.writing.case import Case
+from tests.engine.contract.writing.cases import random_case
+from tests.engine.contract.writing.vocabularies import (
+    CONTEXT,
+    GO,
+    Model,
+    all_models,
+    loader_of,
+    model,
+)
 from tests.support.asking import run as run_async
 
 ANSWERS = 8

@@ -3,10 +3,10 @@
 import pytest
 
 from engine.stopping.rules import StopScope
-from tests.engine.contract.case import Case
 from tests.engine.contract.comparing import differences
 from tests.engine.contract.found import as_test, found
-from tests.engine.contract.vocabularies import EOS, LATE_EOS, ODD
+from tests.engine.contract.writing.case import Case
+from tests.engine.contract.writing.vocabularies import EOS, LATE_EOS, ODD
 
 ALL = StopScope.ALL
 START = "<|start|>user<|message|>hm<|end|><|start|>assistant"

@@ -8,12 +8,12 @@ from engine.recording.recorder import Recorder
 from engine.recording.replay import replay
 from engine.recording.saved_run import from_json, to_json
 from engine.values.request import TraceLevel
-from tests.engine.contract.case import Case
-from tests.engine.contract.cases import random_case
 from tests.engine.contract.comparing import differences, outcome_of
 from tests.engine.contract.found import as_test
 from tests.engine.contract.product import Run, play, row_of, run
 from tests.engine.contract.run import problems, shrunk
+from tests.engine.contract.writing.case import Case
+from tests.engine.contract.writing.cases import random_case
 
 CHUNKS = 40
 CASES_IN_A_CHUNK = 500

@@ -8,10 +8,10 @@ import pytest
 
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
-from tests.engine.contract.case import Case
 from tests.engine.contract.found import found
 from tests.engine.contract.reference import expected
-from tests.engine.contract.vocabularies import EOS, ODD, model
+from tests.engine.contract.writing.case import Case
+from tests.engine.contract.writing.vocabularies import EOS, ODD, model
 
 PAGE = json.loads((Path(__file__).parents[1] / "stop_cases.json").read_text(encoding="utf-8"))
 CALL = '{"name": "add", "arguments": {"a": 1}}'

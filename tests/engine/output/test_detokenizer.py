@@ -5,7 +5,7 @@ import random
 import pytest
 
 from engine.output.detokenizer import TokenizerDetokenizer
-from tests.engine.contract.vocabularies import KINDS, Model, model
+from tests.engine.contract.writing.vocabularies import KINDS, Model, model
 
 
 def whole_text(made: Model, ids: list[int]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
-from tests.support.contrast import SHAPE, TEXT, contrast
+from tests.support.looks.contrast import SHAPE, TEXT, contrast
 from ui.kit.look.colors import DARK, LIGHT, Colors, strengthened
 from ui.kit.look.stylesheet import _SHEET
 from ui.kit.look.theme import Theme

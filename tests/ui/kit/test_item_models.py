@@ -11,7 +11,7 @@ from PySide6.QtCore import (
     qInstallMessageHandler,
 )
 
-from tests.support.model_testers import model_classes, watched
+from tests.support.looks.model_testers import model_classes, watched
 
 Index = QModelIndex | QPersistentModelIndex
 

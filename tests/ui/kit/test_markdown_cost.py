@@ -11,7 +11,7 @@ from markdown_it.token import Token
 from PySide6.QtGui import QImage, QPaintEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
-from tests.support.rich_text import RICH
+from tests.support.looks.rich_text import RICH
 from ui.kit.look.theme import Theme
 from ui.kit.markdown.parsing import open_block
 from ui.kit.markdown.parsing.open_block import OpenBlock

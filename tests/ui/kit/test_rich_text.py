@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QColor, QTextCursor, QWheelEvent
 from PySide6.QtWidgets import QApplication, QScrollArea
 
-from tests.support.rich_text import (
+from tests.support.looks.rich_text import (
     LONG,
     RICH,
     area_of,

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QApplication
 
-from tests.support.contrast import SHAPE, TEXT, contrast
+from tests.support.looks.contrast import SHAPE, TEXT, contrast
 from ui.kit.look import icons
 from ui.kit.look.colors import DARK, LIGHT, Colors
 from ui.kit.look.stylesheet import stylesheet

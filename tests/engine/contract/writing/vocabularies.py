@@ -25,8 +25,8 @@ from engine.library.loading import OnLoadProgress
 from engine.library.models import EosToken, ModelInfo
 from engine.output.detokenizer import Detokenizer
 from engine.output.vocabulary import read_vocabulary
-from tests.engine.contract.families import FAMILIES, HARMONY_MARKERS, Family
-from tests.engine.contract.pieces import BROKEN, PIECES
+from tests.engine.contract.writing.families import FAMILIES, HARMONY_MARKERS, Family
+from tests.engine.contract.writing.pieces import BROKEN, PIECES
 from tests.support.scripted import ScriptedModel
 
 CONTEXT = 4096

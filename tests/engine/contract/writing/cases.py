@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules, StopScope
-from tests.engine.contract.case import Case, first_reading
-from tests.engine.contract.families import FAMILIES, HARMONY_MARKERS
-from tests.engine.contract.pieces import BROKEN
 from tests.engine.contract.reading import Reading
 from tests.engine.contract.reference import expected
-from tests.engine.contract.vocabularies import (
+from tests.engine.contract.writing.case import Case, first_reading
+from tests.engine.contract.writing.families import FAMILIES, HARMONY_MARKERS
+from tests.engine.contract.writing.pieces import BROKEN
+from tests.engine.contract.writing.vocabularies import (
     EOS,
     GO,
     KINDS,

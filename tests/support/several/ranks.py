@@ -58,7 +58,7 @@ class LaunchedServer:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
             env=environment,
             start_new_session=True,
         )

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from app.store.conversation_store import open_store
-from tests.support.damage import flipped
+from tests.support.attacks.damage import flipped
 from tests.support.said import conversation, finished_run
 from ui.chat.history.conversation_delegate import when_words
 from ui.chat.history.conversation_list import ConversationList

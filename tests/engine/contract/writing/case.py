@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from engine.stopping.rules import StopRules
-from tests.engine.contract.beginnings import start_of
 from tests.engine.contract.reading import Reading
-from tests.engine.contract.vocabularies import Model, model
+from tests.engine.contract.writing.beginnings import start_of
+from tests.engine.contract.writing.vocabularies import Model, model
 
 
 @dataclass(frozen=True)

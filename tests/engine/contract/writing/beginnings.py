@@ -3,9 +3,9 @@
 import re
 
 from engine.stopping.record import Channel
-from tests.engine.contract.families import HARMONY_MARKERS
 from tests.engine.contract.reading import Reading
-from tests.engine.contract.vocabularies import EOS, Model
+from tests.engine.contract.writing.families import HARMONY_MARKERS
+from tests.engine.contract.writing.vocabularies import EOS, Model
 
 
 def start_of(model: Model, prompt: str, *, is_prefill: bool) -> Reading:
