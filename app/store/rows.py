@@ -31,7 +31,10 @@ class ConversationRow(NamedTuple):
 
 
 class MessageRow(NamedTuple):
-    """A message in the database; the names of the fields are those of the columns."""
+    """A message in the database; the names of the fields are those of the columns.
+
+    ``run`` is JSON: of an answer its run, of a question with files where they end in its text.
+    """
 
     id: str
     conversation_id: str
@@ -77,7 +80,10 @@ def message_snapshot(conversation: Conversation, message: ConversationMessage) -
         created_at=message.created_at,
         shown_rank=message.shown_rank,
     )
-    return MessageSnapshot(row, None if message.run is None else codec.run_values(message.run))
+    if message.run is not None:
+        return MessageSnapshot(row, codec.run_values(message.run))
+    files = {"attached_chars": message.attached_chars} if message.attached_chars else None
+    return MessageSnapshot(row, files)
 
 
 def conversation_row(conversation: Conversation) -> ConversationRow:
@@ -124,6 +130,7 @@ def messages_from(rows: Iterable[MessageRow]) -> list[ConversationMessage]:
             read.get(row.parent_id) if row.parent_id else None,
             codec.shown_rank(row.shown_rank),
             row.id,
+            _attached(row.run) if row.role == "user" else 0,
         )
     return list(read.values())
 
@@ -151,6 +158,13 @@ def storable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def _attached(content: str | None) -> int:
+    try:
+        return codec.attached_from(Fields(parsed_json(content))) if content else 0
+    except DamagedFile:
+        return 0
 
 
 def _run(content: str | None, text: str) -> Run:

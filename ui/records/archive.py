@@ -106,6 +106,8 @@ def _message_values(message: ConversationMessage) -> dict[str, Any]:
         "created_at": message.created_at,
         "shown_rank": message.shown_rank,
     }
+    if message.attached_chars:
+        values["attached_chars"] = message.attached_chars
     if message.run is not None:
         values["run"] = codec.run_values(message.run)
     return values
@@ -162,4 +164,5 @@ def _message(fields: Fields, read: dict[str, ConversationMessage]) -> Conversati
         parent,
         codec.shown_rank(fields.maybe("shown_rank", int)),
         message_id,
+        codec.attached_from(fields) if role == "user" else 0,
     )

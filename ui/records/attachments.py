@@ -12,6 +12,10 @@ from engine.files.causes import os_cause
 
 MOST_BYTES = 1_000_000
 _LONGEST_FENCE = re.compile(r"`{3,}")
+# A file as ``with_attachments`` writes it: its fence is longer than all fences within.
+_ATTACHED = re.compile(
+    r"(?P<name>[^\n]*):\n(?P<fence>`{3,})\n(?P<text>.*?\n)(?P=fence)(?:\n\n|\Z)", re.DOTALL
+)
 
 
 class AttachmentRefused(Exception):
@@ -66,6 +70,31 @@ def with_attachments(text: str, attachments: Iterable[Attachment]) -> str:
     """Return a message with its files, each under its name and in a fence of its own."""
     parts = [f"{one.name}:\n{_fenced(one.text)}" for one in attachments]
     return "\n\n".join([*parts, text] if text.strip() else parts)
+
+
+def attached_chars(text: str, attachments: Iterable[Attachment]) -> int:
+    """Return how many characters of ``with_attachments`` come before the text."""
+    whole = with_attachments(text, attachments)
+    return len(whole) - len(text) if text.strip() else len(whole)
+
+
+def taken_apart(message: str, attached: int) -> tuple[tuple[Attachment, ...], str]:
+    """Return the files of a message, and the text that was typed.
+
+    Args:
+        message: What ``with_attachments`` returned.
+        attached: What ``attached_chars`` returned. Where the message does not begin with files of
+            that length, it is all typed text.
+    """
+    files: list[Attachment] = []
+    end = 0
+    while end < attached:
+        found = _ATTACHED.match(message, end)
+        if found is None:
+            return (), message
+        files.append(Attachment(found["name"], found["text"]))
+        end = found.end()
+    return (tuple(files), message[end:]) if end == attached else ((), message)
 
 
 def _decoded(data: bytes) -> str | None:

@@ -130,6 +130,11 @@ def run_values(run: Run) -> dict[str, Any]:
     return values
 
 
+def attached_from(fields: Fields) -> int:
+    """Return how many characters of a question's text are files."""
+    return max(fields.maybe("attached_chars", int) or 0, 0)
+
+
 def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRUPTED) -> Run:
     """Return a run.
 

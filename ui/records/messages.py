@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ui.records.attachments import Attachment, attached_chars, taken_apart, with_attachments
 from ui.records.runs import Run
 
 Role = Literal["user", "assistant"]
@@ -26,6 +27,8 @@ class ConversationMessage:
         parent: The message it follows; None for the first ones.
         shown_rank: Among versions, the one with the highest rank is shown.
         id: Unique.
+        attached_chars: How many characters at the beginning of a question's text are attached
+            files.
     """
 
     role: Role
@@ -35,6 +38,17 @@ class ConversationMessage:
     parent: "ConversationMessage | None" = field(default=None, repr=False)
     shown_rank: int = 0
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    attached_chars: int = 0
+
+    @property
+    def files(self) -> tuple[Attachment, ...]:
+        """The files that were attached to a question."""
+        return taken_apart(self.text, self.attached_chars)[0]
+
+    @property
+    def typed(self) -> str:
+        """What was written, without the files."""
+        return taken_apart(self.text, self.attached_chars)[1]
 
     @property
     def said(self) -> str:
@@ -157,10 +171,8 @@ def copied_below(
     """Return copies of messages that follow each other, to stand below another one."""
     twins: list[ConversationMessage] = []
     for message in messages:
-        twin = ConversationMessage(message.role, message.text, message.run, message.created_at)
-        twin.parent, twin.shown_rank = parent, 1
-        parent = twin
-        twins.append(twin)
+        parent = _twin(message, parent, 1)
+        twins.append(parent)
     return twins
 
 
@@ -168,12 +180,22 @@ def copied(messages: Iterable[ConversationMessage]) -> list[ConversationMessage]
     """Return copies with ids of their own; parents come first, runs are shared."""
     twins: dict[str, ConversationMessage] = {}
     for message in messages:
-        twins[message.id] = ConversationMessage(
-            message.role,
-            message.text,
-            message.run,
-            message.created_at,
-            twins[message.parent.id] if message.parent else None,
-            message.shown_rank,
-        )
+        parent = twins[message.parent.id] if message.parent else None
+        twins[message.id] = _twin(message, parent, message.shown_rank)
     return list(twins.values())
+
+
+def question(typed: str, files: Iterable[Attachment] = ()) -> ConversationMessage:
+    """Return what a person asks: the files, then the text."""
+    attached = tuple(files)
+    return ConversationMessage(
+        "user",
+        with_attachments(typed, attached),
+        attached_chars=attached_chars(typed, attached),
+    )
+
+
+def _twin(
+    message: ConversationMessage, parent: ConversationMessage | None, rank: int
+) -> ConversationMessage:
+    return replace(message, parent=parent, shown_rank=rank, id=uuid.uuid4().hex)

@@ -75,7 +75,7 @@ def test_an_edited_question_is_sent_and_an_empty_one_is_not(
     view.editor.input.setPlainText("How?")
     with qtbot.waitSignal(view.edited) as sent:
         view.editor.send.click()
-    assert sent.args == ["How?"]
+    assert sent.args == ["How?", ()]
 
 
 def test_nothing_is_asked_while_an_answer_runs(view: QuestionView) -> None:

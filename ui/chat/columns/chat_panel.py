@@ -159,7 +159,7 @@ class ChatPanel(QWidget):
         """Do what the buttons of a message ask for."""
         workspace, message = self._workspace, view.message
         if isinstance(view, QuestionView):
-            view.edited.connect(lambda text: self._begin(workspace.edit, message, text))
+            view.edited.connect(lambda *asked: self._begin(workspace.edit, message, *asked))
             view.left.connect(self.focus_composer)
         else:
             view.regenerate_wanted.connect(lambda: self._begin(workspace.regenerate, message))
@@ -227,10 +227,10 @@ class ChatPanel(QWidget):
             problem = StoreProblem(sentence, as_sentence(model.message), folder)
         self.model_problem.tell(problem)
 
-    def _send(self, text: str) -> None:
+    def _send(self) -> None:
         opened = self._workspace.current
         typed, files = self.composer.text, self.composer.attachments.files
-        if not self._workspace.send(text):
+        if not self._workspace.send(typed, files):
             return
         self.composer.clear()
         self.focus_composer()

@@ -11,7 +11,6 @@ from ui.kit.controls.flow_layout import FlowLayout
 from ui.kit.look.theme import Theme
 from ui.kit.system.file_dialogs import choose_files
 from ui.kit.text.labels import clear_layout_of, label
-from ui.models.model_words import size
 from ui.records.attachments import (
     Attachment,
     AttachmentRefused,
@@ -80,8 +79,7 @@ class AttachmentRow(QWidget):
     def _show(self, refusal: str = "") -> None:
         clear_layout_of(self._chips)
         for file in self.files:
-            words = size(len(file.text.encode()))
-            chip = FileChip(self._theme, file.name, words, "close", f"Remove {file.name}")
+            chip = FileChip(self._theme, file, "close", f"Remove {file.name}")
             chip.button.clicked.connect(lambda _=False, one=file: self._remove(one))
             self._flow.addWidget(chip)
         self._chips.setVisible(bool(self.files))

@@ -25,7 +25,7 @@ class Composer(QFrame):
     """A card with a growing text field and a row of buttons.
 
     Signals:
-        submitted: The text is to be sent; carries it. The field keeps it until ``clear``.
+        submitted: The message is to be sent. The field keeps it until ``clear``.
         stop_wanted: The running answer is to end.
 
     Attributes:
@@ -35,7 +35,7 @@ class Composer(QFrame):
         settings: The button that shows the conversation's settings.
     """
 
-    submitted = Signal(str)
+    submitted = Signal()
     stop_wanted = Signal()
 
     def __init__(self, theme: Theme) -> None:
@@ -204,7 +204,7 @@ class Composer(QFrame):
 
     def _submit(self) -> None:
         if self.action.isEnabled() and not self._is_running:
-            self.submitted.emit(self.message)
+            self.submitted.emit()
 
     def _refresh(self) -> None:
         can_send = self._is_ready and bool(self.message.strip()) and not self._full_because

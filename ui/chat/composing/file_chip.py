@@ -10,6 +10,8 @@ from ui.kit.controls.buttons import IconButton
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import ElidedLabel, label
+from ui.models.model_words import size
+from ui.records.attachments import Attachment
 
 _WIDEST_NAME_PX = 220
 _ICON = 15
@@ -20,19 +22,19 @@ class FileChip(QFrame):
 
     Args:
         theme: The look.
-        name: The file's name.
-        size: Its size, in words.
+        file: The file.
         icon: What the button shows.
         says: What the button does, for the tool tip and for screen readers.
     """
 
-    def __init__(self, theme: Theme, name: str, size: str, icon: str, says: str) -> None:
+    def __init__(self, theme: Theme, file: Attachment, icon: str, says: str) -> None:
         super().__init__()
+        name, words = file.name, size(len(file.text.encode(errors="replace")))
         self._theme = theme
         self.setObjectName("file_chip")
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(f"File {name}, {size}")
-        self.setToolTip(f"{name}, {size}")
+        self.setAccessibleName(f"File {name}, {words}")
+        self.setToolTip(f"{name}, {words}")
         self._picture = QLabel()
         self._name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
         self._name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
@@ -42,9 +44,13 @@ class FileChip(QFrame):
         row.setSpacing(6)
         row.addWidget(self._picture)
         row.addWidget(self._name, 1)
-        row.addWidget(label(size, "faint", 0.92))
+        row.addWidget(label(words, "faint", 0.92))
         row.addWidget(self.button)
         theme.follow(self, self._tint)
+
+    def show_button(self, icon: str, says: str) -> None:
+        """Show another icon on the button."""
+        self.button.show_icon(icon, says)
 
     def sizeHint(self) -> QSize:
         """Return room for the name, up to a limit."""

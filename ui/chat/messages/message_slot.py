@@ -106,6 +106,8 @@ class MessageSlot(QWidget):
 
 def estimated_height(message: ConversationMessage, line_px: int) -> int:
     """Return about how high a message will be, in pixels, before it has been laid out."""
-    lines = sum(max(1, ceil(len(line) / _CHARS_A_LINE)) for line in message.said.split("\n"))
+    text = message.said if message.run is not None else message.typed
+    lines = sum(max(1, ceil(len(line) / _CHARS_A_LINE)) for line in text.split("\n"))
+    lines += 2 * len(message.files)
     around_px = _QUESTION_PX if message.run is None else _ANSWER_PX
     return round(lines * line_px * 1.2) + around_px

@@ -1,15 +1,19 @@
 """A question on screen: its bubble, what can be done with it, and its editor. Main thread."""
 
+from collections.abc import Iterable
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from ui.chat.composing.attachment_row import AttachmentRow
 from ui.chat.messages.message_actions import MessageActions
 from ui.chat.messages.plain_bubble import PlainBubble
 from ui.kit.controls.growing_input import GrowingInput
 from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_text
 from ui.kit.text.flow_text import FlowText
+from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 
 
@@ -17,21 +21,22 @@ class QuestionView(QWidget):
     """What the person wrote; editing it asks anew and keeps the old version.
 
     Signals:
-        edited: Another question is to be asked in this one's place; carries its text.
+        edited: Another question is to be asked in this one's place; carries its text and files.
         left: Its editor was put away; nothing is to be changed.
     """
 
-    edited = Signal(str)
+    edited = Signal(str, object)
     left = Signal()
 
     def __init__(self, theme: Theme, message: ConversationMessage) -> None:
         super().__init__()
+        self._theme = theme
         self.message = message
         self.editor: QuestionEditor | None = None
         self.action_row = MessageActions(theme, self, is_quiet=True)
         self.edit = self.action_row.add("pencil", "Edit this question (Ctrl+E)")
         self._copy = self.action_row.add("copy", "Copy this question")
-        self.bubble = PlainBubble(message.text, f"You: {message.text}", self.action_row)
+        self.bubble = PlainBubble(theme, message.typed, message.files, self.action_row)
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(3)
@@ -53,7 +58,7 @@ class QuestionView(QWidget):
     def begin_editing(self) -> None:
         """Put an editor in the bubble's place."""
         if self.editor is None:
-            self.editor = QuestionEditor(self.message.text)
+            self.editor = QuestionEditor(self._theme, self.message.typed, self.message.files)
             self.editor.submitted.connect(self._submit)
             self.editor.left.connect(self.end_editing)
             self._layout.insertWidget(0, self.editor)
@@ -69,26 +74,28 @@ class QuestionView(QWidget):
         self.bubble.show()
         self.left.emit()
 
-    def _submit(self, text: str) -> None:
-        if text == self.message.text:
+    def _submit(self, text: str, files: tuple[Attachment, ...]) -> None:
+        if (text, files) == (self.message.typed, self.message.files):
             self.end_editing()
         else:
-            self.edited.emit(text)
+            self.edited.emit(text, files)
 
 
 class QuestionEditor(QFrame):
-    """A field with the question's text.
+    """A field with the question's text, below its files.
 
     Signals:
-        submitted: The text is to be asked; carries it.
+        submitted: The question is to be asked; carries its text and its files.
         left: Nothing is to be changed.
     """
 
-    submitted = Signal(str)
+    submitted = Signal(str, object)
     left = Signal()
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, theme: Theme, text: str, files: Iterable[Attachment]) -> None:
         super().__init__()
+        self.attachments = AttachmentRow(theme)
+        self.attachments.show_files(files)
         self.setObjectName("composer")
         self.input = GrowingInput()
         self.input.setAccessibleName("Edit the question")
@@ -108,9 +115,11 @@ class QuestionEditor(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(15, 11, 10, 9)
         layout.setSpacing(7)
+        layout.addWidget(self.attachments)
         layout.addWidget(self.input)
         layout.addLayout(row)
         self.input.submitted.connect(self._submit)
+        self.input.files_given.connect(self.attachments.attach)
         self.send.clicked.connect(self._submit)
         cancel.clicked.connect(self.left)
 
@@ -122,6 +131,6 @@ class QuestionEditor(QFrame):
             super().keyPressEvent(event)
 
     def _submit(self) -> None:
-        text = self.input.toPlainText()
-        if text.strip() and self.send.isEnabled():
-            self.submitted.emit(text)
+        text, files = self.input.toPlainText(), self.attachments.files
+        if (text.strip() or files) and self.send.isEnabled():
+            self.submitted.emit(text, files)

@@ -29,8 +29,9 @@ from ui.chat.session.arrived_events import ArrivedEvents
 from ui.chat.session.traces import Traces
 from ui.kit.background.tasks import Tasks
 from ui.records.asking import new_run, request_for
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
-from ui.records.messages import ConversationMessage
+from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run, RunState
 from ui.records.storing import ConversationStore
 from ui.words.failures import failure_words
@@ -112,21 +113,23 @@ class ConversationSession(QObject):
         """The running answer, if there is one."""
         return self._run
 
-    def send(self, text: str) -> Run | None:
+    def send(self, text: str, files: Sequence[Attachment] = ()) -> Run | None:
         """Ask a question; returns the run of its answer, None if one is still running."""
-        if self._run is not None or not text.strip():
+        asked = question(text, files)
+        if self._run is not None or not asked.text.strip():
             return None
-        question = ConversationMessage("user", text)
-        self.conversation.add(question)
-        self.message_appended.emit(question)
-        return self._begin(question, [question])
+        self.conversation.add(asked)
+        self.message_appended.emit(asked)
+        return self._begin(asked, [asked])
 
-    def edit(self, question: ConversationMessage, text: str) -> Run | None:
+    def edit(
+        self, replaced: ConversationMessage, text: str, files: Sequence[Attachment] = ()
+    ) -> Run | None:
         """Ask another question in a question's place; the old one stays as a version."""
-        if self._run is not None or not text.strip() or question.role != "user":
+        edited = question(text, files)
+        if self._run is not None or not edited.text.strip() or replaced.role != "user":
             return None
-        edited = ConversationMessage("user", text)
-        self.conversation.tree.add(edited, question.parent)
+        self.conversation.tree.add(edited, replaced.parent)
         self.path_changed.emit(len(self.conversation.messages) - 1)
         return self._begin(edited, [edited])
 
@@ -197,7 +200,7 @@ class ConversationSession(QObject):
 
     def _begin(
         self,
-        question: ConversationMessage,
+        asked: ConversationMessage,
         unkept: Sequence[ConversationMessage] = (),
         continued: Run | None = None,
         without: str | int | None = None,
@@ -206,7 +209,7 @@ class ConversationSession(QObject):
         """Add an answer to a question, store what is new, and start generating it.
 
         Args:
-            question: What is answered.
+            asked: What is answered.
             unkept: Messages that are not stored yet.
             continued: The run whose text the answer goes on from.
             without: A stop of the conversation that does not count this once.
@@ -214,12 +217,12 @@ class ConversationSession(QObject):
         """
         conversation, model = self.conversation, self._engine.model
         begun = "" if continued is None else continued.text
-        request = self._traces.traced(request_for(conversation, model, question, begun, without))
+        request = self._traces.traced(request_for(conversation, model, asked, begun, without))
         run = new_run(request, model, continued, without)
-        is_first = not any(m.parent is question for m in conversation.tree)
+        is_first = not any(m.parent is asked for m in conversation.tree)
         answer = ConversationMessage("assistant", run=run)
         followers = conversation.tree.copied_after(replaced, answer)
-        conversation.tree.add(answer, question)
+        conversation.tree.add(answer, asked)
         for message in followers:
             conversation.tree.add(message, message.parent)
         self._run, self._answer_message = run, answer

@@ -3,6 +3,8 @@
 Main thread. Knows no widgets; the main window and the panels render it.
 """
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import Engine
@@ -16,6 +18,7 @@ from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.recovery import Recovery
 from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
@@ -133,13 +136,18 @@ class Workspace(QObject):
             following = self.conversations.at(min(row, count - 1)) if count else None
             self.open(following or self.conversations.create())
 
-    def send(self, text: str) -> bool:
+    def send(self, text: str, files: Sequence[Attachment] = ()) -> bool:
         """Ask the open conversation's model; returns whether it was sent."""
-        return self._is_ready and self._begun(self.current.session.send(text), text)
+        if not self._is_ready:
+            return False
+        title = text if text.strip() else ", ".join(file.name for file in files)
+        return self._begun(self.current.session.send(text, files), title)
 
-    def edit(self, question: ConversationMessage, text: str) -> bool:
+    def edit(
+        self, question: ConversationMessage, text: str, files: Sequence[Attachment] = ()
+    ) -> bool:
         """Ask another question in a question's place; returns whether it was sent."""
-        return self._is_ready and self._begun(self.current.session.edit(question, text))
+        return self._is_ready and self._begun(self.current.session.edit(question, text, files))
 
     def regenerate(self, answer: ConversationMessage) -> bool:
         """Answer a question once more; returns whether that was begun."""

@@ -1,0 +1,110 @@
+"""Files that were sent with a question: chips in its bubble, and kept with it."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from app.store.conversation_store import open_store
+from engine import Finished, StopInfo, StopKind, TextDelta, Timing, Usage
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
+from ui.chat.messages.question_view import QuestionView
+from ui.kit.look.theme import Theme
+from ui.records.archive import conversations_from_json, conversations_json
+from ui.records.attachments import Attachment, attached_chars, taken_apart, with_attachments
+from ui.records.conversations import Conversation
+from ui.records.messages import ConversationMessage, question
+
+END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
+NOTES = Attachment("notes.txt", "one\ntwo\n")
+FENCED = Attachment("a: b.md", "```\ncode\n```\n\nnext.txt:\n```\nno file\n```\n")
+
+
+@pytest.mark.parametrize("files", [(NOTES,), (FENCED,), (NOTES, FENCED, NOTES)])
+@pytest.mark.parametrize("typed", ["Look", "", "notes.txt:\n```\none\n```\n\nLook", "a\n\nb\n"])
+def test_files_and_text_are_told_apart_again(files: tuple[Attachment, ...], typed: str) -> None:
+    message = with_attachments(typed, files)
+    assert taken_apart(message, attached_chars(typed, files)) == (files, typed)
+
+
+def test_text_that_only_looks_like_a_file_is_text() -> None:
+    typed = with_attachments("Look", [NOTES])
+    message = ConversationMessage("user", typed)
+    assert (message.files, message.typed) == ((), typed)
+
+
+@pytest.mark.parametrize("attached", [1, 7, 10_000])
+def test_a_length_that_fits_no_file_makes_all_of_it_text(attached: int) -> None:
+    message = with_attachments("Look", [NOTES])
+    assert taken_apart(message, attached) == ((), message)
+
+
+def shown(theme: Theme, qtbot: QtBot, message: ConversationMessage) -> QuestionView:
+    view = QuestionView(theme, message)
+    qtbot.addWidget(view)
+    view.resize(600, 300)
+    view.show()
+    return view
+
+
+def test_a_sent_file_is_a_chip_that_unfolds_its_text(theme: Theme, qtbot: QtBot) -> None:
+    view = shown(theme, qtbot, question("Look", [NOTES]))
+    assert view.text_view.toPlainText() == "Look"
+    (file,) = view.bubble.files
+    assert file.chip.accessibleName() == "File notes.txt, 8 bytes"
+    assert not file.is_unfolded
+    file.chip.button.click()
+    assert file.text_view is not None
+    assert file.text_view.isVisible()
+    assert file.text_view.toPlainText() == "one\ntwo"
+    assert file.chip.button.accessibleName() == "Hide the text of notes.txt"
+    file.chip.button.click()
+    assert not file.text_view.isVisible()
+
+
+def test_a_question_of_files_alone_has_no_empty_text(theme: Theme, qtbot: QtBot) -> None:
+    view = shown(theme, qtbot, question("", [NOTES]))
+    assert not view.text_view.isVisible()
+    assert view.bubble.files[0].isVisible()
+
+
+def test_editing_a_question_leaves_its_files_until_they_are_removed(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    view = shown(theme, qtbot, question("Look", [NOTES, FENCED]))
+    view.begin_editing()
+    assert view.editor is not None
+    assert view.editor.input.toPlainText() == "Look"
+    assert view.editor.attachments.files == (NOTES, FENCED)
+    view.editor.attachments.show_files([FENCED])
+    QTest.keyClicks(view.editor.input, " again")
+    with qtbot.waitSignal(view.edited) as asked:
+        view.editor.send.click()
+    assert asked.args == ["Look again", (FENCED,)]
+
+
+def test_the_model_reads_the_files_and_a_restart_keeps_them_as_files(
+    run: RunOnLoop, scripted: ScriptedEngine, tmp_path: Path
+) -> None:
+    async def steps() -> None:
+        store = await open_store(tmp_path / "conversations.db")
+        conversation = Conversation()
+        chat = session(scripted, conversation, store)
+        assert chat.send("Look", [NOTES]) is not None
+        await eventually(lambda: bool(scripted.requests))
+        assert scripted.requests[0].messages[-1].content == "notes.txt:\n```\none\ntwo\n```\n\nLook"
+        scripted.say(TextDelta("Seen"), END)
+        await eventually(lambda: not chat.is_running)
+        await store.close()
+        store = await open_store(tmp_path / "conversations.db")
+        (again,) = store.load_all()
+        await store.fill(again)
+        await store.close()
+        asked = again.messages[0]
+        assert (asked.files, asked.typed) == ((NOTES,), "Look")
+        (copy,) = conversations_from_json(conversations_json([again]))
+        assert copy.messages[0].files == (NOTES,)
+        assert again.duplicate().messages[0].files == (NOTES,)
+
+    run(steps())

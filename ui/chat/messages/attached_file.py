@@ -1,0 +1,58 @@
+"""A file that was sent with a question: a chip that unfolds its text. Main thread."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from ui.chat.composing.file_chip import FileChip
+from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.text.flow_text import FlowText
+from ui.records.attachments import Attachment
+
+
+class AttachedFile(QWidget):
+    """The chip, and below it the text while that is unfolded.
+
+    Signals:
+        unfolded: The text is shown or hidden; carries whether it is shown.
+
+    Attributes:
+        chip: The chip, whose button unfolds the text.
+        text_view: The text; None until it is first unfolded.
+    """
+
+    unfolded = Signal(bool)
+
+    def __init__(self, theme: Theme, file: Attachment) -> None:
+        super().__init__()
+        self._file = file
+        self.text_view: FlowText | None = None
+        self.chip = FileChip(theme, file, "chevron-right", f"Show the text of {file.name}")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(5)
+        layout.addWidget(self.chip, 0, Qt.AlignmentFlag.AlignLeft)
+        self.chip.button.clicked.connect(self._toggle)
+
+    @property
+    def is_unfolded(self) -> bool:
+        """Whether the text is shown."""
+        return self.text_view is not None and not self.text_view.isHidden()
+
+    def _toggle(self) -> None:
+        is_shown = not self.is_unfolded
+        if self.text_view is None:
+            self.text_view = self._made_view()
+        self.text_view.setVisible(is_shown)
+        icon, verb = ("chevron-down", "Hide") if is_shown else ("chevron-right", "Show")
+        self.chip.show_button(icon, f"{verb} the text of {self._file.name}")
+        self.unfolded.emit(is_shown)
+
+    def _made_view(self) -> FlowText:
+        view = FlowText()
+        view.setFont(fixed_font(self.font(), 0.95))
+        view.setPlainText(self._file.text.rstrip("\n"))
+        view.setAccessibleName(f"Text of {self._file.name}")
+        layout = self.layout()
+        assert layout is not None
+        layout.addWidget(view)
+        return view
