@@ -31,13 +31,7 @@ def requests_from_wire(
 ) -> list[GenerationRequest]:
     """Return what a request asks for: one generation.
 
-    Args:
-        params: The request.
-        strict: Refuse what the hosted API refuses.
-
-    Raises:
-        ApiError: A feature is not supported, or a field is wrong; the error names it.
-        InvalidRequest: A stop sequence is wrong; the message names its index.
+    Takes and raises what ``ReadRequest`` does.
     """
     prompt = prompt_from_wire(params)
     if only_warms(params) and params.stream:

@@ -95,10 +95,7 @@ def write_message(
 ) -> MessageAnswer:
     """Return the whole answer.
 
-    Args:
-        answers: The one generation's events, neighbouring deltas merged, and its end.
-        params: The request.
-        head: What is known from the beginning.
+    Takes what ``WriteWhole`` does.
     """
     [(events, finished)] = answers
     if only_warms(params):
@@ -164,12 +161,7 @@ def _call(call: ToolCall) -> ToolUseAnswer:
 
 
 class MessageEncoder(AnswerEncoder[SseEvent]):
-    """Turns the events of one generation into the events of one message.
-
-    Args:
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Turns the events of one generation into the events of one message."""
 
     def __init__(self, params: MessageCreateParams, head: Head) -> None:
         super().__init__()

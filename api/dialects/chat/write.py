@@ -32,10 +32,7 @@ def write_completion(
 ) -> ChatCompletion:
     """Return the whole answer.
 
-    Args:
-        answers: For each choice its events, neighbouring deltas merged, and its end.
-        params: The request.
-        head: What is known from the beginning.
+    Takes what ``WriteWhole`` does.
     """
     choices = []
     for index, (events, finished) in enumerate(answers):
@@ -91,12 +88,7 @@ def _message(events: Sequence[Event], params: ChatCompletionParams) -> AnswerMes
 
 
 class ChatEncoder(ChoicesEncoder):
-    """Turns the events of one request's generations into the chunks of one stream.
-
-    Args:
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Turns the events of one request's generations into the chunks of one stream."""
 
     def __init__(self, params: ChatCompletionParams, head: Head) -> None:
         count = params.n or 1

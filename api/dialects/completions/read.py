@@ -21,13 +21,7 @@ def requests_from_wire(
 ) -> list[GenerationRequest]:
     """Return what a request asks for: for each prompt in turn, one generation per choice.
 
-    Args:
-        params: The request.
-        strict: Refuse what the hosted API refuses.
-
-    Raises:
-        ApiError: A feature is not supported, or a field is wrong; the error names it.
-        InvalidRequest: A stop is wrong; the message names its index.
+    Takes and raises what ``ReadRequest`` does.
     """
     _refuse_unsupported(params)
     common = GenerationRequest(

@@ -35,10 +35,7 @@ def write_completion(
 ) -> Completion:
     """Return the whole answer.
 
-    Args:
-        answers: For each choice its events and its end.
-        params: The request.
-        head: What is known from the beginning.
+    Takes what ``WriteWhole`` does.
     """
     choices = []
     for index, (events, finished) in enumerate(answers):
@@ -106,12 +103,7 @@ def _top(token: TokenSpan, texts: TokenTexts | None) -> dict[str, float]:
 
 
 class CompletionEncoder(ChoicesEncoder):
-    """Turns the events of one request's generations into the chunks of one stream.
-
-    Args:
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Turns the events of one request's generations into the chunks of one stream."""
 
     def __init__(self, params: CompletionParams, head: Head) -> None:
         per_prompt = choices_per_prompt(params)

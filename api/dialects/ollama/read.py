@@ -45,13 +45,7 @@ _NO_TIME = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
 def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return what ``/api/chat`` asks for: one generation, or none where there are no messages.
 
-    Args:
-        params: The request.
-        strict: Changes nothing here.
-
-    Raises:
-        ApiError: A feature is not supported, or a field is wrong; the error names it.
-        InvalidRequest: A stop is wrong; the message names its index.
+    Takes and raises what ``ReadRequest`` does.
     """
     if not params.messages:
         return []
@@ -65,7 +59,7 @@ def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[Generati
 def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return what ``/api/generate`` asks for: one generation, or none where there is no prompt.
 
-    Takes and raises what ``chat_from_wire`` does.
+    Takes and raises what ``ReadRequest`` does.
     """
     refuse(params, _REFUSED)
     notes = _notes(params.images, ("images",), wants_image_notes(params.fullstop))

@@ -63,12 +63,7 @@ def done_reason_to_wire(stop: StopInfo) -> DoneReason:
 
 
 class LineEncoder(AnswerEncoder[JsonLine]):
-    """Turns the events of one generation into the lines of one answer.
-
-    Args:
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Turns the events of one generation into the lines of one answer."""
 
     def __init__(self, params: AnswerParams, head: Head) -> None:
         super().__init__()
@@ -182,10 +177,7 @@ class PromptLineEncoder(LineEncoder):
 def write_chat(answers: Sequence[Collected], params: ChatParams, head: Head) -> OllamaChatAnswer:
     """Return the whole answer of ``/api/chat``.
 
-    Args:
-        answers: The one generation's events, and its end.
-        params: The request.
-        head: What is known from the beginning.
+    Takes what ``WriteWhole`` does.
     """
     [(events, finished)] = answers
     encoder = ChatLineEncoder(params, head)
@@ -200,10 +192,7 @@ def write_response(
 ) -> OllamaGenerateAnswer:
     """Return the whole answer of ``/api/generate``.
 
-    Args:
-        answers: The one generation's events, and its end.
-        params: The request.
-        head: What is known from the beginning.
+    Takes what ``WriteWhole`` does.
     """
     [(events, finished)] = answers
     encoder = PromptLineEncoder(params, head)

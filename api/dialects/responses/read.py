@@ -46,13 +46,7 @@ _REFUSED = {
 def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return what a request asks for: one generation.
 
-    Args:
-        params: The request.
-        strict: Refuse what the hosted API refuses.
-
-    Raises:
-        ApiError: A feature is not supported, or a field is wrong; the error names it.
-        InvalidRequest: A stop is wrong; the message names its index.
+    Takes and raises what ``ReadRequest`` does.
     """
     _refuse_unsupported(params)
     tools, tool_choice = chosen_tools(params.tool_choice, functions_of(params))

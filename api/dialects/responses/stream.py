@@ -56,12 +56,7 @@ class _OpenItem:
 
 
 class ResponseEncoder(AnswerEncoder[SseEvent]):
-    """Turns the events of one generation into the events of one response.
-
-    Args:
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Turns the events of one generation into the events of one response."""
 
     def __init__(self, params: ResponseParams, head: Head) -> None:
         super().__init__()

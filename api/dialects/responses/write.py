@@ -235,10 +235,7 @@ def write_response(
 ) -> ResponseAnswer:
     """Return the whole answer.
 
-    Args:
-        answers: The one generation's events, and its end.
-        params: The request.
-        head: What is known from the beginning.
+    Takes what ``WriteWhole`` does.
     """
     [(events, finished)] = answers
     status = status_of(finished.stop)

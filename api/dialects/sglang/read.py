@@ -47,13 +47,7 @@ _REFUSED_SAMPLING = {
 def requests_from_wire(params: GenerateParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return what a request asks for: one generation for each prompt and each of its ``n``.
 
-    Args:
-        params: The request.
-        strict: Changes nothing here.
-
-    Raises:
-        ApiError: A feature is not supported, or a field is wrong; the error names it.
-        InvalidRequest: A stop is wrong; the message names its index.
+    Takes and raises what ``ReadRequest`` does.
     """
     _refuse_unsupported(params)
     prompts = _prompts(params)

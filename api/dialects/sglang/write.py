@@ -119,10 +119,7 @@ def write_answers(
 ) -> GenerateAnswers:
     """Return the whole answer, or a list of them.
 
-    Args:
-        answers: For each generation its events and its end.
-        params: The request.
-        head: What is known from the beginning.
+    Takes what ``WriteWhole`` does.
     """
     written = []
     for index, (events, finished) in enumerate(answers):
@@ -136,12 +133,7 @@ def write_answers(
 
 
 class GenerateEncoder(AnswerEncoder[SseEvent]):
-    """Turns the events of one request's generations into the frames of one stream.
-
-    Args:
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Turns the events of one request's generations into the frames of one stream."""
 
     def __init__(self, params: GenerateParams, head: Head) -> None:
         super().__init__()

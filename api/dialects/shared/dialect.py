@@ -60,6 +60,20 @@ class ReadRequest(Protocol[_Sent]):
         ...
 
 
+class WriteWhole(Protocol[_Sent]):
+    """Turns what generations came to into an answer that is sent whole."""
+
+    def __call__(self, answers: Sequence[Collected], params: _Sent, head: Head) -> object:
+        """Return the answer's body.
+
+        Args:
+            answers: For each choice its events, neighbouring deltas merged, and its end.
+            params: The request.
+            head: What is known from the beginning.
+        """
+        ...
+
+
 async def admit_model(service: Service, params: Any) -> None:
     """Let a request in unless it names another model where the settings are strict."""
     check_model(service, params.model)
@@ -114,7 +128,7 @@ class AnswerRoute(Generic[_Params]):
     request: type[_Params]
     read: ReadRequest[_Params]
     answer: Any
-    write_whole: Callable[[Sequence[Collected], _Params, Head], object]
+    write_whole: WriteWhole[_Params]
     event: Any
     encoder: Callable[[_Params, Head], StreamEncoder]
     media_type: str = EVENTS
