@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.dialects.shared.report import FullstopReport
+from api.dialects.shared.answers.report import FullstopReport
 
 StopReason = Literal[
     "end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "tool_use"

@@ -1,7 +1,7 @@
 """The engine's requests as bodies of the Messages API. Pure; any thread."""
 
 from api.dialects.shared.asking import Body, arguments_of, filled, system_apart
-from api.dialects.shared.sampling import sampling_to_wire
+from api.dialects.shared.parameters.sampling import sampling_to_wire
 from engine import GenerationRequest, Message, ToolChoice
 
 # The API wants a limit; where the run had none, this is room enough.

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from api.dialects.anthropic.turns import TurnReader, append_turn
 from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams, MessageTool
-from api.dialects.shared.extension import (
+from api.dialects.shared.parameters.extension import (
     allows_more_keys,
     is_report_wanted,
     scoped,
     wants_image_notes,
 )
-from api.dialects.shared.sampling import sampling_of
-from api.dialects.shared.tools import check_left_out
+from api.dialects.shared.parameters.sampling import sampling_of
+from api.dialects.shared.parameters.tools import check_left_out
 from api.transport.errors import FieldPath, invalid, required, shown, unsupported
 from engine import (
     GenerationRequest,

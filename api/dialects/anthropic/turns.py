@@ -14,8 +14,8 @@ from api.dialects.anthropic.wire import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from api.dialects.shared.content import TextPart
-from api.dialects.shared.images import note_of
+from api.dialects.shared.parameters.content import TextPart
+from api.dialects.shared.parameters.images import note_of
 from api.transport.errors import FieldPath, invalid
 from engine import Message, ToolCall
 

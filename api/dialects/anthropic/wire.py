@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.content import TEXT_OR_PARTS, TextPart
-from api.dialects.shared.extension import FullstopOptions
-from api.dialects.shared.sampling import with_sampling
-from api.dialects.shared.stops import STOP_LIST
+from api.dialects.shared.parameters.content import TEXT_OR_PARTS, TextPart
+from api.dialects.shared.parameters.extension import FullstopOptions
+from api.dialects.shared.parameters.sampling import with_sampling
+from api.dialects.shared.parameters.stops import STOP_LIST
 
 
 class ImageBlock(WireModel):

@@ -29,10 +29,10 @@ from api.dialects.anthropic.read import (
     wants_report,
 )
 from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
+from api.dialects.shared.answers.encoder import AnswerEncoder
+from api.dialects.shared.answers.errors import not_an_ending
+from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.encoder import AnswerEncoder
-from api.dialects.shared.errors import not_an_ending
-from api.dialects.shared.report import report_to_wire
 from api.transport.context import Service, check_model
 from api.transport.errors import ApiError
 from api.transport.events import SseEvent

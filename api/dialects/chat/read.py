@@ -18,12 +18,12 @@ from api.dialects.openai.decoding import stops_of, thinking_of
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import UNHONOURED
-from api.dialects.shared.content import TextPart
-from api.dialects.shared.extension import wants_image_notes
-from api.dialects.shared.images import media_type_of, note_of
-from api.dialects.shared.refusing import refuse
-from api.dialects.shared.sampling import choices_of, sampling_of
-from api.dialects.shared.tools import function_of
+from api.dialects.shared.parameters.content import TextPart
+from api.dialects.shared.parameters.extension import wants_image_notes
+from api.dialects.shared.parameters.images import media_type_of, note_of
+from api.dialects.shared.parameters.refusing import refuse
+from api.dialects.shared.parameters.sampling import choices_of, sampling_of
+from api.dialects.shared.parameters.tools import function_of
 from api.transport.errors import FieldPath, invalid, unsupported
 from engine import (
     GenerationRequest,

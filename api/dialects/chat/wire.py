@@ -23,15 +23,15 @@ from api.dialects.openai.parameters import (
     GenerationParams,
     StreamOptions,
 )
+from api.dialects.shared.answers.report import FullstopReport
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.content import (
+from api.dialects.shared.parameters.content import (
     TEXT_OR_PARTS,
     TEXT_OR_PARTS_OR_NULL,
     RefusalPart,
     TextPart,
 )
-from api.dialects.shared.report import FullstopReport
-from api.dialects.shared.tools import FunctionParam
+from api.dialects.shared.parameters.tools import FunctionParam
 
 
 class ImagePart(WireModel):

@@ -19,10 +19,10 @@ from api.dialects.openai.choices import Choices, ChoicesEncoder
 from api.dialects.openai.endings import call_to_wire, stop_to_wire, usage_to_wire
 from api.dialects.openai.logprobs import TokenTexts, answer_tokens, entries_to_wire
 from api.dialects.openai.parameters import includes_usage
+from api.dialects.shared.answers.report import report_to_wire
+from api.dialects.shared.answers.said import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.extension import is_report_wanted
-from api.dialects.shared.report import report_to_wire
-from api.dialects.shared.said import reasoning_of, text_of
+from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.json_text import json_text
 from engine import Event, Finished, TokenSpan, ToolCallDelta
 

@@ -6,8 +6,8 @@ from api.dialects.completions.wire import CompletionParams
 from api.dialects.openai.decoding import stops_of
 from api.dialects.openai.output_format import allows_more, guided
 from api.dialects.openai.unhonoured import UNHONOURED
-from api.dialects.shared.refusing import refuse
-from api.dialects.shared.sampling import choices_of, sampling_of
+from api.dialects.shared.parameters.refusing import refuse
+from api.dialects.shared.parameters.sampling import choices_of, sampling_of
 from api.transport.errors import invalid, unsupported
 from engine import GenerationRequest, TraceLevel
 

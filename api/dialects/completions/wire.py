@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from api.dialects.openai.answers import ChoiceEnding, CompletionUsage, ErrorAnswer
 from api.dialects.openai.parameters import GenerationParams, StreamOptions
-from api.dialects.shared.report import FullstopReport
+from api.dialects.shared.answers.report import FullstopReport
 
 
 def _as_prompts(value: Any) -> Any:

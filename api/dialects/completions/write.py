@@ -22,10 +22,10 @@ from api.dialects.openai.logprobs import (
     token_text,
 )
 from api.dialects.openai.parameters import includes_usage
+from api.dialects.shared.answers.report import report_to_wire
+from api.dialects.shared.answers.said import raw_text_of
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.extension import is_report_wanted
-from api.dialects.shared.report import report_to_wire
-from api.dialects.shared.said import raw_text_of
+from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.json_text import json_text
 from engine import Finished, TokenSpan
 

@@ -1,7 +1,7 @@
 """The engine's requests as bodies of ``/api/chat``. Pure; any thread."""
 
 from api.dialects.shared.asking import Body, arguments_of, filled, functions
-from api.dialects.shared.sampling import sampling_to_wire
+from api.dialects.shared.parameters.sampling import sampling_to_wire
 from engine import GenerationRequest, Message
 
 

@@ -1,7 +1,7 @@
 """Failures in the words of Ollama's error envelope. Pure; any thread."""
 
 from api.dialects.ollama.wire import OllamaErrorAnswer
-from api.dialects.shared.errors import with_field
+from api.dialects.shared.answers.errors import with_field
 from api.transport.errors import ApiError, ContextOverflow, status_of
 
 

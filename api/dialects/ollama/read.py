@@ -12,13 +12,13 @@ from api.dialects.ollama.wire import (
     OllamaTurn,
     PromptParams,
 )
-from api.dialects.shared.effort import asks_for_thinking
-from api.dialects.shared.extension import allows_more_keys, scoped, wants_image_notes
-from api.dialects.shared.images import note_of
-from api.dialects.shared.refusing import FALSY, RefusedParameter, refuse
-from api.dialects.shared.sampling import sampling_of
-from api.dialects.shared.stops import stop_strings
-from api.dialects.shared.tools import function_of
+from api.dialects.shared.parameters.effort import asks_for_thinking
+from api.dialects.shared.parameters.extension import allows_more_keys, scoped, wants_image_notes
+from api.dialects.shared.parameters.images import note_of
+from api.dialects.shared.parameters.refusing import FALSY, RefusedParameter, refuse
+from api.dialects.shared.parameters.sampling import sampling_of
+from api.dialects.shared.parameters.stops import stop_strings
+from api.dialects.shared.parameters.tools import function_of
 from api.transport.errors import FieldPath, invalid, unsupported
 from engine import (
     GenerationRequest,

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from api.dialects.shared.answers.report import FullstopReport
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.extension import FullstopOptions
-from api.dialects.shared.report import FullstopReport
-from api.dialects.shared.sampling import with_sampling
-from api.dialects.shared.stops import STOPS
-from api.dialects.shared.tools import FunctionParam
+from api.dialects.shared.parameters.extension import FullstopOptions
+from api.dialects.shared.parameters.sampling import with_sampling
+from api.dialects.shared.parameters.stops import STOPS
+from api.dialects.shared.parameters.tools import FunctionParam
 
 _FORMAT = WithJsonSchema(
     {

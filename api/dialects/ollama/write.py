@@ -24,12 +24,12 @@ from api.dialects.ollama.wire import (
     OllamaMessage,
     PromptParams,
 )
+from api.dialects.shared.answers.encoder import AnswerEncoder
+from api.dialects.shared.answers.errors import not_an_ending
+from api.dialects.shared.answers.report import report_to_wire
+from api.dialects.shared.answers.said import raw_text_of, reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.encoder import AnswerEncoder
-from api.dialects.shared.errors import not_an_ending
-from api.dialects.shared.extension import is_report_wanted
-from api.dialects.shared.report import report_to_wire
-from api.dialects.shared.said import raw_text_of, reasoning_of, text_of
+from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.errors import ApiError
 from api.transport.json_text import json_text
 from engine import Finished, StopInfo, StopKind, ToolCallDelta

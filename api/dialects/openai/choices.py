@@ -11,7 +11,7 @@ from api.dialects.openai.answers import CompletionUsage
 from api.dialects.openai.endings import usage_to_wire
 from api.dialects.openai.errors import error_to_wire
 from api.dialects.openai.logprobs import answer_tokens
-from api.dialects.shared.encoder import AnswerEncoder
+from api.dialects.shared.answers.encoder import AnswerEncoder
 from api.transport.errors import ApiError
 from api.transport.events import DONE, SseEvent
 from api.transport.json_text import json_text

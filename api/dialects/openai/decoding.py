@@ -4,10 +4,10 @@ Pure functions, no web framework. Any thread.
 """
 
 from api.dialects.openai.parameters import GenerationParams
-from api.dialects.shared.effort import asks_for_thinking
-from api.dialects.shared.extension import scoped
-from api.dialects.shared.stop_options import stop_options_of
-from api.dialects.shared.stops import stop_strings
+from api.dialects.shared.parameters.effort import asks_for_thinking
+from api.dialects.shared.parameters.extension import scoped
+from api.dialects.shared.parameters.stop_options import stop_options_of
+from api.dialects.shared.parameters.stops import stop_strings
 from engine import StopRules, checked_token_ids
 
 _HOSTED_MAX_STOPS = 4

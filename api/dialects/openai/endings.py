@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from api.dialects.openai.answers import CallAnswer, CompletionUsage, FinishReason
-from api.dialects.shared.errors import not_an_ending
+from api.dialects.shared.answers.errors import not_an_ending
 from engine import StopInfo, StopKind, ToolCall, Usage
 
 

@@ -6,7 +6,7 @@ https://platform.openai.com/docs/guides/error-codes
 from collections.abc import Mapping
 
 from api.dialects.openai.answers import ErrorAnswer, ErrorType
-from api.dialects.shared.errors import with_field
+from api.dialects.shared.answers.errors import with_field
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, path_text, status_of
 
 # The engine's names of fields that all three APIs spell in the same way.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from api.dialects.openai.parameters import GenerationParams, StructuredOutputs
-from api.dialects.shared.extension import allows_more_keys
+from api.dialects.shared.parameters.extension import allows_more_keys
 from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import OutputConstraint
 

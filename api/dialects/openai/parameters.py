@@ -10,11 +10,11 @@ from pydantic.json_schema import SkipJsonSchema
 
 from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.extension import FullstopOptions
-from api.dialects.shared.refusing import with_refused
-from api.dialects.shared.sampling import with_sampling
-from api.dialects.shared.stop_options import with_stop_options
-from api.dialects.shared.stops import STOPS
+from api.dialects.shared.parameters.extension import FullstopOptions
+from api.dialects.shared.parameters.refusing import with_refused
+from api.dialects.shared.parameters.sampling import with_sampling
+from api.dialects.shared.parameters.stop_options import with_stop_options
+from api.dialects.shared.parameters.stops import STOPS
 
 # JSON schemas for fields that accept any type; their readers check them.
 TOOL_CHOICE = WithJsonSchema(

@@ -5,7 +5,7 @@ Clients of other servers send them to the OpenAI routes. Pure; any thread.
 
 from collections.abc import Mapping
 
-from api.dialects.shared.refusing import EMPTY, RefusedParameter
+from api.dialects.shared.parameters.refusing import EMPTY, RefusedParameter
 
 UNHONOURED: Mapping[str, RefusedParameter] = {
     # Forms of the answer other than JSON.

@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.dialects.openai.answers import TokenLogprob
-from api.dialects.shared.report import FullstopReport
+from api.dialects.shared.answers.report import FullstopReport
 
 ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]

@@ -18,12 +18,12 @@ from api.dialects.responses.wire import (
     ResponseParams,
     ResponseTool,
 )
-from api.dialects.shared.content import RefusalPart
-from api.dialects.shared.extension import is_report_wanted, wants_image_notes
-from api.dialects.shared.images import media_type_of, note_of
-from api.dialects.shared.refusing import RefusedParameter, refuse
-from api.dialects.shared.sampling import sampling_of
-from api.dialects.shared.tools import check_left_out
+from api.dialects.shared.parameters.content import RefusalPart
+from api.dialects.shared.parameters.extension import is_report_wanted, wants_image_notes
+from api.dialects.shared.parameters.images import media_type_of, note_of
+from api.dialects.shared.parameters.refusing import RefusedParameter, refuse
+from api.dialects.shared.parameters.sampling import sampling_of
+from api.dialects.shared.parameters.tools import check_left_out
 from api.transport.errors import FieldPath, invalid, required
 from engine import (
     GenerationRequest,

@@ -33,8 +33,8 @@ from api.dialects.responses.write import (
     status_of,
     text_part,
 )
+from api.dialects.shared.answers.encoder import AnswerEncoder
 from api.dialects.shared.dialect import Head
-from api.dialects.shared.encoder import AnswerEncoder
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from api.dialects.openai.parameters import FORMAT_TYPE, TOOL_CHOICE, GenerationParams
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.content import RefusalPart, TextOr, TextPart
+from api.dialects.shared.parameters.content import RefusalPart, TextOr, TextPart
 
 
 class InputTextPart(WireModel):

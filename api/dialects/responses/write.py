@@ -32,11 +32,11 @@ from api.dialects.responses.read import (
     wants_report,
 )
 from api.dialects.responses.wire import ResponseParams
+from api.dialects.shared.answers.errors import not_an_ending
+from api.dialects.shared.answers.report import report_to_wire
+from api.dialects.shared.answers.said import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.errors import not_an_ending
-from api.dialects.shared.report import report_to_wire
-from api.dialects.shared.said import reasoning_of, text_of
-from api.dialects.shared.sampling import sent
+from api.dialects.shared.parameters.sampling import sent
 from engine import (
     Channel,
     Event,

@@ -1,7 +1,7 @@
 """Failures in the words of SGLang's error envelope. Pure; any thread."""
 
 from api.dialects.sglang.wire import SglangErrorAnswer
-from api.dialects.shared.errors import with_field
+from api.dialects.shared.answers.errors import with_field
 from api.transport.errors import ApiError, ContextOverflow, path_text, status_of
 
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
-from api.dialects.shared.extension import allows_more_keys, scoped
-from api.dialects.shared.refusing import FALSY, RefusedParameter, refuse
-from api.dialects.shared.sampling import choices_of, sampling_of
-from api.dialects.shared.stop_options import stop_options_of
-from api.dialects.shared.stops import stop_strings
+from api.dialects.shared.parameters.extension import allows_more_keys, scoped
+from api.dialects.shared.parameters.refusing import FALSY, RefusedParameter, refuse
+from api.dialects.shared.parameters.sampling import choices_of, sampling_of
+from api.dialects.shared.parameters.stop_options import stop_options_of
+from api.dialects.shared.parameters.stops import stop_strings
 from api.transport.errors import invalid, unsupported
 from engine import (
     GenerationRequest,

@@ -7,8 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from api.dialects.shared.sampling import Vendor, sampling_to_wire
-from api.dialects.shared.stop_options import own_stop_options_to_wire, stop_options_to_wire
+from api.dialects.shared.parameters.sampling import Vendor, sampling_to_wire
+from api.dialects.shared.parameters.stop_options import (
+    own_stop_options_to_wire,
+    stop_options_to_wire,
+)
 from engine import GenerationRequest, Message, ToolCall
 
 Body = dict[str, Any]

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.fields import with_fields
-from api.dialects.shared.sampling import Vendor
+from api.dialects.shared.parameters.fields import with_fields
+from api.dialects.shared.parameters.sampling import Vendor
 from engine import STOP_OPTIONS, StopOption, StopOptions
 
 _Model = TypeVar("_Model", bound=WireModel)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from pydantic.json_schema import SkipJsonSchema
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.fields import with_fields
+from api.dialects.shared.parameters.fields import with_fields
 from api.transport.errors import FieldPath, unsupported
 
 _Model = TypeVar("_Model", bound=WireModel)

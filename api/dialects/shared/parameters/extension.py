@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.stop_options import own_stop_options, with_own_stop_options
+from api.dialects.shared.parameters.stop_options import own_stop_options, with_own_stop_options
 from engine import InvalidRequest, StopRules, StopScope
 
 _Scope = Literal["text", "text+thinking", "all"]

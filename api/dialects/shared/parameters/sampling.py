@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.fields import with_fields
+from api.dialects.shared.parameters.fields import with_fields
 from api.transport.errors import FieldPath, invalid
 from engine import GenerationRequest, Sampling
 
