@@ -9,7 +9,6 @@ PACKAGES = ("engine", "api", "ui", "app")
 # Names that still stand for two things. None may be added.
 STILL_SHARED = {
     "Answer",
-    "Ending",
 }
 
 

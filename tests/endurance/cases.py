@@ -5,13 +5,13 @@ Pure; knows the demo model and the probe's drivers, no server.
 
 from dataclasses import dataclass
 
-from api.conformance.captures.values import Ending, WireDialect
+from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.dialects import Ask
 
-STOPPED = frozenset({Ending.STOP, Ending.NATURAL_OR_STOP})
-ENDED = frozenset({Ending.NATURAL, Ending.NATURAL_OR_STOP})
-LIMITED = frozenset({Ending.LIMIT})
+STOPPED = frozenset({CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP})
+ENDED = frozenset({CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP})
+LIMITED = frozenset({CapturedEnding.LIMIT})
 RAW = frozenset({WireDialect.GENERATE, WireDialect.COMPLETIONS})
 """Dialects that put no template around the prompt."""
 
@@ -31,7 +31,7 @@ class Case:
 
     prompt: str
     text: str
-    endings: frozenset[Ending]
+    endings: frozenset[CapturedEnding]
     stops: tuple[str, ...] = ()
     matched: str | None = None
     max_tokens: int = 400

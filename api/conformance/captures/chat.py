@@ -4,15 +4,15 @@ from typing import Any
 
 from api.conformance.captures.draft import Draft, items, mapping, usage
 from api.conformance.captures.framing import Frame
-from api.conformance.captures.values import CapturedUsage, Ending, Severity
+from api.conformance.captures.values import CapturedEnding, CapturedUsage, Severity
 
 _ENDINGS = {
-    "stop": Ending.NATURAL_OR_STOP,
-    "eos": Ending.NATURAL,
-    "length": Ending.LIMIT,
-    "tool_calls": Ending.TOOL,
-    "function_call": Ending.TOOL,
-    "content_filter": Ending.OTHER,
+    "stop": CapturedEnding.NATURAL_OR_STOP,
+    "eos": CapturedEnding.NATURAL,
+    "length": CapturedEnding.LIMIT,
+    "tool_calls": CapturedEnding.TOOL,
+    "function_call": CapturedEnding.TOOL,
+    "content_filter": CapturedEnding.OTHER,
 }
 # Names under which open servers say which stop has matched.
 _MATCHED = ("matched_stop", "stop_reason", "stopping_word")
@@ -98,9 +98,9 @@ def _end(draft: Draft, index: int, choice: dict[str, Any]) -> None:
         if name in choice:
             draft.set_matched(choice[name])
             break
-    ending = _ENDINGS.get(reason, Ending.OTHER)
-    if ending is Ending.NATURAL_OR_STOP and draft.matched is not None:
-        ending = Ending.STOP
+    ending = _ENDINGS.get(reason, CapturedEnding.OTHER)
+    if ending is CapturedEnding.NATURAL_OR_STOP and draft.matched is not None:
+        ending = CapturedEnding.STOP
     draft.set_reason(index, reason, ending)
 
 

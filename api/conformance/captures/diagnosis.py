@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from api.conformance.captures.matching import first_occurrence, unfinished_stop
 from api.conformance.captures.values import (
     Capture,
-    Ending,
+    CapturedEnding,
     Finding,
     Severity,
     WireDialect,
@@ -51,14 +51,14 @@ def _reason(capture: Capture) -> Iterator[Finding]:
 def _sequence(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
     """Judge what is said to have matched, where the dialect has a place for it."""
     if capture.dialect is WireDialect.MESSAGES:
-        if capture.ending is Ending.STOP and capture.matched is None:
+        if capture.ending is CapturedEnding.STOP and capture.matched is None:
             yield Finding(
                 "sequence_null",
                 Severity.ERROR,
                 "stop_reason is stop_sequence, but stop_sequence is null, so it is not known "
                 "which stop matched.",
             )
-        elif capture.ending is not Ending.STOP and capture.matched is not None:
+        elif capture.ending is not CapturedEnding.STOP and capture.matched is not None:
             yield Finding(
                 "sequence_without_reason",
                 Severity.ERROR,
@@ -96,7 +96,11 @@ def _text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
             _event_at(capture, found.end),
             excerpt(rest),
         )
-    elif capture.says_matched and capture.matched is None and capture.ending is not Ending.STOP:
+    elif (
+        capture.says_matched
+        and capture.matched is None
+        and capture.ending is not CapturedEnding.STOP
+    ):
         yield Finding(
             "sequence_null",
             Severity.ERROR,
@@ -109,7 +113,7 @@ def _left_over(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
     if found is None:
         return
     letters, stop = found
-    could_be_leak = capture.ending in (Ending.STOP, Ending.NATURAL_OR_STOP)
+    could_be_leak = capture.ending in (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
     if isinstance(capture.matched, str) and capture.matched != stop:
         could_be_leak = False
     yield Finding(

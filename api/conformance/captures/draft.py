@@ -9,9 +9,9 @@ from api.conformance.captures.framing import Framed
 from api.conformance.captures.values import (
     Capture,
     CapturedCall,
+    CapturedEnding,
     CapturedEvent,
     CapturedUsage,
-    Ending,
     Finding,
     Severity,
     WireDialect,
@@ -47,7 +47,7 @@ class Draft:
         self.usage: CapturedUsage | None = None
         self.error: str | None = None
         self._dialect = dialect
-        self._ending: Ending | None = None
+        self._ending: CapturedEnding | None = None
         self._texts: dict[int, list[str]] = {}
         # Some dialects compare the whole text with every event.
         self._text = ""
@@ -90,7 +90,7 @@ class Draft:
         call[0] = call[0] or (name if isinstance(name, str) else "")
         call[1] += arguments if isinstance(arguments, str) else ""
 
-    def set_reason(self, index: int, reason: str, ending: Ending) -> None:
+    def set_reason(self, index: int, reason: str, ending: CapturedEnding) -> None:
         """Take the reason; a second one is a finding."""
         if self.reason is not None:
             self.find(
@@ -111,7 +111,7 @@ class Draft:
         """Take an error, in whichever envelope it comes."""
         message = value.get("message") if isinstance(value, dict) else value
         self.error = message if isinstance(message, str) else str(value)
-        self._ending = Ending.ERROR
+        self._ending = CapturedEnding.ERROR
 
     def find(
         self,

@@ -4,7 +4,7 @@ from typing import Any
 
 from api.conformance.captures.draft import Draft, items, mapping, usage
 from api.conformance.captures.framing import Frame
-from api.conformance.captures.values import Ending, Severity
+from api.conformance.captures.values import CapturedEnding, Severity
 
 
 def read_whole(draft: Draft, body: dict[str, Any]) -> None:
@@ -59,13 +59,15 @@ def _end(draft: Draft, index: int, value: dict[str, Any]) -> None:
     match kind:
         case "stop":
             # An id that matched may be the end-of-sequence token: both are natural ends.
-            ending = Ending.STOP if isinstance(matched, str) else Ending.NATURAL_OR_STOP
+            ending = (
+                CapturedEnding.STOP if isinstance(matched, str) else CapturedEnding.NATURAL_OR_STOP
+            )
         case "length":
-            ending = Ending.LIMIT
+            ending = CapturedEnding.LIMIT
         case "abort":
-            ending = Ending.ERROR
+            ending = CapturedEnding.ERROR
         case _:
-            ending = Ending.OTHER
+            ending = CapturedEnding.OTHER
     draft.set_reason(index, str(kind), ending)
     if draft.usage is None:
         draft.lacks_usage("meta_info has no completion_tokens.")

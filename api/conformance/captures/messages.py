@@ -5,16 +5,16 @@ from typing import Any
 
 from api.conformance.captures.draft import Draft, items, mapping, usage
 from api.conformance.captures.framing import Frame
-from api.conformance.captures.values import CapturedUsage, Ending, Severity
+from api.conformance.captures.values import CapturedEnding, CapturedUsage, Severity
 
 _ENDINGS = {
-    "end_turn": Ending.NATURAL,
-    "stop_sequence": Ending.STOP,
-    "max_tokens": Ending.LIMIT,
-    "model_context_window_exceeded": Ending.LIMIT,
-    "tool_use": Ending.TOOL,
-    "pause_turn": Ending.OTHER,
-    "refusal": Ending.OTHER,
+    "end_turn": CapturedEnding.NATURAL,
+    "stop_sequence": CapturedEnding.STOP,
+    "max_tokens": CapturedEnding.LIMIT,
+    "model_context_window_exceeded": CapturedEnding.LIMIT,
+    "tool_use": CapturedEnding.TOOL,
+    "pause_turn": CapturedEnding.OTHER,
+    "refusal": CapturedEnding.OTHER,
 }
 _KNOWN = {
     "message_start",
@@ -192,7 +192,7 @@ def _end(draft: Draft, index: int, holder: dict[str, Any]) -> None:
     draft.set_matched(holder.get("stop_sequence"))
     reason = holder.get("stop_reason")
     if isinstance(reason, str):
-        draft.set_reason(index, reason, _ENDINGS.get(reason, Ending.OTHER))
+        draft.set_reason(index, reason, _ENDINGS.get(reason, CapturedEnding.OTHER))
 
 
 def _usage(value: Any) -> CapturedUsage:

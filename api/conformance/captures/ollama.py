@@ -5,9 +5,9 @@ from typing import Any
 
 from api.conformance.captures.draft import Draft, items, mapping, usage
 from api.conformance.captures.framing import Frame
-from api.conformance.captures.values import Ending
+from api.conformance.captures.values import CapturedEnding
 
-_ENDINGS = {"stop": Ending.NATURAL_OR_STOP, "length": Ending.LIMIT}
+_ENDINGS = {"stop": CapturedEnding.NATURAL_OR_STOP, "length": CapturedEnding.LIMIT}
 
 
 def read_whole(draft: Draft, body: dict[str, Any]) -> None:
@@ -45,7 +45,7 @@ def _take(draft: Draft, index: int, value: dict[str, Any]) -> None:
         return
     reason = value.get("done_reason")
     if isinstance(reason, str):
-        draft.set_reason(index, reason, _ENDINGS.get(reason, Ending.OTHER))
+        draft.set_reason(index, reason, _ENDINGS.get(reason, CapturedEnding.OTHER))
     if "eval_count" in value:
         draft.usage = usage(value, "prompt_eval_count", "eval_count")
     else:

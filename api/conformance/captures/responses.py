@@ -4,7 +4,7 @@ from typing import Any
 
 from api.conformance.captures.draft import Draft, items, mapping, usage
 from api.conformance.captures.framing import Frame
-from api.conformance.captures.values import CapturedUsage, Ending, Severity
+from api.conformance.captures.values import CapturedEnding, CapturedUsage, Severity
 
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 
@@ -127,13 +127,13 @@ def _end(draft: Draft, index: int, response: dict[str, Any]) -> None:
         draft.set_error(response.get("error"))
     elif status == "incomplete":
         why = mapping(response.get("incomplete_details")).get("reason")
-        ending = Ending.LIMIT if why == "max_output_tokens" else Ending.OTHER
+        ending = CapturedEnding.LIMIT if why == "max_output_tokens" else CapturedEnding.OTHER
         draft.set_reason(index, f"incomplete: {why}", ending)
     elif status == "completed":
-        stopped = Ending.NATURAL_OR_STOP if draft.matched is None else Ending.STOP
+        stopped = CapturedEnding.NATURAL_OR_STOP if draft.matched is None else CapturedEnding.STOP
         draft.set_reason(index, status, stopped)
     else:
-        draft.set_reason(index, status, Ending.OTHER)
+        draft.set_reason(index, status, CapturedEnding.OTHER)
 
 
 def _usage(value: Any) -> CapturedUsage:

@@ -20,7 +20,7 @@ class WireDialect(StrEnum):
     OLLAMA = "ollama"
 
 
-class Ending(StrEnum):
+class CapturedEnding(StrEnum):
     """What a server's reason says, as far as its dialect can tell the cases apart."""
 
     NATURAL = "natural"
@@ -137,7 +137,7 @@ class Capture:
     thinking: str = ""
     tool_calls: tuple[CapturedCall, ...] = ()
     reason: str | None = None
-    ending: Ending | None = None
+    ending: CapturedEnding | None = None
     matched: str | int | None = None
     says_matched: bool = False
     output_ids: tuple[int, ...] = ()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from api.conformance.captures.values import Ending
+from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.dialects import Ask
 from api.conformance.probe.values import Fault
@@ -33,7 +33,7 @@ class Baseline:
     thinking: str = ""
     bounds: tuple[int, ...] = ()
     tokens: int | None = None
-    ending: Ending | None = None
+    ending: CapturedEnding | None = None
     is_repeatable: bool = True
     total_s: float = 0.0
     output_ids: tuple[int, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api.conformance.captures.matching import first_occurrence
-from api.conformance.captures.values import Ending
+from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.planning import StopCase
 
@@ -15,7 +15,7 @@ from api.conformance.probe.planning import StopCase
 _LEAST_CUT = 0.35
 _LEAST_TOKENS = 8
 _LEAST_S = 1.0
-_STOPPED = (Ending.STOP, Ending.NATURAL_OR_STOP)
+_STOPPED = (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,10 @@ def _reason(case: StopCase, run: Exchange) -> Judgement | None:
         return Judgement("reason_missing", "The answer gives no reason for its end.")
     if case.matched is None:
         wanted = case.baseline.ending
-        if ending is wanted or {ending, wanted} <= {Ending.NATURAL, Ending.NATURAL_OR_STOP}:
+        if ending is wanted or {ending, wanted} <= {
+            CapturedEnding.NATURAL,
+            CapturedEnding.NATURAL_OR_STOP,
+        }:
             return None
         return Judgement(
             "wrong_reason", "No stop fired, but the reason has changed.", str(wanted), str(reason)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from api.conformance.captures.matching import first_occurrence
-from api.conformance.captures.values import Ending
+from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.baseline import Baseline
 
 # A stop must be able to cut something off, and leave something.
@@ -161,7 +161,7 @@ def _held_at_the_end(given: Baseline) -> Iterator[_Chosen]:
 
 def _last_characters(given: Baseline) -> Iterator[_Chosen]:
     text = given.text
-    if not given.is_repeatable or given.ending is Ending.LIMIT or "\ufffd" in text:
+    if not given.is_repeatable or given.ending is CapturedEnding.LIMIT or "\ufffd" in text:
         return
     for length in range(1, min(_LONGEST_END, len(text))):
         if text.find(text[-length:]) == len(text) - length:

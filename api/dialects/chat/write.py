@@ -17,14 +17,14 @@ from api.dialects.chat.wire import (
 )
 from api.dialects.openai.choices import Choices, ChoicesEncoder
 from api.dialects.openai.endings import call_to_wire, stop_to_wire, usage_to_wire
-from api.dialects.openai.logprobs import TokenTexts, answer_tokens, entries_to_wire
+from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
 from api.dialects.openai.parameters import includes_usage
 from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.answers.said import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.json_text import json_text
-from engine import Event, Finished, TokenSpan, ToolCallDelta
+from engine import Event, Finished, TokenSpan, ToolCallDelta, Vocabulary
 
 
 def write_completion(
@@ -64,7 +64,7 @@ def _id(head: Head) -> str:
     return f"chatcmpl-{head.unique}"
 
 
-def _logprobs(tokens: Sequence[TokenSpan], texts: TokenTexts | None) -> ChatLogprobs:
+def _logprobs(tokens: Sequence[TokenSpan], texts: Vocabulary | None) -> ChatLogprobs:
     return {"content": entries_to_wire(tokens, texts), "refusal": None}
 
 

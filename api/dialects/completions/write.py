@@ -15,7 +15,6 @@ from api.dialects.completions.wire import (
 from api.dialects.openai.choices import Choices, ChoicesEncoder
 from api.dialects.openai.endings import stop_to_wire, usage_to_wire
 from api.dialects.openai.logprobs import (
-    TokenTexts,
     answer_tokens,
     finite,
     logprob_of,
@@ -27,7 +26,7 @@ from api.dialects.shared.answers.said import raw_text_of
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.json_text import json_text
-from engine import Finished, TokenSpan
+from engine import Finished, TokenSpan, Vocabulary
 
 
 def write_completion(
@@ -76,7 +75,7 @@ def _echo(params: CompletionParams, choice: int) -> str:
     return prompt if params.echo and isinstance(prompt, str) else ""
 
 
-def _logprobs(tokens: Sequence[TokenSpan], count: int, texts: TokenTexts | None) -> TextLogprobs:
+def _logprobs(tokens: Sequence[TokenSpan], count: int, texts: Vocabulary | None) -> TextLogprobs:
     """Return a choice's ``logprobs``: one list for each fact, in step with each other.
 
     Args:
@@ -92,7 +91,7 @@ def _logprobs(tokens: Sequence[TokenSpan], count: int, texts: TokenTexts | None)
     }
 
 
-def _top(token: TokenSpan, texts: TokenTexts | None) -> dict[str, float]:
+def _top(token: TokenSpan, texts: Vocabulary | None) -> dict[str, float]:
     stats = token.stats
     if stats is None or texts is None:
         return {}

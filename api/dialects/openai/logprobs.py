@@ -1,25 +1,12 @@
 """How likely an answer's tokens were, as OpenAI's APIs say it. Pure; any thread."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from api.dialects.openai.answers import LikelyToken, TokenLogprob
-from engine import Channel, Event, Finished, TokenSpan, TokenTrace
+from engine import Channel, Event, Finished, TokenSpan, TokenTrace, Vocabulary
 
 # What the vendor writes for a token that cannot come; JSON has no infinity.
 _LEAST = -9999.0
-
-
-class TokenTexts(Protocol):
-    """What token ids stand for."""
-
-    def text_of(self, token_id: int) -> str:
-        """Return a token's text, special ones included."""
-        ...
-
-    def bytes_of(self, token_id: int) -> bytes:
-        """Return a token's bytes."""
-        ...
 
 
 def answer_tokens(events: Iterable[Event]) -> list[TokenSpan]:
@@ -33,7 +20,7 @@ def answer_tokens(events: Iterable[Event]) -> list[TokenSpan]:
     ]
 
 
-def entry_to_wire(token: TokenSpan, texts: TokenTexts | None) -> TokenLogprob:
+def entry_to_wire(token: TokenSpan, texts: Vocabulary | None) -> TokenLogprob:
     """Return a token as Chat Completions and Responses describe it."""
     stats = token.stats
     top = stats.top if stats is not None and texts is not None else ()
@@ -46,7 +33,7 @@ def entry_to_wire(token: TokenSpan, texts: TokenTexts | None) -> TokenLogprob:
     }
 
 
-def entries_to_wire(tokens: Sequence[TokenSpan], texts: TokenTexts | None) -> list[TokenLogprob]:
+def entries_to_wire(tokens: Sequence[TokenSpan], texts: Vocabulary | None) -> list[TokenLogprob]:
     """Return tokens as Chat Completions and Responses describe them."""
     return [entry_to_wire(token, texts) for token in tokens]
 

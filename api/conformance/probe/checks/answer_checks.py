@@ -6,7 +6,7 @@ Runs on the loop of whoever probes.
 import re
 from dataclasses import replace
 
-from api.conformance.captures.values import Ending
+from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
@@ -61,7 +61,7 @@ def _limited(given: Baseline, run: Exchange) -> list[Judgement]:
         found.append(Judgement("text_differs", "With a limit, the text differs.", given.text, got))
     if capture.ending is None:
         found.append(Judgement("reason_missing", "The answer gives no reason for its end."))
-    elif capture.ending is not Ending.LIMIT:
+    elif capture.ending is not CapturedEnding.LIMIT:
         found.append(
             Judgement(
                 "wrong_reason",

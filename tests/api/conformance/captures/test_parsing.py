@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.parsing import parse
-from api.conformance.captures.values import Ending, WireDialect
+from api.conformance.captures.values import CapturedEnding, WireDialect
 
 MESSAGE = {
     "type": "message",
@@ -57,7 +57,7 @@ def test_a_message_is_read() -> None:
     capture = parse(json.dumps(MESSAGE, indent=2))
     assert capture.dialect is WireDialect.MESSAGES
     assert (capture.text, capture.thinking, capture.model) == ("A B ", "Hm.", "m")
-    assert (capture.reason, capture.ending) == ("stop_sequence", Ending.STOP)
+    assert (capture.reason, capture.ending) == ("stop_sequence", CapturedEnding.STOP)
     assert capture.matched == "STOP"
     assert capture.usage is not None
     assert (capture.usage.input_tokens, capture.usage.output_tokens) == (5, 3)
@@ -71,7 +71,7 @@ def test_a_stream_of_messages_is_read_event_by_event(end: str) -> None:
     capture = parse(": still here\n\n" + sse(MESSAGE_EVENTS, end=end))
     assert capture.is_streamed
     assert capture.text == "A\u2028 B"
-    assert (capture.ending, capture.matched) == (Ending.NATURAL, None)
+    assert (capture.ending, capture.matched) == (CapturedEnding.NATURAL, None)
     assert [event.text for event in capture.events if event.text] == ["A\u2028 ", "B"]
     assert capture.usage is not None
     assert (capture.usage.input_tokens, capture.usage.output_tokens) == (5, 7)
@@ -91,7 +91,7 @@ def test_chat_is_read_whole_and_streamed() -> None:
     usage = {"prompt_tokens": 5, "completion_tokens": 3}
     whole = parse(json.dumps({"model": "m", "choices": [choice], "usage": usage}))
     assert (whole.dialect, whole.text, whole.thinking) == (WireDialect.CHAT, "A B ", "Hm.")
-    assert (whole.ending, whole.matched, whole.says_matched) == (Ending.STOP, "STOP", True)
+    assert (whole.ending, whole.matched, whole.says_matched) == (CapturedEnding.STOP, "STOP", True)
     streamed = parse(
         chunks(
             {"index": 0, "delta": {"role": "assistant", "reasoning": "Hm."}},
@@ -102,7 +102,7 @@ def test_chat_is_read_whole_and_streamed() -> None:
         )
     )
     assert (streamed.text, streamed.thinking) == ("A B ", "Hm.")
-    assert (streamed.ending, streamed.says_matched) == (Ending.NATURAL_OR_STOP, False)
+    assert (streamed.ending, streamed.says_matched) == (CapturedEnding.NATURAL_OR_STOP, False)
     assert streamed.usage is not None
     assert streamed.usage.output_tokens == 3
     assert streamed.findings == ()
@@ -120,14 +120,14 @@ def test_the_parts_of_a_tool_call_are_put_together() -> None:
     )
     [call] = capture.tool_calls
     assert (call.name, call.arguments) == ("look", '{"a": 1}')
-    assert capture.ending is Ending.TOOL
+    assert capture.ending is CapturedEnding.TOOL
 
 
 def test_completions_are_told_from_chat() -> None:
     choice = {"index": 0, "text": "A", "finish_reason": "length"}
     capture = parse(json.dumps({"choices": [choice], "usage": {"completion_tokens": 1}}))
     assert (capture.dialect, capture.text) == (WireDialect.COMPLETIONS, "A")
-    assert capture.ending is Ending.LIMIT
+    assert capture.ending is CapturedEnding.LIMIT
 
 
 def test_frames_of_cumulative_text_add_up() -> None:
@@ -166,7 +166,7 @@ def test_lines_of_ollama_are_read() -> None:
     ]
     capture = parse("\n".join(map(json.dumps, lines)))
     assert (capture.dialect, capture.text) == (WireDialect.OLLAMA, "A B")
-    assert (capture.thinking, capture.ending) == ("Hm.", Ending.LIMIT)
+    assert (capture.thinking, capture.ending) == ("Hm.", CapturedEnding.LIMIT)
     assert capture.is_streamed
     assert capture.findings == ()
     single = parse(json.dumps({"response": "A", "done": True, "done_reason": "stop"}))

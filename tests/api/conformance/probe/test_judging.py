@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api.conformance.captures.parsing import parse
-from api.conformance.captures.values import Ending, WireDialect
+from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.dialects import Ask
@@ -18,7 +18,7 @@ STOP = "two"
 
 
 def case(stop: str | None = STOP, **more: Any) -> StopCase:
-    values = {"ending": Ending.NATURAL, "tokens": 20, "total_s": 2.0} | more
+    values = {"ending": CapturedEnding.NATURAL, "tokens": 20, "total_s": 2.0} | more
     full = Baseline(Ask("?"), FULL, FULL, **values)
     if stop is None:
         return StopCase("never", "never", full, ("never",), FULL, None)

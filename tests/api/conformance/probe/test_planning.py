@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.conformance.captures.matching import first_occurrence
-from api.conformance.captures.values import Ending
+from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.dialects import Ask
 from api.conformance.probe.planning import StopCase, missing, plan
@@ -16,7 +16,7 @@ WORDS = "The quick brown fox jumps over the lazy dog"
 
 
 def baseline(text: str, bounds: tuple[int, ...] = (), **more: object) -> Baseline:
-    values = {"stable": text, "bounds": bounds, "ending": Ending.NATURAL} | more
+    values = {"stable": text, "bounds": bounds, "ending": CapturedEnding.NATURAL} | more
     return Baseline(Ask("?"), text, **values)  # type: ignore[arg-type]
 
 
@@ -95,7 +95,7 @@ def test_stops_that_never_come_leave_the_whole_answer(code: str) -> None:
 
 
 def test_the_last_characters_are_no_stop_where_a_limit_ended_the_answer() -> None:
-    limited = plan([baseline(LINES, ending=Ending.LIMIT)])
+    limited = plan([baseline(LINES, ending=CapturedEnding.LIMIT)])
     assert "last_characters" not in {one.code for one in limited}
 
 
