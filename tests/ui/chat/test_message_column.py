@@ -139,6 +139,24 @@ def test_a_message_is_brought_into_sight_wherever_it_is(use: Use) -> None:
     use(steps)
 
 
+def test_a_message_is_brought_into_sight_however_slow_the_machine_is(use: Use) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        # As if everything that arriving takes came later than it is waited for.
+        column._arriving.setInterval(0)
+        column.show_conversation(opened)
+        bar = column.verticalScrollBar()
+        await settled()
+        for number in (3, 440, 201):
+            message = opened.conversation.messages[number]
+            column.show_message(message)
+            slot = next(s for s in column._slots if s.message is message)
+            await eventually(lambda: column._wanted is None)
+            await settled()
+            assert 0 <= slot.y() - bar.value() < 200
+
+    use(steps)
+
+
 def test_words_that_were_found_are_marked_and_brought_into_sight(use: Use) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
         messages = opened.conversation.messages

@@ -7,7 +7,7 @@ end it stays there; a reader who is elsewhere is never moved.
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QScrollArea, QVBoxLayout, QWidget
 
@@ -51,7 +51,7 @@ class MessageColumn(QScrollArea):
         self._wanted: MessageSlot | None = None
         self._found: tuple[ConversationMessage, tuple[str, ...]] | None = None
         self._arriving = QTimer(self, singleShot=True, interval=_ARRIVING_MS)
-        self._arriving.timeout.connect(self._forget_wanted)
+        self._arriving.timeout.connect(self._end_arriving)
         self._reasons = QButtonGroup(self)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -278,6 +278,19 @@ class MessageColumn(QScrollArea):
         self.verticalScrollBar().setValue(max(0, top))
         self._is_at_end = False
         self._fill_near()
+
+    def _end_arriving(self) -> None:
+        """Let go of the wanted message once it is in its place and stays there."""
+        if self._wanted is None:
+            return
+        # On a slow machine, heights that are known already may still be waiting to be used.
+        QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
+        before = self.verticalScrollBar().value()
+        self._go_to(self._wanted)
+        if self._arriving.isActive() or self.verticalScrollBar().value() != before:
+            self._arriving.start()
+        else:
+            self._forget_wanted()
 
     def _forget_wanted(self) -> None:
         self._arriving.stop()
