@@ -3,6 +3,7 @@
 The only module that uses MLX's groups of processes. Runs on the thread that runs the model.
 """
 
+import time
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
@@ -14,6 +15,9 @@ from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import ModelLoadFailed
 
 _ROOM_BYTES = 2048
+# What MLX 0.32 says of a process that does not listen yet.
+_NOT_LISTENING = "Couldn't connect"
+_TRIED_AGAIN_AFTER_S = 0.5
 _HEADS = ("num_attention_heads", "num_key_value_heads")
 
 
@@ -23,10 +27,15 @@ def meet(world: World) -> Meeting:
     Raises:
         BadLaunch: MLX cannot reach them.
     """
-    try:
-        group = mx.distributed.init(strict=True, backend=world.transport)
-    except (RuntimeError, ValueError) as error:
-        raise BadLaunch(f"MLX cannot reach the other processes: {error}") from error
+    while True:
+        try:
+            group = mx.distributed.init(strict=True, backend=world.transport)
+            break
+        except (RuntimeError, ValueError) as error:
+            if _NOT_LISTENING not in str(error):
+                raise BadLaunch(f"MLX cannot reach the other processes: {error}") from error
+            # MLX gives up after half a minute; a slow machine may need longer to start Python.
+            time.sleep(_TRIED_AGAIN_AFTER_S)
     if (group.rank(), group.size()) != (world.rank, world.size):
         raise BadLaunch("MLX and the launcher do not agree on the number of processes")
     return Meeting(world, group)

@@ -218,12 +218,12 @@ def test_a_follower_without_rank_0_ends_with_a_message(
     layered: tuple[Path, ServeProcess, ServeProcess],
 ) -> None:
     _, leader, follower = layered
-    deadline_s = time.perf_counter() + 60
+    deadline_s = time.perf_counter() + 300
     while not any("of the weights" in line for line in leader.errors):
         assert time.perf_counter() < deadline_s
         time.sleep(0.05)
     leader.end(signal.SIGKILL)
-    assert follower.process.wait(timeout=60) == 1
+    assert follower.process.wait(timeout=300) == 1
     follower.end()
     said = [line for line in follower.errors if line.startswith("fullstop: ")]
     assert said == ["fullstop: rank 1 ends: rank 0 (127.0.0.1) is lost: its process has ended\n"]

@@ -380,6 +380,40 @@ def test_a_follower_obeys_and_what_it_cannot_do_it_says_once(
     leader.end()
 
 
+# -- meeting -----------------------------------------------------------------------------------
+
+
+def group_after(monkeypatch: pytest.MonkeyPatch, *errors: str) -> list[str]:
+    """Let MLX fail with each of these errors before it connects; return those that are left."""
+    left = list(errors)
+
+    class Group:
+        rank = staticmethod(lambda: 0)
+        size = staticmethod(lambda: 2)
+
+    def init(**_: Any) -> Group:
+        if left:
+            raise RuntimeError(left.pop(0))
+        return Group()
+
+    monkeypatch.setattr(mx.distributed, "init", init)
+    monkeypatch.setattr(sharding, "_TRIED_AGAIN_AFTER_S", 0)
+    return left
+
+
+def test_a_process_that_starts_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = group_after(monkeypatch, *["[ring] Couldn't connect (error: 111)"] * 3)
+    assert sharding.meet(TWO).world == TWO
+    assert not left
+
+
+def test_what_no_waiting_mends_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = group_after(monkeypatch, "[ring] Rank cannot be larger than the size", "never asked")
+    with pytest.raises(BadLaunch, match="Rank cannot be larger"):
+        sharding.meet(TWO)
+    assert left == ["never asked"]
+
+
 # -- sharding ----------------------------------------------------------------------------------
 
 
