@@ -41,7 +41,7 @@ from ui.records.conversations import Conversation, ConversationSettings, StopEnt
 from ui.records.storing import ConversationStore, MemoryConversationStore
 from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestLog
-from ui.server.server_panel import ServerDesk
+from ui.server.server_panel import ServerPanel
 from ui.window.main_window import MainWindow
 
 _log = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ def server_window(
         server=server,
         store=store,
         preferences=preferences,
-        server_panel=lambda switch: ServerDesk(switch, preferences, ApiKeyState(key), log, server),
+        server_panel=lambda switch: ServerPanel(switch, preferences, ApiKeyState(key), log, server),
         tools=tools,
         model_folders=paths.library_folders,
     )

@@ -15,7 +15,7 @@ from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import ConversationStore, MemoryConversationStore
 from ui.server.api_key import ApiKeyState, KeyPlace
 from ui.server.requests import RequestEntry, RequestLog
-from ui.server.server_panel import ServerDesk
+from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.window.main_window import MainWindow
 
@@ -55,15 +55,15 @@ def main_window(
     server: ServerControl | None = None,
     store: ConversationStore | None = None,
     preferences: PreferencesState | None = None,
-    server_panel: Callable[[ServerSwitch], ServerDesk] | None = None,
+    server_panel: Callable[[ServerSwitch], ServerPanel] | None = None,
     tools: Callable[[], InspectorTools] | None = None,
     model_folders: Callable[[tuple[Path, ...]], ModelFolders] | None = None,
 ) -> MainWindow:
     """Return a window; parts that a test does not give keep everything in memory."""
     chosen = preferences or PreferencesState(Preferences(theme=theme.mode))
 
-    def panel(switch: ServerSwitch) -> ServerDesk:
-        return ServerDesk(switch, chosen, ApiKeyState(NoKey()), RequestLog(), SilentServer())
+    def panel(switch: ServerSwitch) -> ServerPanel:
+        return ServerPanel(switch, chosen, ApiKeyState(NoKey()), RequestLog(), SilentServer())
 
     return MainWindow(
         engine,

@@ -25,7 +25,7 @@ class RequestReplay(Protocol):
         """
 
 
-class ServerDesk(QObject):
+class ServerPanel(QObject):
     """Keeps the server as the preferences want it, and remembers whether it is on.
 
     Attributes:

@@ -19,15 +19,15 @@ from ui.kit.look.theme import Theme, fixed_font, restyle
 from ui.kit.text.labels import label
 from ui.preferences.preferences import declaration
 from ui.server.origins_editor import OriginsEditor
-from ui.server.server_panel import ServerDesk
+from ui.server.server_panel import ServerPanel
 
 
 class ServerSettings(QWidget):
     """Every change acts at once; a server that is on starts anew with it."""
 
-    def __init__(self, theme: Theme, desk: ServerDesk) -> None:
+    def __init__(self, theme: Theme, panel: ServerPanel) -> None:
         super().__init__()
-        self._desk = desk
+        self._panel = panel
         self.this_computer = _radio("This computer only")
         self.network = _radio(declaration("server.is_on_network").label)
         self.reach = QButtonGroup(self)
@@ -57,7 +57,7 @@ class ServerSettings(QWidget):
         self.key_field.setReadOnly(True)
         self.key_field.setAccessibleName("The new API key")
         self.key_field.setFont(fixed_font(self.key_field.font(), 0.9))
-        self._copy_key = CopyButton(theme, "Copy the key", lambda: desk.key.fresh_key)
+        self._copy_key = CopyButton(theme, "Copy the key", lambda: panel.key.fresh_key)
         self._once = label(
             "Copy it now: it will not be shown again.", "notice", 0.92, is_wrapped=True
         )
@@ -110,7 +110,7 @@ class ServerSettings(QWidget):
         layout.addStretch(1)
 
     def _connect_signals(self) -> None:
-        preferences, key = self._desk.preferences, self._desk.key
+        preferences, key = self._panel.preferences, self._panel.key
         self.network.clicked.connect(lambda: preferences.change_server(is_on_network=True))
         self.this_computer.clicked.connect(lambda: preferences.change_server(is_on_network=False))
         self.port.valueChanged.connect(lambda port: preferences.change_server(port=port))
@@ -126,7 +126,7 @@ class ServerSettings(QWidget):
         key.changed.connect(self._show_key)
 
     def _show_preferences(self) -> None:
-        server = self._desk.preferences.now.server
+        server = self._panel.preferences.now.server
         self.network.setChecked(server.is_on_network)
         self.this_computer.setChecked(not server.is_on_network)
         self._in_clear.setVisible(server.is_on_network)
@@ -140,7 +140,7 @@ class ServerSettings(QWidget):
         self._show_key()
 
     def _show_key(self) -> None:
-        key, server = self._desk.key, self._desk.preferences.now.server
+        key, server = self._panel.key, self._panel.preferences.now.server
         places = {
             "none": "There is no API key yet.",
             "keychain": "There is a key, kept in this system’s keychain.",

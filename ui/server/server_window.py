@@ -27,7 +27,7 @@ from ui.kit.text.pill import StatusPill
 from ui.server.request_detail import RequestDetail
 from ui.server.request_log import RequestLogPanel
 from ui.server.requests import RequestEntry
-from ui.server.server_panel import ServerDesk
+from ui.server.server_panel import ServerPanel
 from ui.server.server_settings import ServerSettings
 from ui.server.server_words import pill_of, reach_words
 
@@ -37,14 +37,14 @@ _SETTINGS_PX = 316
 class ServerWindow(QWidget):
     """Everything about serving other programs."""
 
-    def __init__(self, theme: Theme, desk: ServerDesk, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, panel: ServerPanel, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Window)
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setWindowTitle("Server")
         theme.open_size(self, 1420, 800)
         self._theme = theme
-        self._desk = desk
+        self._panel = panel
         self._tasks = Tasks()
         self._replaying: set[asyncio.Task[None]] = set()
         self.switch = ToggleSwitch(theme, "Server")
@@ -52,12 +52,12 @@ class ServerWindow(QWidget):
         self.address = label("", "", 1.0)
         self.address.setFont(fixed_font(self.address.font(), 0.98))
         self.address.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.copy = CopyButton(theme, "Copy the server’s address", lambda: desk.switch.url)
+        self.copy = CopyButton(theme, "Copy the server’s address", lambda: panel.switch.url)
         self._reach = label("", "muted", 0.95)
         self.notice = label("", "fault", 0.95, is_wrapped=True)
-        self.settings = ServerSettings(theme, desk)
-        self.log = RequestLogPanel(theme, desk.log)
-        self.detail = RequestDetail(theme, lambda: desk.switch.url or self._usual_url())
+        self.settings = ServerSettings(theme, panel)
+        self.log = RequestLogPanel(theme, panel.log)
+        self.detail = RequestDetail(theme, lambda: panel.switch.url or self._usual_url())
         self.detail.hide()
         self._lay_out()
         self._connect_signals()
@@ -78,7 +78,7 @@ class ServerWindow(QWidget):
         """A key is shown once: it has gone when the window comes back."""
         super().hideEvent(event)
         if not event.spontaneous():
-            self._desk.key.hide_key()
+            self._panel.key.hide_key()
 
     def changeEvent(self, event: QEvent) -> None:
         """Rest while minimised, too."""
@@ -144,10 +144,10 @@ class ServerWindow(QWidget):
         return max(self._theme.gap(_SETTINGS_PX + 32), holder.minimumSizeHint().width())
 
     def _connect_signals(self) -> None:
-        desk = self._desk
-        self.switch.clicked.connect(desk.switch.turn)
-        desk.switch.changed.connect(self._refresh)
-        desk.preferences.keeping_failed.connect(self._say)
+        panel = self._panel
+        self.switch.clicked.connect(panel.switch.turn)
+        panel.switch.changed.connect(self._refresh)
+        panel.preferences.keeping_failed.connect(self._say)
         self.log.entry_chosen.connect(self._show_entry)
         self.log.entry_changed.connect(self._follow_entry)
         self.log.export_failed.connect(self._say)
@@ -164,7 +164,7 @@ class ServerWindow(QWidget):
 
     async def _send(self, entry: RequestEntry) -> None:
         try:
-            await self._desk.replay.replay(entry)
+            await self._panel.replay.replay(entry)
         except OSError as error:
             self._say(f"The request could not be sent again: {os_cause(error)}.")
 
@@ -186,7 +186,7 @@ class ServerWindow(QWidget):
     # -- look ------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
-        switch = self._desk.switch
+        switch = self._panel.switch
         self.switch.setChecked(switch.is_wanted)
         self.pill.show_state(*pill_of(switch))
         is_on = switch.stage == "on"
@@ -202,4 +202,4 @@ class ServerWindow(QWidget):
         self.notice.setVisible(bool(problem))
 
     def _usual_url(self) -> str:
-        return f"http://127.0.0.1:{self._desk.preferences.now.server.port}"
+        return f"http://127.0.0.1:{self._panel.preferences.now.server.port}"

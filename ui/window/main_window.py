@@ -37,7 +37,7 @@ from ui.kit.system.file_dialogs import choose_folder
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import ConversationStore
-from ui.server.server_panel import ServerDesk
+from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.window.main_menus import MainMenus
 from ui.window.other_windows import OtherWindows
@@ -78,7 +78,7 @@ class MainWindow(QMainWindow):
         server: ServerControl,
         store: ConversationStore,
         preferences: PreferencesState,
-        server_panel: Callable[[ServerSwitch], ServerDesk],
+        server_panel: Callable[[ServerSwitch], ServerPanel],
         tools: Callable[[], InspectorTools],
         model_folders: Callable[[tuple[Path, ...]], ModelFolders],
     ) -> None:

@@ -16,7 +16,7 @@ from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.preferences.preferences_state import PreferencesState
 from ui.server.requests import RequestEntry
-from ui.server.server_panel import ServerDesk
+from ui.server.server_panel import ServerPanel
 from ui.server.server_window import ServerWindow
 from ui.window.about import show_about
 from ui.window.shortcuts import ShortcutsDialog
@@ -56,7 +56,7 @@ class OtherWindows(QObject):
         preferences: PreferencesState,
         inspector: Inspector,
         models: ModelLibrary,
-        server_panel: ServerDesk,
+        server_panel: ServerPanel,
         make_tools: Callable[[], InspectorTools],
     ) -> None:
         super().__init__(main)

@@ -172,9 +172,9 @@ def test_a_request_of_another_app_is_inspected_with_its_tokens(
         loop = asyncio.get_running_loop()
         window = server_window(engine, theme, MemoryConversationStore(), preferences, loop)
         window.show()
-        switch, desk = window.workspace.server, window.server_panel
+        switch, panel = window.workspace.server, window.server_panel
         assert switch is not None
-        assert desk is not None
+        assert panel is not None
         switch.turn(True)
         await eventually(lambda: switch.stage == "on")
         client = anthropic.AsyncAnthropic(api_key="x", base_url=switch.url, max_retries=0)
@@ -185,8 +185,8 @@ def test_a_request_of_another_app_is_inspected_with_its_tokens(
             messages=[{"role": "user", "content": "Count from 1 to 10, one number per line"}],
         )
         assert message.stop_sequence == "6"
-        await eventually(lambda: any(not one.is_open for one in desk.log))
-        entry = list(desk.log)[-1]
+        await eventually(lambda: any(not one.is_open for one in panel.log))
+        entry = list(panel.log)[-1]
         window.inspector.show_request(entry)
         shown = window.inspector.shown
         assert shown is not None

@@ -70,10 +70,10 @@ async def post(url: str, body: dict[str, Any]) -> bytes:
 
 async def inspected(window: MainWindow) -> InspectorWindow:
     """Open the newest request in the inspector, as a click on its button does."""
-    desk = window.server_panel
-    assert desk is not None
-    await eventually(lambda: bool(len(desk.log)) and not list(desk.log)[-1].is_open)
-    window._inspect_request(list(desk.log)[-1])
+    panel = window.server_panel
+    assert panel is not None
+    await eventually(lambda: bool(len(panel.log)) and not list(panel.log)[-1].is_open)
+    window.others._inspect_request(list(panel.log)[-1])
     assert window.others.inspector is not None
     return window.others.inspector
 

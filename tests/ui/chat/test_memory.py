@@ -20,7 +20,7 @@ from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace
-from ui.chat.storage import import_export as library
+from ui.chat.storage import conversation_files as library
 from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.transfer_bar import TransferBar
 from ui.records.archive import conversations_json

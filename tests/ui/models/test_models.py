@@ -45,7 +45,7 @@ def site(demo_model_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub
         yield served
 
 
-class Desk:
+class OpenedModels:
     """A main window with its window of models, on a real engine."""
 
     def __init__(self, theme: Theme, tmp_path: Path, demo: Path, engine: Engine | None = None):
@@ -67,7 +67,7 @@ class Desk:
     def state(self) -> Any:
         return self.window.workspace.model
 
-    async def __aenter__(self) -> "Desk":
+    async def __aenter__(self) -> "OpenedModels":
         self.window.show()
         self.window.others.show_models()
         await eventually(lambda: bool(self.models.cards))
@@ -102,16 +102,16 @@ def test_a_model_is_loaded_from_the_list_and_shown_as_loaded(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            desk.click("demo-model")
-            await desk.loaded("demo-model")
-            assert desk.card("demo-model").button is None
-            assert desk.models.loaded.pill.word == "Ready"
-            assert "used today" in facts(desk.models.cards[0].model.found, 1e12)
-            desk.models.loaded.unload.click()
-            await eventually(lambda: desk.state.stage == "none")
-            assert desk.engine.model is None
-            assert desk.card("demo-model").button is not None
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            opened.click("demo-model")
+            await opened.loaded("demo-model")
+            assert opened.card("demo-model").button is None
+            assert opened.models.loaded.pill.word == "Ready"
+            assert "used today" in facts(opened.models.cards[0].model.found, 1e12)
+            opened.models.loaded.unload.click()
+            await eventually(lambda: opened.state.stage == "none")
+            assert opened.engine.model is None
+            assert opened.card("demo-model").button is not None
 
     run(play())
 
@@ -123,18 +123,18 @@ def test_a_folder_that_is_added_is_listed_kept_and_may_be_left_again(
     shutil.copytree(demo_model_path, folder)
 
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            library = desk.window.model_library
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            library = opened.window.model_library
             assert library is not None
             library.add_folder(tmp_path / "mine")
-            await eventually(lambda: desk.has("a-model"))
-            assert desk.window.preferences.now.models.folders == (str(tmp_path / "mine"),)
-            desk.click("a-model")
-            await desk.loaded("a-model")
+            await eventually(lambda: opened.has("a-model"))
+            assert opened.window.preferences.now.models.folders == (str(tmp_path / "mine"),)
+            opened.click("a-model")
+            await opened.loaded("a-model")
             library.remove_folder(tmp_path / "mine")
-            await eventually(lambda: not desk.has("a-model"))
+            await eventually(lambda: not opened.has("a-model"))
             assert (folder / "model.safetensors").exists()
-            assert desk.window.preferences.now.models.last_used[-1][0] == str(folder)
+            assert opened.window.preferences.now.models.last_used[-1][0] == str(folder)
 
     run(play())
 
@@ -145,22 +145,22 @@ def test_a_model_is_fetched_by_its_name_and_can_be_loaded(
     site.piece_s = 0.002
 
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            desk.models.repository.setText(f"https://huggingface.co/{REPOSITORY}")
-            desk.models.fetch.click()
-            assert desk.models.repository.text() == ""
-            [one] = desk.window.model_library.downloads.items  # type: ignore[union-attr]
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            opened.models.repository.setText(f"https://huggingface.co/{REPOSITORY}")
+            opened.models.fetch.click()
+            assert opened.models.repository.text() == ""
+            [one] = opened.window.model_library.downloads.items  # type: ignore[union-attr]
             seen: list[str] = []
             one.parent().progressed.connect(
-                lambda: seen.extend(row.words.text() for row in desk.models.rows)
+                lambda: seen.extend(row.words.text() for row in opened.models.rows)
             )
             await eventually(lambda: one.stage == "done")
-            await eventually(lambda: desk.has(REPOSITORY))
+            await eventually(lambda: opened.has(REPOSITORY))
             assert any("/s" in words and "left" in words for words in seen), seen
-            desk.click(REPOSITORY)
-            await desk.loaded(REPOSITORY)
-            desk.models.rows[0].close_button.click()
-            assert desk.models.rows == []
+            opened.click(REPOSITORY)
+            await opened.loaded(REPOSITORY)
+            opened.models.rows[0].close_button.click()
+            assert opened.models.rows == []
 
     run(play())
 
@@ -171,15 +171,15 @@ def test_a_download_that_is_cancelled_keeps_what_came_and_goes_on(
     site.piece_s = 0.02
 
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            desk.models.repository.setText(REPOSITORY)
-            desk.models.fetch.click()
-            [one] = desk.window.model_library.downloads.items  # type: ignore[union-attr]
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            opened.models.repository.setText(REPOSITORY)
+            opened.models.fetch.click()
+            [one] = opened.window.model_library.downloads.items  # type: ignore[union-attr]
             await eventually(lambda: one.progress.done_bytes > 2 << 20)
-            row = desk.models.rows[0]
+            row = opened.models.rows[0]
             row.cancel.click()
             assert one.stage == "cancelled"
-            row = desk.models.rows[0]
+            row = opened.models.rows[0]
             assert "kept" in row.words.text()
             site.piece_s = 0
             row.resume.click()
@@ -196,13 +196,13 @@ def test_why_a_download_failed_stands_in_its_row(
     site.gated.add(REPOSITORY)
 
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            desk.models.repository.setText(REPOSITORY)
-            desk.models.fetch.click()
-            await eventually(lambda: "is gated" in desk.models.rows[0].words.text())
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            opened.models.repository.setText(REPOSITORY)
+            opened.models.fetch.click()
+            await eventually(lambda: "is gated" in opened.models.rows[0].words.text())
             site.gated.clear()
-            desk.models.rows[0].resume.click()
-            await eventually(lambda: desk.has(REPOSITORY))
+            opened.models.rows[0].resume.click()
+            await eventually(lambda: opened.has(REPOSITORY))
 
     run(play())
 
@@ -211,13 +211,13 @@ def test_what_is_no_repository_is_said_beside_the_field(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            desk.models.repository.setText("nonsense")
-            desk.models.fetch.click()
-            assert desk.models.problem.isVisible()
-            assert "owner/name" in desk.models.problem.text()
-            assert desk.models.repository.text() == "nonsense"
-            assert desk.models.rows == []
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            opened.models.repository.setText("nonsense")
+            opened.models.fetch.click()
+            assert opened.models.problem.isVisible()
+            assert "owner/name" in opened.models.problem.text()
+            assert opened.models.repository.text() == "nonsense"
+            assert opened.models.rows == []
 
     run(play())
 
@@ -234,13 +234,15 @@ def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card(
     (folder / "blobs" / "x.fullstop.incomplete").write_bytes(b"x")
 
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            button = desk.card(REPOSITORY).button
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            button = opened.card(REPOSITORY).button
             assert button is not None
             assert button.text() == "Resume"
             button.click()
             await eventually(
-                lambda: desk.has(REPOSITORY) and not desk.card(REPOSITORY).model.found.is_partial
+                lambda: (
+                    opened.has(REPOSITORY) and not opened.card(REPOSITORY).model.found.is_partial
+                )
             )
 
     run(play())
@@ -267,13 +269,13 @@ def test_loading_shows_bytes_and_can_be_cancelled(
 ) -> None:
     async def play() -> None:
         engine = Engine(loader=Slow(tmp_path))
-        async with Desk(theme, tmp_path, demo_model_path, engine) as desk:
-            desk.click("demo-model")
-            head = desk.models.loaded
+        async with OpenedModels(theme, tmp_path, demo_model_path, engine) as opened:
+            opened.click("demo-model")
+            head = opened.models.loaded
             await eventually(lambda: "of 1.0 GB" in head.words.text())
             await eventually(lambda: head.bar.value() > 0)
             head.cancel.click()
-            await eventually(lambda: desk.state.stage == "none")
+            await eventually(lambda: opened.state.stage == "none")
             assert head.words.text() == "Loading was cancelled."
             assert not head.bar.isVisible()
 
@@ -287,12 +289,12 @@ def test_another_model_can_be_chosen_while_one_loads(
     shutil.copytree(demo_model_path, other)
 
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            desk.state.load(demo_model_path)
-            desk.state.load(other)
-            await desk.loaded("other")
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            opened.state.load(demo_model_path)
+            opened.state.load(other)
+            await opened.loaded("other")
             await asyncio.sleep(0.1)
-            assert (desk.state.stage, desk.state.name) == ("ready", "other")
+            assert (opened.state.stage, opened.state.name) == ("ready", "other")
 
     run(play())
 
@@ -310,19 +312,19 @@ def test_a_change_while_an_answer_is_written_asks_first(
 ) -> None:
     async def play() -> None:
         engine = Engine(loader=Stage(tmp_path, {"long": ["w "] * 150}, step_s=0.01).load)
-        async with Desk(theme, tmp_path, demo_model_path, engine) as desk:
-            desk.state.load(demo_model_path)
-            await eventually(lambda: desk.state.stage == "ready")
-            workspace = desk.window.workspace
+        async with OpenedModels(theme, tmp_path, demo_model_path, engine) as opened:
+            opened.state.load(demo_model_path)
+            await eventually(lambda: opened.state.stage == "ready")
+            workspace = opened.window.workspace
             assert workspace.send("long")
-            await eventually(lambda: desk.state.answers_under_way == 1)
-            desk.click("demo-model")
-            assert desk.models.question.isVisible()
-            assert desk.models.question.words.text() == "An answer is being written."
-            desk.answer(words)
-            assert not desk.models.question.isVisible()
+            await eventually(lambda: opened.state.answers_under_way == 1)
+            opened.click("demo-model")
+            assert opened.models.question.isVisible()
+            assert opened.models.question.words.text() == "An answer is being written."
+            opened.answer(words)
+            assert not opened.models.question.isVisible()
             await eventually(
-                lambda: desk.state.stage == "ready" and not desk.state.answers_under_way
+                lambda: opened.state.stage == "ready" and not opened.state.answers_under_way
             )
             written = workspace.current.conversation.messages[-1].run
             assert written is not None
@@ -336,16 +338,16 @@ def test_a_model_that_may_not_fit_is_loaded_only_when_that_is_confirmed(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            found = desk.card("demo-model").model
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            found = opened.card("demo-model").model
             large = LibraryModel(
                 found.found, MemoryNeed(10**12, 0, 0, 100), Fit.TOO_LARGE, found.used_at
             )
-            desk.models._load(large)
-            assert "may not fit" in desk.models.question.words.text()
-            assert desk.state.stage == "none"
-            desk.answer("Load Anyway")
-            await desk.loaded("demo-model")
+            opened.models._load(large)
+            assert "may not fit" in opened.models.question.words.text()
+            assert opened.state.stage == "none"
+            opened.answer("Load Anyway")
+            await opened.loaded("demo-model")
 
     run(play())
 
@@ -354,16 +356,16 @@ def test_when_a_model_rests_is_chosen_and_kept(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            desk.click("demo-model")
-            await desk.loaded("demo-model")
-            desk.models.loaded.rest.choose("15")
-            assert desk.window.preferences.now.models.rests_after_min == 15
-            desk.engine.unload_after(0.05)
-            await eventually(lambda: desk.models.loaded.pill.word == "Unloaded")
-            desk.engine.unload_after(None)
-            assert desk.window.workspace.send("Hello")
-            await eventually(lambda: desk.models.loaded.pill.word == "Ready")
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            opened.click("demo-model")
+            await opened.loaded("demo-model")
+            opened.models.loaded.rest.choose("15")
+            assert opened.window.preferences.now.models.rests_after_min == 15
+            opened.engine.unload_after(0.05)
+            await eventually(lambda: opened.models.loaded.pill.word == "Unloaded")
+            opened.engine.unload_after(None)
+            assert opened.window.workspace.send("Hello")
+            await eventually(lambda: opened.models.loaded.pill.word == "Ready")
 
     run(play())
 
@@ -376,14 +378,14 @@ def test_a_model_that_fails_says_why_and_can_be_tried_again(
     (broken / "model.safetensors").write_bytes(b"x" * 100)
 
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            desk.state.load(broken)
-            head = desk.models.loaded
-            await eventually(lambda: desk.state.stage == "failed")
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            opened.state.load(broken)
+            head = opened.models.loaded
+            await eventually(lambda: opened.state.stage == "failed")
             assert "is damaged" in head.words.text()
             shutil.copy(demo_model_path / "model.safetensors", broken)
             head.again.click()
-            await desk.loaded("broken")
+            await opened.loaded("broken")
 
     run(play())
 
@@ -392,14 +394,14 @@ def test_a_model_that_fails_leaves_the_one_that_works_and_says_why(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            desk.state.load(demo_model_path)
-            await desk.loaded("demo-model")
-            desk.state.load(tmp_path / "mistyped")
-            head = desk.models.loaded
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            opened.state.load(demo_model_path)
+            await opened.loaded("demo-model")
+            opened.state.load(tmp_path / "mistyped")
+            head = opened.models.loaded
             await eventually(lambda: "mistyped does not exist" in head.words.text())
-            assert (desk.state.stage, desk.state.name) == ("ready", "demo-model")
-            assert desk.state.info is not None
+            assert (opened.state.stage, opened.state.name) == ("ready", "demo-model")
+            assert opened.state.info is not None
             assert "of context" in head.words.text()
 
     run(play())
@@ -409,15 +411,15 @@ def test_the_window_opens_from_the_menu_and_from_the_models_name(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            desk.models.close()
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            opened.models.close()
             name = next(
                 button
-                for button in desk.window.chat.findChildren(QPushButton)
+                for button in opened.window.chat.findChildren(QPushButton)
                 if button.accessibleName().startswith("Model:")
             )
             name.click()
-            assert desk.models.isVisible()
+            assert opened.models.isVisible()
 
     run(play())
 
@@ -426,14 +428,14 @@ def test_every_control_has_a_name_and_can_be_reached_by_keys(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, site: Hub
 ) -> None:
     async def play() -> None:
-        async with Desk(theme, tmp_path, demo_model_path) as desk:
-            desk.models.repository.setText(REPOSITORY)
-            desk.models.fetch.click()
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            opened.models.repository.setText(REPOSITORY)
+            opened.models.fetch.click()
             controls = [
-                *desk.models.findChildren(QPushButton),
-                *desk.models.findChildren(QProgressBar),
-                desk.models.repository,
-                desk.models.loaded.rest,
+                *opened.models.findChildren(QPushButton),
+                *opened.models.findChildren(QProgressBar),
+                opened.models.repository,
+                opened.models.loaded.rest,
             ]
             for control in controls:
                 assert control.accessibleName() or getattr(control, "text", str)()

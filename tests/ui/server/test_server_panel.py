@@ -12,7 +12,7 @@ from ui.preferences.preferences import Preferences, ServerPreferences
 from ui.preferences.preferences_state import PreferencesState
 from ui.server.api_key import ApiKeyState, KeyPlace
 from ui.server.requests import RequestEntry, RequestLog
-from ui.server.server_panel import ServerDesk
+from ui.server.server_panel import ServerPanel
 from ui.server.server_settings import ServerSettings
 from ui.server.server_switch import ServerSwitch
 from ui.server.server_window import ServerWindow
@@ -59,50 +59,50 @@ class Keeper:
         self.kept = "none"
 
 
-def desk_with(
+def panel_with(
     control: Control, keeper: Keeper | None = None, server: ServerPreferences | None = None
-) -> ServerDesk:
+) -> ServerPanel:
     preferences = PreferencesState(Preferences(server=server or ServerPreferences()))
     key = ApiKeyState(keeper or Keeper())
-    return ServerDesk(ServerSwitch(control), preferences, key, RequestLog(), control)
+    return ServerPanel(ServerSwitch(control), preferences, key, RequestLog(), control)
 
 
-async def on(desk: ServerDesk) -> None:
-    await eventually(lambda: desk.switch.stage == "on")
+async def on(panel: ServerPanel) -> None:
+    await eventually(lambda: panel.switch.stage == "on")
 
 
 def test_a_server_that_was_on_is_turned_on_at_launch(run: RunOnLoop) -> None:
     async def steps() -> None:
-        desk = desk_with(Control(), server=ServerPreferences(was_on=True))
-        desk.start()
-        await on(desk)
-        await desk.finish()
+        panel = panel_with(Control(), server=ServerPreferences(was_on=True))
+        panel.start()
+        await on(panel)
+        await panel.finish()
 
     run(steps())
 
 
 def test_the_switch_is_remembered_but_not_that_the_program_turned_it_off(run: RunOnLoop) -> None:
     async def steps() -> None:
-        desk = desk_with(Control())
-        desk.switch.turn(True)
-        await on(desk)
-        assert desk.preferences.now.server.was_on
-        desk.end()
-        await desk.switch.finish()
-        assert desk.switch.stage == "off"
-        assert desk.preferences.now.server.was_on
+        panel = panel_with(Control())
+        panel.switch.turn(True)
+        await on(panel)
+        assert panel.preferences.now.server.was_on
+        panel.end()
+        await panel.switch.finish()
+        assert panel.switch.stage == "off"
+        assert panel.preferences.now.server.was_on
 
     run(steps())
 
 
 def test_turning_it_off_is_remembered(run: RunOnLoop) -> None:
     async def steps() -> None:
-        desk = desk_with(Control(), server=ServerPreferences(was_on=True))
-        desk.start()
-        await on(desk)
-        desk.switch.turn(False)
-        await eventually(lambda: desk.switch.stage == "off")
-        assert not desk.preferences.now.server.was_on
+        panel = panel_with(Control(), server=ServerPreferences(was_on=True))
+        panel.start()
+        await on(panel)
+        panel.switch.turn(False)
+        await eventually(lambda: panel.switch.stage == "off")
+        assert not panel.preferences.now.server.was_on
 
     run(steps())
 
@@ -113,15 +113,15 @@ def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembered(
     async def steps() -> None:
         control = Control()
         control.error = OSError(errno.EADDRINUSE, "port 8642 is taken")
-        desk = desk_with(control, server=ServerPreferences(was_on=True))
-        desk.start()
-        await eventually(lambda: desk.switch.stage == "failed")
-        assert pill_of(desk.switch)[0] == "Port taken"
-        assert desk.preferences.now.server.was_on
+        panel = panel_with(control, server=ServerPreferences(was_on=True))
+        panel.start()
+        await eventually(lambda: panel.switch.stage == "failed")
+        assert pill_of(panel.switch)[0] == "Port taken"
+        assert panel.preferences.now.server.was_on
         control.error = None
-        desk.switch.turn(True)
-        await on(desk)
-        assert pill_of(desk.switch)[0] == "On"
+        panel.switch.turn(True)
+        await on(panel)
+        assert pill_of(panel.switch)[0] == "On"
 
     run(steps())
 
@@ -135,13 +135,13 @@ def test_a_server_that_is_on_starts_anew_with_other_settings(
 ) -> None:
     async def steps() -> None:
         control = Control()
-        desk = desk_with(control)
-        desk.switch.turn(True)
-        await on(desk)
-        desk.preferences.change_server(**change)
+        panel = panel_with(control)
+        panel.switch.turn(True)
+        await on(panel)
+        panel.preferences.change_server(**change)
         await eventually(lambda: control.calls == ["start", "stop", "start"])
-        await on(desk)
-        assert desk.switch.is_on_network is desk.preferences.now.server.is_on_network
+        await on(panel)
+        assert panel.switch.is_on_network is panel.preferences.now.server.is_on_network
 
     run(steps())
 
@@ -149,10 +149,10 @@ def test_a_server_that_is_on_starts_anew_with_other_settings(
 def test_other_settings_do_not_turn_on_a_server_that_is_off(run: RunOnLoop) -> None:
     async def steps() -> None:
         control = Control()
-        desk = desk_with(control)
-        desk.preferences.change_server(port=9)
-        desk.preferences.change_server(at_launch="on")
-        await desk.switch.finish()
+        panel = panel_with(control)
+        panel.preferences.change_server(port=9)
+        panel.preferences.change_server(at_launch="on")
+        await panel.switch.finish()
         assert control.calls == []
 
     run(steps())
@@ -163,17 +163,17 @@ def test_a_new_key_is_shown_until_it_is_hidden_and_reaches_a_server_that_needs_i
 ) -> None:
     async def steps() -> None:
         control = Control()
-        desk = desk_with(control, server=ServerPreferences(is_key_required=True))
-        desk.switch.turn(True)
-        await on(desk)
-        desk.key.renew()
-        await eventually(lambda: not desk.key.is_busy)
-        assert (desk.key.fresh_key, desk.key.place) == ("fs-new", "keychain")
+        panel = panel_with(control, server=ServerPreferences(is_key_required=True))
+        panel.switch.turn(True)
+        await on(panel)
+        panel.key.renew()
+        await eventually(lambda: not panel.key.is_busy)
+        assert (panel.key.fresh_key, panel.key.place) == ("fs-new", "keychain")
         await eventually(lambda: control.calls == ["start", "stop", "start"])
-        desk.key.hide_key()
-        assert desk.key.fresh_key == ""
-        assert desk.key.has_key
-        await on(desk)
+        panel.key.hide_key()
+        assert panel.key.fresh_key == ""
+        assert panel.key.has_key
+        await on(panel)
 
     run(steps())
 
@@ -181,13 +181,13 @@ def test_a_new_key_is_shown_until_it_is_hidden_and_reaches_a_server_that_needs_i
 def test_without_a_key_none_is_asked_for_any_longer(run: RunOnLoop) -> None:
     async def steps() -> None:
         server = ServerPreferences(is_key_required=True)
-        desk = desk_with(Control(), Keeper("file"), server)
-        desk.key.look()
-        await desk.key.finish()
-        desk.key.forget()
-        await desk.key.finish()
-        assert not desk.key.has_key
-        assert not desk.preferences.now.server.is_key_required
+        panel = panel_with(Control(), Keeper("file"), server)
+        panel.key.look()
+        await panel.key.finish()
+        panel.key.forget()
+        await panel.key.finish()
+        assert not panel.key.has_key
+        assert not panel.preferences.now.server.is_key_required
 
     run(steps())
 
@@ -196,21 +196,21 @@ def test_a_key_that_cannot_be_kept_is_said_in_words(run: RunOnLoop) -> None:
     async def steps() -> None:
         keeper = Keeper()
         keeper.error = OSError("The disk is full.")
-        desk = desk_with(Control(), keeper)
-        desk.key.renew()
-        await desk.key.finish()
-        assert (desk.key.message, desk.key.fresh_key) == ("The disk is full.", "")
-        assert not desk.key.is_busy
+        panel = panel_with(Control(), keeper)
+        panel.key.renew()
+        await panel.key.finish()
+        assert (panel.key.message, panel.key.fresh_key) == ("The disk is full.", "")
+        assert not panel.key.is_busy
 
     run(steps())
 
 
 def test_a_request_whose_pane_was_closed_stays_closed(run: RunOnLoop, theme: Theme) -> None:
     async def steps() -> None:
-        desk = desk_with(Control())
-        window = ServerWindow(theme, desk)
+        panel = panel_with(Control())
+        window = ServerWindow(theme, panel)
         window.show()
-        log, table, view = desk.log, window.log.table, window.log.view
+        log, table, view = panel.log, window.log.table, window.log.view
 
         async def seen() -> None:
             await eventually(lambda: table.rowCount() == len(log))
@@ -256,8 +256,8 @@ def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
     run: RunOnLoop, theme: Theme
 ) -> None:
     async def steps() -> None:
-        desk = desk_with(Control(), Keeper("file"))
-        settings = ServerSettings(theme, desk)
+        panel = panel_with(Control(), Keeper("file"))
+        settings = ServerSettings(theme, panel)
         settings.show()
 
         def warnings() -> list[str]:
@@ -265,10 +265,10 @@ def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
             return [one.text() for one in labels if one.isVisible() and "encrypted" in one.text()]
 
         assert warnings() == []
-        desk.preferences.change_server(is_on_network=True)
+        panel.preferences.change_server(is_on_network=True)
         assert len(warnings()) == 1
         assert "anyone on it can read the API key, the prompts and the answers" in warnings()[0]
-        desk.preferences.change_server(is_on_network=False)
+        panel.preferences.change_server(is_on_network=False)
         assert warnings() == []
         settings.close()
         settings.deleteLater()
