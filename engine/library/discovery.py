@@ -1,4 +1,4 @@
-"""Finds the models that are on this machine already. Opens no weights. Any thread."""
+"""Finds the models on this machine's disks. Opens no weights. Any thread."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.library.found import FoundModel, Origin, look_into
 
 _REPOSITORY = "models--"
-# A folder of models holds them by themselves or by their makers: maker/model.
+# A folder of models holds model folders, or folders of makers that hold model folders.
 _DEPTH = 2
 
 
@@ -18,7 +18,7 @@ class ModelFolders:
 
     Attributes:
         bundled: The model that comes with the program.
-        added: What a person added: a model's folder, or one that holds such folders.
+        added: Folders that a person added: a model's own, or one that holds model folders.
         hub_cache: The cache of Hugging Face's tools.
         lm_studio: Where LM Studio keeps models.
     """
@@ -46,7 +46,7 @@ def lm_studio_folders(home: Path | None = None) -> tuple[Path, ...]:
 
 
 def discover(places: ModelFolders) -> list[FoundModel]:
-    """Return the models that are there: the bundled one, then by name, each folder once.
+    """Return the models that exist: the bundled one, then the others by name, each folder once.
 
     Folders that do not exist or cannot be read hold nothing.
     """
@@ -73,10 +73,10 @@ def _add(found: dict[Path, FoundModel], models: Iterable[FoundModel]) -> None:
 def _inside(
     folder: Path, origin: Origin, depth: int = _DEPTH, *, is_named: bool = False
 ) -> Iterator[FoundModel]:
-    # Unlike a Path's, these questions have an answer for what settings name and can be no path.
+    # ``os.path`` answers, where ``Path`` raises, for text in settings that cannot be a path.
     if os.path.isfile(folder / "config.json"):
         model = look_into(folder, origin)
-        # What else has a config.json and no weights is another program's folder.
+        # A folder with a config.json and no weights belongs to another program.
         if is_named or not model.is_partial:
             yield model
         return
@@ -87,7 +87,7 @@ def _inside(
 
 
 def _cached(cache: Path) -> Iterator[FoundModel]:
-    """Yield the text models of a Hugging Face cache; those whose download has not ended as well."""
+    """Yield the text models of a Hugging Face cache, partial downloads included."""
     for repository in _children(cache):
         if not repository.name.startswith(_REPOSITORY):
             continue
@@ -101,7 +101,7 @@ def _cached(cache: Path) -> Iterator[FoundModel]:
 
 
 def _snapshot(repository: Path) -> Path | None:
-    """Return the folder of a cached repository's files: those of ``main``, else the newest."""
+    """Return a cached repository's folder of files: that of ``main``, or else the newest."""
     try:
         commit = (repository / "refs" / "main").read_text().strip()
     except (OSError, UnicodeDecodeError):
@@ -113,7 +113,7 @@ def _snapshot(repository: Path) -> Path | None:
 
 
 def _has_begun(repository: Path, snapshot: Path) -> bool:
-    """Whether weights that MLX could read are on their way: their index or a part is there."""
+    """Whether a download of weights that MLX can read has begun."""
     if (snapshot / "model.safetensors.index.json").exists():
         return True
     return any(repository.glob("blobs/*.incomplete")) or any(snapshot.glob("*.safetensors"))

@@ -1,76 +1,51 @@
-"""Fetches a model from a Hugging Face hub into its usual cache, and proves that it came whole.
+"""Downloads a model from a Hugging Face hub into the hub's usual cache, and verifies every file.
 
-Blocks; whoever calls it gives it a thread of its own. What has come is kept when a download fails
-or is given up, so that asking again goes on from there.
+Blocks, so the caller gives it a separate thread. A partial download is kept when it fails or is
+cancelled; the next download of the same model resumes it.
 """
 
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from engine.errors import EngineError, ModelLoadFailed
 from engine.files.whole_file import write_whole
+from engine.library.download_progress import (
+    DownloadCancelled,
+    DownloadFailed,
+    DownloadProgress,
+    size_in_words,
+)
 from engine.library.fetching import begun_bytes, fetch_file
+from engine.library.hub_failures import failures_in_words
 from engine.library.hub_internals import progress_bar_class, set_chunk_bytes
 from engine.library.models import check_folder
-from engine.library.verifying import Damaged, verify
+from engine.library.verifying import verify
 
-# What mlx-lm reads of a repository. No code: none that comes with a model is ever run.
+# The files of a repository that mlx-lm reads. No code: a model's own code is never run.
 _WANTED = ("*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model", "*.tiktoken")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-# A file system that is full to the last byte harms more than this program.
+# Left free on the disk, because a full file system harms other programs too.
 _SPARE_BYTES = 256 << 20
-# Progress, and what a broken connection can cost, go by it.
+# Progress is reported, and a broken connection loses, at most so much.
 _CHUNK_BYTES = 1 << 20
 _ASKING_TIMEOUT_S = 20.0
-
-DownloadPhase = Literal["asking", "fetching", "verifying"]
-
-
-class DownloadFailed(EngineError):
-    """A model did not come; the message says why and what would help."""
-
-
-class DownloadCancelled(DownloadFailed):
-    """The download was given up because somebody asked for it."""
-
-    def __init__(self) -> None:
-        super().__init__("the download was cancelled; the partial download is kept")
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadProgress:
-    """How far a download has come.
-
-    Attributes:
-        phase: Asking the hub, fetching files, comparing them with what the hub states.
-        done_bytes: Bytes that are there, or have been compared.
-        total_bytes: Bytes of all files; 0 while they are not known.
-        file: The file that is fetched or compared.
-    """
-
-    phase: DownloadPhase
-    done_bytes: int = 0
-    total_bytes: int = 0
-    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file of a repository as the hub states it.
+    """A file of a repository, as the hub describes it.
 
     Attributes:
         name: Path inside the repository.
         size: Bytes.
         sha256: Of the content, for large files; else None.
-        git_sha1: Git's object id, for the others.
+        git_sha1: Git's object id, for small files; else None.
     """
 
     name: str
@@ -80,10 +55,10 @@ class HubFile:
 
 
 def repository_of(text: str) -> str:
-    """Return the repository that a person means: ``owner/name`` or a page's address.
+    """Return the repository that a person named by ``owner/name`` or by its page's address.
 
     Raises:
-        DownloadFailed: It is neither; the message says what would be.
+        DownloadFailed: The text is neither; the message says what is needed.
     """
     wanted = re.sub(r"^(https?://)?(www\.)?(huggingface\.co|hf\.co)/", "", text.strip())
     wanted = "/".join(wanted.split("/")[:2]).split("?")[0].rstrip("/")
@@ -103,22 +78,22 @@ def download(
     gives_up: threading.Event,
     endpoint: str | None = None,
 ) -> Path:
-    """Fetch a repository's model and return its folder once every byte has been compared.
+    """Download a repository's model; return its folder once every file has been verified.
 
     Args:
         repository: ``owner/name``.
         cache: The folder of Hugging Face's cache.
-        on_progress: Told of all that comes; on the calling thread.
-        gives_up: Set it, from any thread, to end the download; what has come is kept.
-        endpoint: Another hub than huggingface.co.
+        on_progress: Called for each part that arrives, on the calling thread.
+        gives_up: Set on any thread to cancel; the partial download is kept.
+        endpoint: The address of another hub than huggingface.co.
 
     Raises:
         DownloadCancelled: ``gives_up`` was set.
-        DownloadFailed: It did not come; the message says why and what would help.
+        DownloadFailed: The message says why and what would help.
     """
     on_progress(DownloadProgress("asking"))
     set_chunk_bytes(_CHUNK_BYTES)
-    with _in_words(repository, cache):
+    with failures_in_words(repository, cache):
         commit, files = _listing(repository, endpoint)
         total = sum(file.size for file in files)
         meter = _Meter(total, on_progress, gives_up)
@@ -138,7 +113,7 @@ def download(
         folder = _snapshot(cache, repository, commit)
         _compare(folder, files, on_progress, gives_up)
         check_folder(folder)
-        # Only now is it the model that other tools of the hub find under this name.
+        # From here on other tools of the hub find the model under this name.
         references = _folder(cache, repository) / "refs"
         references.mkdir(parents=True, exist_ok=True)
         write_whole(references / "main", commit)
@@ -149,7 +124,7 @@ def download(
 
 
 def _listing(repository: str, endpoint: str | None) -> tuple[str, list[HubFile]]:
-    """Return the commit that ``main`` is at, and what of it is wanted."""
+    """Return the newest commit of ``main``, and those of its files that are needed."""
     import huggingface_hub
 
     api = huggingface_hub.HfApi(endpoint=endpoint)
@@ -174,7 +149,7 @@ def _listing(repository: str, endpoint: str | None) -> tuple[str, list[HubFile]]
         )
     commit = str(info.sha)
     if not _COMMIT.fullmatch(commit):
-        raise DownloadFailed(f"the hub states no commit of {repository}; try again later")
+        raise DownloadFailed(f"the hub names no commit of {repository}; try again later")
     return commit, files
 
 
@@ -187,8 +162,8 @@ def _check_disk(repository: str, cache: Path, commit: str, files: list[HubFile])
     needed = max(0, missing - begun)
     if needed and needed + _SPARE_BYTES > free:
         raise DownloadFailed(
-            f"{repository} needs {_size(needed)} more, and {place} has {_size(free)} free; "
-            "make room, or choose a smaller model"
+            f"{repository} needs {size_in_words(needed)} more, and {place} has "
+            f"{size_in_words(free)} free; make room, or choose a smaller model"
         )
 
 
@@ -196,7 +171,7 @@ def _check_disk(repository: str, cache: Path, commit: str, files: list[HubFile])
 
 
 class _Meter:
-    """Adds up what comes, and ends the transfer between two chunks when it is given up."""
+    """Adds up the bytes that arrive; when cancelled, ends the transfer after a chunk."""
 
     def __init__(
         self,
@@ -228,7 +203,7 @@ class _Meter:
         self._on_progress(DownloadProgress("fetching", done, self._total, self._file))
 
     def tqdm_class(self) -> type[Any]:
-        """Return what huggingface_hub reports to: a progress bar that is drawn nowhere."""
+        """Return the class of a progress bar for huggingface_hub that draws nothing."""
         meter = self
 
         class Bar(progress_bar_class()):  # type: ignore[misc]
@@ -266,64 +241,6 @@ def _compare(
             git_sha1=file.git_sha1,
             on_read=read,
         )
-
-
-# -- failures in words ------------------------------------------------------------------------
-
-
-@contextmanager
-def _in_words(repository: str, cache: Path) -> Iterator[None]:
-    from huggingface_hub import errors
-
-    try:
-        yield
-    except EngineError as error:
-        if isinstance(error, ModelLoadFailed):
-            raise DownloadFailed(f"{repository} was downloaded, but {error}") from error
-        raise
-    except Damaged as damage:
-        raise DownloadFailed(f"{damage}; it was removed: download it again") from damage
-    except errors.GatedRepoError as error:
-        raise DownloadFailed(
-            f"{repository} is gated: accept its terms on its page at huggingface.co, then sign in "
-            "with “hf auth login”, or set HF_TOKEN"
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise DownloadFailed(
-            f"there is no repository {repository}; a private one needs “hf auth login” or HF_TOKEN"
-        ) from error
-    except errors.HfHubHTTPError as error:
-        raise DownloadFailed(f"the hub refused: {_status(error)}; try again later") from error
-    except OSError as error:
-        if error.errno == 28:
-            free = _size(shutil.disk_usage(cache).free)
-            raise DownloadFailed(
-                f"the disk is full ({free} free at {cache}); the partial download is kept: make "
-                "room and resume"
-            ) from error
-        if error.filename is not None:
-            raise DownloadFailed(f"{error.filename} cannot be written: {error.strerror}") from error
-        raise DownloadFailed(_broken(error)) from error
-    except Exception as error:
-        if type(error).__module__.split(".")[0] not in {"httpx", "httpx2", "httpcore", "requests"}:
-            raise
-        raise DownloadFailed(_broken(error)) from error
-
-
-def _broken(error: Exception) -> str:
-    cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"the connection broke: {cause.rstrip('.')}. The partial download is kept: resume later"
-
-
-def _status(error: Any) -> str:
-    response = getattr(error, "response", None)
-    if response is None:
-        return str(error).splitlines()[0]
-    return f"{response.status_code} {response.reason_phrase}".strip()
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
 
 
 def _folder(cache: Path, repository: str) -> Path:

@@ -1,8 +1,7 @@
-"""Fetches one file of a hub's repository into the usual cache, going on where an earlier try ended.
+"""Fetches one file of a hub's repository into the hub's usual cache, and resumes a partial file.
 
-huggingface_hub transfers, follows redirects, signs in and tries again when a connection breaks;
-what it does not do is to keep a part between two calls, so that part has a name of its own here.
-Blocks; any thread.
+huggingface_hub transfers the bytes, follows redirects, signs in, and tries again when a connection
+breaks. It does not keep a partial file between two calls, so this module does. Blocks; any thread.
 """
 
 import os
@@ -14,12 +13,12 @@ from urllib.parse import urlsplit
 from engine.library.hub_internals import request_headers, transfer
 
 _BEGUN = ".fullstop.incomplete"
-# It becomes a file's name, so it must not lead elsewhere.
+# A digest becomes a file's name, so it must not contain a path.
 _DIGEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def begun_bytes(repository_folder: Path) -> int:
-    """Return how many bytes of unfinished files are there."""
+    """Return the bytes of all partial files."""
     return sum(path.stat().st_size for path in repository_folder.glob(f"blobs/*{_BEGUN}"))
 
 
@@ -32,15 +31,15 @@ def fetch_file(
     endpoint: str | None,
     tqdm_class: type[Any],
 ) -> Path:
-    """Return a file of a repository's cache after fetching what of it is missing.
+    """Fetch the missing part of a file; return its path in the cache.
 
     Args:
         repository_folder: The repository's folder in the cache.
         repository: ``owner/name``.
         commit: The commit whose file it is.
         name: The file's name.
-        endpoint: Another hub than huggingface.co.
-        tqdm_class: Told of the bytes as they come, those of earlier tries as ``initial``.
+        endpoint: The address of another hub than huggingface.co.
+        tqdm_class: Progress bar; counts arriving bytes, those of earlier tries as ``initial``.
 
     Raises:
         OSError: It cannot be written, or the connection broke too often.
@@ -54,16 +53,16 @@ def fetch_file(
     url = huggingface_hub.hf_hub_url(repository, name, revision=commit, endpoint=endpoint)
     stated = huggingface_hub.get_hf_file_metadata(url, endpoint=endpoint)
     if not stated.etag or not _DIGEST.fullmatch(stated.etag):
-        raise OSError(f"the hub states no digest of {name}")
+        raise OSError(f"the hub names no digest of {name}")
     blob = repository_folder / "blobs" / stated.etag
     if not blob.exists():
         headers = request_headers()
         if urlsplit(stated.location)[:2] != urlsplit(url)[:2]:  # scheme, host and port
-            headers.pop("authorization", None)  # another machine's business
+            headers.pop("authorization", None)  # the token is for the hub alone
         begun = blob.with_name(blob.name + _BEGUN)
         begun.parent.mkdir(parents=True, exist_ok=True)
         if stated.size is not None and begun.exists() and begun.stat().st_size > stated.size:
-            begun.unlink()  # it is of no use, and asking for what follows it would be refused
+            begun.unlink()  # it cannot be resumed: the hub would refuse the request
         with begun.open("ab") as file:
             transfer(
                 stated.location, file, headers, name=name, size=stated.size, tqdm_class=tqdm_class

@@ -1,4 +1,4 @@
-"""What a folder on disk says of the model in it, without loading anything. Any thread."""
+"""Describes the model in a folder without loading it. Any thread."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from engine.library.models import context_length, model_name, read_json, weights
 
 
 class Origin(StrEnum):
-    """How a model came to be on this machine."""
+    """Where a model on this machine comes from."""
 
     BUNDLED = "bundled"
     FOLDER = "folder"
@@ -20,18 +20,18 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """A model folder as it lies on disk.
+    """A model folder on disk.
 
     Attributes:
-        name: What it is called; in a Hugging Face cache the repository.
+        name: The folder's name, or the repository in a Hugging Face cache.
         folder: Where its configuration and weights are.
-        origin: How it came here.
+        origin: Where it comes from.
         size_bytes: Size of its weight files.
-        architecture: ``model_type`` of its configuration; empty if there is none.
+        architecture: ``model_type`` of its configuration; empty if it has none.
         context_length: Most tokens of prompt and answer; 0 if it cannot be read.
         bits: Bits of a quantized weight; None for a model that is not quantized.
-        problem: Why it cannot be loaded as it is, in words; empty where nothing is known.
-        is_partial: Whether files are missing that a download would bring.
+        problem: Why it cannot be loaded, in words; empty if no reason is known.
+        is_partial: Whether files are missing that a download would add.
     """
 
     name: str
@@ -46,7 +46,7 @@ class FoundModel:
 
 
 def look_into(folder: Path, origin: Origin) -> FoundModel:
-    """Return what a model folder says; files are listed and their JSON is read, no weights."""
+    """Describe a model folder; lists its files and reads its JSON, but no weights."""
     name = model_name(folder)
     try:
         config = read_json(folder / "config.json")
@@ -75,7 +75,7 @@ def _bits(config: dict[str, Any]) -> int | None:
 
 
 def _missing(folder: Path) -> list[str]:
-    """Return the files without which the model cannot be loaded."""
+    """Return the names of the files that are missing and needed."""
     there = {path.name for path in folder.glob("*.safetensors") if path.is_file()}
     index = folder / "model.safetensors.index.json"
     missing = [] if there else ["weights (*.safetensors)"]

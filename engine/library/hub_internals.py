@@ -54,7 +54,7 @@ def transfer(
     size: int | None,
     tqdm_class: type[Any],
 ) -> None:
-    """Append to a file what of it is missing.
+    """Append the missing part of a file to it.
 
     The public functions begin a broken download again from its first byte:
     https://github.com/huggingface/huggingface_hub/issues/4196
@@ -62,11 +62,11 @@ def transfer(
 
     Args:
         url: The address of the content.
-        file: Open for appending; its position is how much is there.
+        file: Open for appending, positioned behind the part that exists.
         headers: Of the request.
-        name: What to call the file in messages.
+        name: The file's name in messages.
         size: Its bytes when it is complete; None where that is not known.
-        tqdm_class: Told of the bytes as they come, those that are there as ``initial``.
+        tqdm_class: Progress bar; counts the bytes that arrive, those that exist as ``initial``.
 
     Raises:
         OSError: It cannot be written, or the connection broke too often.

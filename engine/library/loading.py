@@ -1,4 +1,4 @@
-"""How far the loading of a model has come, and the way to break it off. Pure values; any thread."""
+"""How far the loading of a model has come, and how to cancel it. Pure values; any thread."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ LoadPhase = Literal["checking", "libraries", "weights", "tokenizer"]
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """What loading is busy with.
+    """What loading is doing.
 
     Attributes:
-        phase: Checking the files, importing MLX, reading weights, reading the tokenizer.
+        phase: Checking files, importing MLX, reading weights, or reading the tokenizer.
         done_bytes: Bytes of weights in memory.
         total_bytes: Bytes of weights in all; 0 while they are not known.
     """
@@ -25,15 +25,15 @@ class LoadProgress:
 
 
 class LoadCancelled(ModelLoadFailed):
-    """Loading was broken off because somebody asked for it."""
+    """Loading was cancelled because somebody asked for it."""
 
     def __init__(self) -> None:
         super().__init__("loading was cancelled")
 
 
-# Called on the engine thread between two parts of the work; raises ``LoadCancelled`` to end it.
+# Called on the engine thread between two parts of the work; raises ``LoadCancelled`` to cancel.
 OnLoadProgress = Callable[[LoadProgress], None]
 
 
 def unobserved(_progress: LoadProgress) -> None:
-    """Take a progress nobody wants to see."""
+    """Ignore the progress."""

@@ -10,21 +10,21 @@ import psutil
 from engine.library.cache_size import CacheSize, estimated
 from engine.library.models import context_length, read_json, weights_size
 
-# The context that is reckoned with, where the model's own is longer.
+# The length of context to plan for, if the model's own is longer.
 USUAL_CONTEXT = 8192
 _LEAST_HEADROOM_BYTES = 256 << 20
 _HEADROOM_SHARE = 0.1
-# Answers of so many tokens are taken on however little memory seems to be free: much of what the
-# system counts as used can be moved out of the way.
+# An answer of so many tokens is accepted however little memory seems to be free, because the system
+# can free much of what it counts as used.
 _LEAST_TOKENS = 4096
-# Of what is free, kept prompts are reckoned with at most this much.
+# The share of the free memory that kept prompts may take.
 _KEPT_SHARE = 0.25
 # By default macOS lets the graphics processor have about this much of the memory.
 _MAC_SHARE = 0.75
 
 
 class Fit(StrEnum):
-    """How a model and a machine's memory go together."""
+    """Whether a model fits into a machine's memory."""
 
     FITS = "fits"
     TIGHT = "tight"
@@ -33,11 +33,11 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a machine has, in bytes.
+    """A machine's memory, in bytes.
 
     Attributes:
-        usable: What models may have of it at most.
-        available: What is free now, or can be freed at once.
+        usable: The most that models may use.
+        available: Free now, or can be freed at once.
     """
 
     usable: int
@@ -46,13 +46,13 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryNeed:
-    """What a model needs, in bytes.
+    """The memory that a model needs, in bytes.
 
     Attributes:
-        weights: The weights as they are in their files.
+        weights: The size of the weight files.
         cache: Keys and values of ``context`` tokens.
-        headroom: What computing takes beside them.
-        context: Tokens of context that are reckoned with.
+        headroom: For computing, beside weights and cache.
+        context: The tokens of context that ``cache`` is for.
     """
 
     weights: int
@@ -62,25 +62,25 @@ class MemoryNeed:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum of all parts."""
         return self.weights + self.cache + self.headroom
 
     def fit(self, memory: Memory) -> Fit:
-        """Return how it goes together with a machine's memory."""
+        """Return whether it fits into a machine's memory."""
         if self.total > memory.usable:
             return Fit.TOO_LARGE
         return Fit.TIGHT if self.total > memory.available else Fit.FITS
 
 
 def memory() -> Memory:
-    """Return what this machine has now."""
+    """Return this machine's memory as it is now."""
     now = psutil.virtual_memory()
     share = _MAC_SHARE if sys.platform == "darwin" else 1.0
     return Memory(int(now.total * share), int(now.available))
 
 
 def need(folder: Path) -> MemoryNeed:
-    """Return what the model of a folder needs.
+    """Return the memory that the model of a folder needs.
 
     Raises:
         ModelLoadFailed: Its configuration cannot be read.

@@ -1,6 +1,6 @@
-"""What is known of a model: read from its folder before, and from its tokenizer after loading.
+"""Facts about a model, read from its folder, and from its tokenizer once it is loaded.
 
-Pure file reading, no MLX. Any thread.
+Reads files, imports no MLX. Any thread.
 """
 
 import json
@@ -16,7 +16,7 @@ _DEFAULT_CONTEXT = 4096
 
 @dataclass(frozen=True, slots=True)
 class EosToken:
-    """An id that ends generation by itself, its text, and who says so."""
+    """An id that ends generation by itself, its text, and the file that says so."""
 
     token_id: int
     text: str
@@ -25,7 +25,7 @@ class EosToken:
 
 @dataclass(frozen=True, slots=True)
 class SamplingDefaults:
-    """The model's own sampling settings (``generation_config.json``); greedy where it is silent."""
+    """The model's own sampling settings (``generation_config.json``); greedy if it has none."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -36,7 +36,7 @@ class SamplingDefaults:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A loaded model as other parts of the program see it.
+    """What other parts of the program may know of a loaded model.
 
     Attributes:
         id: The name under which APIs list it.
@@ -71,7 +71,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object from a file.
 
     Raises:
-        ModelLoadFailed: The file is missing, unreadable, no JSON, or no object.
+        ModelLoadFailed: The file is missing, unreadable, or not a JSON object.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -87,9 +87,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def model_name(folder: Path) -> str:
-    """Return what a model is called: its folder, or the repository of a Hugging Face cache.
+    """Return a model's name: its folder's, or the repository's in a Hugging Face cache.
 
-    There a folder is ``models--org--name/snapshots/<commit>``.
+    In such a cache, a model's folder is ``models--org--name/snapshots/<commit>``.
     """
     repository = folder.parent.parent.name
     if folder.parent.name == "snapshots" and repository.startswith("models--"):
@@ -108,7 +108,7 @@ def context_length(config: dict[str, Any]) -> int:
 
 
 def sampling_defaults(folder: Path) -> SamplingDefaults:
-    """Return the sampling settings of a model folder; greedy where it has none."""
+    """Return the sampling settings of a model folder; greedy if it has none."""
     path = folder / "generation_config.json"
     if not path.is_file():
         return SamplingDefaults()
@@ -130,10 +130,10 @@ def sampling_defaults(folder: Path) -> SamplingDefaults:
 
 
 def check_folder(folder: Path) -> dict[str, Any]:
-    """Return a model folder's configuration after checking that all its files are there.
+    """Check that a model folder is complete, and return its configuration.
 
     Raises:
-        ModelLoadFailed: It is no folder, or a file is missing or damaged; the message names it.
+        ModelLoadFailed: It is not a folder, or a file is missing or damaged; the message names it.
     """
     if not folder.exists():
         raise ModelLoadFailed(f"{folder} does not exist")
@@ -157,7 +157,7 @@ def check_folder(folder: Path) -> dict[str, Any]:
 
 
 def _check_weights(path: Path) -> None:
-    """Compare a safetensors file's length with what its header promises."""
+    """Compare a safetensors file's length with its header."""
     size = path.stat().st_size
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Compares a file with what its source states of it: size and digest. Any thread; blocks."""
+"""Compares a file with the size and the digest that its source names. Any thread; blocks."""
 
 import hashlib
 from collections.abc import Callable
@@ -8,7 +8,7 @@ _READ_BYTES = 4 << 20
 
 
 class Damaged(Exception):
-    """A file is not what its source states; it has been removed."""
+    """A file differs from its source's size or digest; it has been removed."""
 
 
 def verify(
@@ -22,11 +22,11 @@ def verify(
     """Compare a file, and remove it if it differs.
 
     Args:
-        path: The file; where it is a link, what it leads to is removed as well.
-        size: Its bytes.
-        sha256: Digest of the content, if it is known.
-        git_sha1: Otherwise Git's object id; None compares the size only.
-        on_read: Told of the bytes that were read, each time some were.
+        path: The file; if it is a link, its target is removed as well.
+        size: The expected number of bytes.
+        sha256: The digest of the content, if it is known.
+        git_sha1: Git's object id, used if ``sha256`` is None; if both are, only the size counts.
+        on_read: Called with the number of bytes each time some were read.
 
     Raises:
         Damaged: It differs; the message names expected and actual values.

@@ -1,6 +1,6 @@
 """Downloads of models as the window shows them: how far, how fast, how long still. Main thread.
 
-Each has a thread of its own, which ends with the program: what has come is kept.
+Each has a thread of its own, which ends with the program; partial downloads are kept.
 """
 
 import asyncio
@@ -15,13 +15,12 @@ from typing import Literal
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import UNEXPECTED
-from engine.library.downloads import (
+from engine.library.download_progress import (
     DownloadCancelled,
     DownloadFailed,
     DownloadProgress,
-    download,
-    repository_of,
 )
+from engine.library.downloads import download, repository_of
 
 DownloadStage = Literal["running", "cancelled", "failed", "done"]
 
@@ -90,7 +89,7 @@ class Download(QObject):
         self.changed.emit()
 
     def cancel(self) -> None:
-        """Give it up; what has come is kept. It is seen at once, whatever the network does."""
+        """Cancel it and keep the partial download; the list shows that at once."""
         if self.stage == "running":
             self._gives_up.set()
             self._end("cancelled", "Cancelled. What was downloaded is kept and resumed.")

@@ -3,7 +3,7 @@
 import time
 
 from engine import LoadProgress, counted
-from engine.library.downloads import DownloadProgress
+from engine.library.download_progress import DownloadProgress
 from engine.library.found import FoundModel, Origin
 from engine.library.memory import Fit, Memory, MemoryNeed
 

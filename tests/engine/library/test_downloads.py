@@ -14,13 +14,12 @@ from huggingface_hub import file_download
 
 from engine.library import downloads
 from engine.library.discovery import ModelFolders, discover
-from engine.library.downloads import (
+from engine.library.download_progress import (
     DownloadCancelled,
     DownloadFailed,
     DownloadProgress,
-    download,
-    repository_of,
 )
+from engine.library.downloads import download, repository_of
 from engine.library.models import check_folder
 from tests.support.hub import Hub, hub
 
@@ -171,7 +170,7 @@ def test_a_hub_that_cannot_be_reached_is_told_as_such(site: Hub, tmp_path: Path)
 @pytest.mark.parametrize("commit", ["../../../elsewhere", "", "main"])
 def test_a_commit_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, commit: str) -> None:
     site.commit = commit
-    with pytest.raises(DownloadFailed, match="states no commit"):
+    with pytest.raises(DownloadFailed, match="names no commit"):
         fetch(site, tmp_path / "cache")
     assert list(tmp_path.iterdir()) == []
 
@@ -179,7 +178,7 @@ def test_a_commit_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, com
 @pytest.mark.parametrize("tag", ["..", "../../x", "a/b"])
 def test_a_digest_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, tag: str) -> None:
     site.tag = tag
-    with pytest.raises(DownloadFailed, match="states no digest"):
+    with pytest.raises(DownloadFailed, match="names no digest"):
         fetch(site, tmp_path / "cache")
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
 

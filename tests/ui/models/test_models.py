@@ -449,7 +449,7 @@ def test_every_control_has_a_name_and_can_be_reached_by_keys(
 
 
 def test_a_download_is_told_with_bytes_rate_and_time_left() -> None:
-    from engine.library.downloads import DownloadProgress
+    from engine.library.download_progress import DownloadProgress
 
     fetching = DownloadProgress("fetching", 1_100_000_000, 2_300_000_000)
     assert download_words(fetching, 12_000_000, 100) == (
@@ -460,7 +460,7 @@ def test_a_download_is_told_with_bytes_rate_and_time_left() -> None:
 
 def test_the_rate_is_that_of_the_last_seconds(tmp_path: Path) -> None:
     one = Download("a/b", tmp_path)
-    from engine.library.downloads import DownloadProgress
+    from engine.library.download_progress import DownloadProgress
 
     one._latest = DownloadProgress("fetching", 0, 1000)
     one.mark()
