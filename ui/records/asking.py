@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from engine import GenerationRequest, Message, ModelInfo, Sampling, StopKind, StopRules
+from engine import GenerationRequest, Message, ModelInfo, StopKind, StopRules
 from ui.records.conversations import Conversation, ConversationSettings, rules_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
@@ -34,14 +34,7 @@ def request_for(
         messages.append(Message("assistant", begun))
     return GenerationRequest(
         messages=tuple(messages),
-        sampling=Sampling(
-            temperature=settings.temperature,
-            top_p=settings.top_p,
-            top_k=settings.top_k,
-            min_p=settings.min_p,
-            repetition_penalty=settings.repetition_penalty,
-            seed=settings.seed,
-        ),
+        sampling=settings.sampling,
         stops=stop_rules(conversation, model, without),
         max_tokens=settings.max_tokens,
         thinking=settings.is_thinking if model is not None and model.can_think else None,

@@ -5,7 +5,8 @@ Pure; any thread. Unknown keys are ignored, so that later versions can add some.
 
 import dataclasses
 import math
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 from engine import (
     Finished,
@@ -40,6 +41,21 @@ def shown_rank(rank: int | None) -> int:
     return min(max(rank or 0, 0), _HIGHEST_RANK)
 
 
+def _plain_kinds() -> dict[str, type]:
+    """Return the types of those settings that are one value each, by their names."""
+    kinds: dict[str, type] = {}
+    for one in dataclasses.fields(ConversationSettings):
+        # ``float | None`` is a float that may be missing.
+        named = get_args(one.type) if isinstance(one.type, UnionType) else (one.type,)
+        for kind in named:
+            if kind in (str, bool, int, float):
+                kinds[one.name] = kind
+    return kinds
+
+
+_PLAIN_KINDS = _plain_kinds()
+
+
 def settings_values(settings: ConversationSettings) -> dict[str, Any]:
     """Return settings as JSON values; what is not set is left out."""
     values = dataclasses.asdict(settings)
@@ -55,16 +71,9 @@ def settings_values(settings: ConversationSettings) -> dict[str, Any]:
 
 def settings_from(fields: Fields) -> ConversationSettings:
     """Return settings; raises ``DamagedFile`` where one has a wrong type."""
+    plain: dict[str, Any] = {name: fields.maybe(name, kind) for name, kind in _PLAIN_KINDS.items()}
     return ConversationSettings(
-        system_prompt=fields.maybe("system_prompt", str) or "",
-        temperature=fields.maybe("temperature", float),
-        max_tokens=fields.maybe("max_tokens", int),
-        is_thinking=fields.maybe("is_thinking", bool) or False,
-        top_p=fields.maybe("top_p", float),
-        top_k=fields.maybe("top_k", int),
-        min_p=fields.maybe("min_p", float),
-        repetition_penalty=fields.maybe("repetition_penalty", float),
-        seed=fields.maybe("seed", int),
+        **{name: value for name, value in plain.items() if value is not None},
         stop_token_ids=tuple(
             one
             for one in fields.maybe("stop_token_ids", list) or ()

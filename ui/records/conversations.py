@@ -6,9 +6,9 @@ Plain records without Qt; changed on the main thread only.
 import time
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
-from engine import StopOptions, StopRules, StopScope
+from engine import Sampling, StopOptions, StopRules, StopScope
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
 
@@ -61,6 +61,13 @@ class ConversationSettings:
     seed: int | None = None
     stop_token_ids: tuple[int, ...] = ()
     stop_options: StopOptions = field(default_factory=StopOptions)
+
+    @property
+    def sampling(self) -> Sampling:
+        """How tokens are drawn: every parameter of the engine that is a setting here."""
+        names = {one.name for one in fields(self)}
+        asked = {one.name for one in fields(Sampling)} & names
+        return Sampling(**{name: getattr(self, name) for name in asked})
 
 
 class Conversation:
