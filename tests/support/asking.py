@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Coroutine
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
-from engine.stopping.rules import StopRules
+from engine.stopping.rules import STOP_OPTIONS, StopOption, StopOptions, StopRules
 from engine.values.chat import Message
 from engine.values.events import Event
 from engine.values.request import GenerationRequest, Sampling
@@ -56,3 +57,18 @@ def scripted_answer(stage: Stage, text: str, *stops: str, **values: Any) -> Answ
             await engine.aclose()
 
     return run(play())
+
+
+def other_stop_options() -> StopOptions:
+    """Return options of stops of which each differs from its default, whatever options there are."""
+    return StopOptions(**{option.name: _other(option) for option in STOP_OPTIONS})
+
+
+def _other(option: StopOption) -> Any:
+    match option.default:
+        case Enum():
+            return [*type(option.default)][-1]
+        case bool():
+            return not option.default
+        case _:
+            return option.default + 3

@@ -21,7 +21,7 @@ from api.server.thread import ServerThread
 from api.transport.config import ServerConfig
 from app.inspecting.wire_views import body_of, wire_views
 from engine.scheduling.service import Engine
-from engine.stopping.rules import STOP_OPTIONS, StopOptions, StopRules, StopScope
+from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import Message, Tool, ToolCall
 from engine.values.request import (
     GenerationRequest,
@@ -30,7 +30,7 @@ from engine.values.request import (
     ToolChoice,
     TraceLevel,
 )
-from tests.support.asking import run
+from tests.support.asking import other_stop_options, run
 from ui.chat.session.traces import Traces
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.run.tools import WireView
@@ -158,8 +158,7 @@ def test_a_chat_body_asks_all_that_another_app_may_have_asked() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 def test_every_dialect_takes_every_option_of_stops(dialect: Dialect) -> None:
-    options = StopOptions(scope=StopScope.ALL, include_stop=True, ignore_eos=True, min_tokens=3)
-    assert all(getattr(options, one.name) != one.default for one in STOP_OPTIONS)
+    options = other_stop_options()
     stops = StopRules(("END",)).with_options(options)
     asked = GenerationRequest((Message("user", "Hi"),), stops=stops, max_tokens=9)
     if dialect not in WITH_TURNS:

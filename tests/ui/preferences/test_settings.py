@@ -1,12 +1,15 @@
 """Opening settings changes nothing, and an edit changes what was edited."""
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from engine import STOP_OPTIONS, StopOptions
+from engine import STOP_OPTIONS, StopScope
+from tests.support.asking import other_stop_options
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.composing.settings_popover import SettingsPopover, settings_words
 from ui.kit.controls.number_field import NumberField
@@ -97,15 +100,14 @@ def test_every_stop_option_has_a_control_and_is_named_where_it_differs(
     assert {*popover.stop_options} == {one.name for one in STOP_OPTIONS} - {"scope"}
     for control in popover.stop_options.values():
         if isinstance(control, NumberField):
-            control.setValue(4)
+            control.setValue(3)
         else:
             control.click()
-    options = StopOptions(include_stop=True, ignore_eos=True, min_tokens=4)
+    options = replace(other_stop_options(), scope=StopScope.TEXT)
     assert edited[-1] == ConversationSettings(temperature=0.5, stop_options=options)
-    assert settings_words(edited[-1]) == (
-        "Temperature 0.5, keep the stop in the answer, go on after the end token, "
-        "tokens before a stop counts"
-    )
+    said = settings_words(edited[-1])
+    assert said.startswith("Temperature 0.5, keep the stop in the answer, ")
+    assert all(one.title.lower() in said for one in STOP_OPTIONS if one.name != "scope")
     count = len(edited)
     popover.show_settings(ConversationSettings())
     popover.show_settings(edited[-1])
