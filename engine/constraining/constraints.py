@@ -199,7 +199,7 @@ class Constraints:
     # -- grammars --------------------------------------------------------------------------
 
     def draft(self, request: GenerationRequest) -> FormDraft:
-        """Look at the schemas of a request before anything is done with them. Any thread.
+        """Check the bounds of a request's schemas before they are compiled. Any thread.
 
         Takes a few milliseconds at most, whatever the schemas are.
 

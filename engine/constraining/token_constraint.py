@@ -17,7 +17,7 @@ _GAP_TOKENS = 2
 
 
 class ConstraintPhase(Enum):
-    """How far an answer has come."""
+    """The part of an answer that comes next."""
 
     OPEN = auto()  # the answer or reasoning may begin
     REASONING = auto()
@@ -34,7 +34,7 @@ class ConstraintTokens:
         opening: The id of the tag that opens reasoning, if it is one token.
         closing: The id of the tag that closes it, if it is one token.
         gap: Ids of new lines between reasoning and answer.
-        never: Tags that a grammar would take for their characters; they never are text.
+        never: Tags whose characters a grammar would accept as text; they are never allowed.
         only_eos: The bits of ``eos``.
         while_reasoning: The bits of what reasoning may hold: anything but EOS and a call.
     """

@@ -1,7 +1,7 @@
 """Decides why an answer ends, and makes the record of it.
 
 The only place where a ``StopInfo`` is made. Pure: knows no MLX, no thread, no clock. The engine
-thread feeds an answer one token id at a time and sends on what becomes of it.
+thread feeds an answer one token id at a time and sends on its events.
 
 Tokens are read by ``engine.output.token_reader``. It asks ``engine.output.endings`` what an id
 means, ``engine.output.channels`` for tags, and ``engine.output.channel_text`` for stops in the
@@ -65,11 +65,11 @@ class AnswerBuilder:
 
     @property
     def events(self) -> list[Event]:
-        """What is to be sent on, up to now."""
+        """The events that have not been taken yet."""
         return self._text.events
 
     def take_events(self) -> list[Event]:
-        """Return what is to be sent on, and begin anew."""
+        """Return the events since the last call."""
         events = self._text.events
         if events:
             self._text.events = []

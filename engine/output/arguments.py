@@ -1,4 +1,4 @@
-"""What counts as the arguments of a tool call: the JSON text of one object. Pure; any thread."""
+"""Checks the arguments of a tool call: the JSON text of one object. Pure; any thread."""
 
 import json
 import math
@@ -13,7 +13,7 @@ def arguments_object(text: str) -> dict[str, Any]:
 
     Raises:
         ValueError: The text is not one JSON object as RFC 8259 has it, or it is nested too deeply,
-            or it holds a number or a text that other programs cannot read.
+            or it holds a number or text that other programs cannot read.
     """
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
@@ -23,7 +23,7 @@ def arguments_object(text: str) -> dict[str, Any]:
         raise ValueError("the arguments of a tool call must be a JSON object")
     if _is_deeper(value, MAX_DEPTH):
         raise ValueError(f"the arguments are nested more than {MAX_DEPTH} levels deep")
-    text.encode("utf-8")  # half of a surrogate pair is no text
+    text.encode("utf-8")  # refuses half of a surrogate pair
     if "\\u" in text:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     return value

@@ -12,7 +12,7 @@ from engine.values.events import ToolCallDelta
 
 CallParser = Callable[[str, str | None], list[tuple[str, object]]]
 """From a call's raw text, and the name its tag gave, to (name, arguments): an object or its JSON
-text. Raises ``ValueError`` for what is no call."""
+text. Raises ``ValueError`` for text that is not a call."""
 
 
 class OpenCalls:
@@ -37,13 +37,13 @@ class OpenCalls:
         self.unfinished = ""
 
     def continue_call(self, begun: str, name: str | None) -> None:
-        """Open a call whose first part is in the prompt; that part is read, never told."""
+        """Open a call whose first part is in the prompt; that part is parsed, but not sent."""
         self._begun = begun
         self.name = name
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing of the open call has come yet."""
+        """Whether the open call has no text yet."""
         return not self._begun.strip() and not "".join(self._text).strip()
 
     def add(self, text: str) -> None:
@@ -51,9 +51,10 @@ class OpenCalls:
         self._text.append(text)
 
     def close(self) -> tuple[list[ToolCallDelta], str]:
-        """Parse what was collected; return its calls, or the text itself where it is none.
+        """Parse what was collected; return its calls, or the text itself where it is not a call.
 
-        Arguments that are not one JSON object make it none, so that every surface can rely on it.
+        Text whose arguments are not one JSON object is not a call, so that every surface can rely
+        on arguments.
         """
         raw = self._taken()
         begun, self._begun = self._begun, ""
@@ -73,7 +74,7 @@ class OpenCalls:
         return events, ""
 
     def cut(self) -> None:
-        """Keep what was collected as a call that never became complete."""
+        """Keep what was collected as an unfinished call."""
         self.unfinished = self._taken()
 
     def _taken(self) -> str:

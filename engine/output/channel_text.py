@@ -1,6 +1,6 @@
-"""The text of one answer on its way out: white space, stop matching, events, channel by channel.
+"""Writes the text of one answer by channel: strips white space, matches stops, makes events.
 
-Text that reaches this stage belongs to the open channel; tags are gone. Pure; belongs to the
+Text that arrives here belongs to the open channel; tags have been removed. Pure; belongs to the
 thread that feeds the answer.
 """
 
@@ -11,12 +11,12 @@ from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, TextDelta, ThinkingDelta
 
-# A member of an enumeration is looked up more slowly than a name, and this is asked at every token.
+# Read at every token: looking up a name is faster than a member of an enumeration.
 _TEXT = Channel.TEXT
 
 
 class ChannelText:
-    """What is written to the channels of one answer.
+    """The text that is written to the channels of one answer.
 
     Args:
         rules: The stops of the request.
@@ -24,7 +24,7 @@ class ChannelText:
         spans: Told which tokens the answer's text comes from, if somebody asks.
 
     Attributes:
-        events: What is to be sent on.
+        events: The events that have not been taken yet.
         channel: The channel that is open.
         match: The stop in the text that ended the answer, once there is one.
         calls: As given.
@@ -113,7 +113,7 @@ class ChannelText:
             self.spans.release(len(text), channel)
 
     def enter(self, channel: Channel, *, strips_space: bool = False) -> None:
-        """Go over to a channel; no match joins what comes with what was.
+        """Switch to a channel; no match spans a switch.
 
         Args:
             channel: The channel.
@@ -130,16 +130,16 @@ class ChannelText:
             self._matcher = self._matchers[counting] = matcher_of(self._rules, counting)
 
     def flush(self) -> str:
-        """Send and return what is held; from here on it can no longer become a stop."""
+        """Send and return what is held; it can no longer become a stop."""
         held = self._matcher.flush() if self._matcher is not None else ""
         self.emit(held)
         return held
 
     def close_call(self, is_armed: bool) -> bool:
-        """Close the open call; what turns out to be none is text, and stops count in it.
+        """Close the open call. If it is not a call, deliver it as text, in which stops count.
 
         Returns:
-            Whether it was text; the channel is the text's then.
+            Whether it was text; the open channel is then the text.
         """
         stray = self.parse_call()
         self._lengths[Channel.TOOL] = 0
@@ -151,7 +151,7 @@ class ChannelText:
         return bool(stray)
 
     def parse_call(self) -> str:
-        """Take the open call as complete; return its text if it is none."""
+        """Parse the open call as it is; return its text if it is not a call."""
         events, stray = self.calls.close()
         self.events += events
         if events and self.spans is not None:

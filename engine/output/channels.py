@@ -12,7 +12,7 @@ from engine.stopping.record import Channel
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """The output goes over to another channel.
+    """The output switches to another channel.
 
     Attributes:
         to: The channel.
@@ -43,7 +43,7 @@ class Splitter(Protocol):
         tags: Tokens that are structure by themselves, by id: ``take_tag`` must see them.
         parts: Special tokens that are a part of a longer tag, by id: what ``feed`` takes for them.
         scans_text: Whether text has to pass through ``feed``.
-        in_header: Whether what comes now is a header, of which nothing is text.
+        in_header: Whether a header is open, of which nothing is text.
         closes_calls: Whether a call has an end of its own, or only the answer's.
         keeps_specials: Whether special tokens inside a call are a part of it.
     """
@@ -84,7 +84,7 @@ class Splitter(Protocol):
         ...
 
     def finish(self) -> str:
-        """Return the text that was kept; from here on it can no longer become a tag."""
+        """Return the text that was kept; it can no longer become a tag."""
         ...
 
 

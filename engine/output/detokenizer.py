@@ -28,7 +28,7 @@ class Detokenizer(Protocol):
         ...
 
     def cut(self, token_id: int) -> str:
-        """Take a tag or another token that is no text here; return what it truncates."""
+        """Take a tag or another token without text here; return what it truncates."""
         ...
 
     def finish(self) -> str:
@@ -105,7 +105,7 @@ class TokenizerDetokenizer:
         self._decode = decode
         self._special = special
         self._ids = list(before)
-        # What of the text of these ids has gone out; the rest is half a character.
+        # The text of these ids that has been returned; the rest is half a character.
         self._text = ""
         self._forget()
 
@@ -117,7 +117,7 @@ class TokenizerDetokenizer:
         whole = self._decode(self._ids)
         is_partial = whole.endswith(_REPLACEMENT)
         if is_partial:
-            # Perhaps a character that is not whole; of a longer row the first are wrong bytes.
+            # The end may be a character that is not whole yet; what is before it are wrong bytes.
             known = len(whole.rstrip(_REPLACEMENT))
             whole = whole[: max(known, len(whole) - _MOST_MISSING)]
         text = whole[len(self._text) :]
@@ -134,7 +134,7 @@ class TokenizerDetokenizer:
         return text
 
     def cut(self, token_id: int) -> str:
-        """Take a tag: it truncates a character, and what follows it is no beginning."""
+        """Take a tag: it truncates a character, and the text after it does not begin anew."""
         text = self.finish()
         self._ids = [*self._ids, token_id]
         self._forget()

@@ -13,12 +13,12 @@ from engine.output.endings import Ending, Endings
 from engine.output.setting import AnswerSetup
 from engine.stopping.record import Channel, StopKind
 
-# A member of an enumeration is looked up more slowly than a name, and this is asked at every token.
+# Read at every token: looking up a name is faster than a member of an enumeration.
 _THINKING = Channel.THINKING
 
 
 class TokenReader:
-    """The way of tokens to their channels.
+    """Leads the tokens of one answer to their channels.
 
     Args:
         setup: What the answer is read with.
@@ -50,7 +50,7 @@ class TokenReader:
         self._spans = text.spans
         self._least = setup.rules.min_tokens
         self._endings = Endings(setup.rules, setup.vocabulary, splitter.tags)
-        # Ids that mean more than their text, or have none.
+        # Ids that are more than their text, or have no text.
         self._marked = self._endings.ids.union(splitter.tags, setup.vocabulary.special)
         self._held = ""
         self._rest: list[str] = []
@@ -119,11 +119,11 @@ class TokenReader:
         else:
             self._take_text(self._detokenizer.add(token_id), is_armed)
         if winner is StopKind.STOP_STRING and self.text.match is None:
-            # It completes in text that is held for a tag, which can come no more.
+            # The stop completes in text that is held for a tag, which can no longer follow.
             self.release()
 
     def _own_text(self, token_id: int) -> str | None:
-        """Return the text that a token would bring; None if it is a tag, or is skipped."""
+        """Return the text that a token would add; None if it is a tag or has no text here."""
         if token_id in self.splitter.tags:
             return self._name(token_id) if self.splitter.is_text(token_id) else None
         if token_id in self._vocabulary.special:
@@ -131,7 +131,7 @@ class TokenReader:
         return self._detokenizer.peek(token_id)
 
     def _name(self, token_id: int) -> str:
-        """Return what a special token or a tag is called, which can be a part of a call."""
+        """Return the name of a special token or a tag, which can be a part of a call."""
         return self.splitter.tags.get(token_id) or self._vocabulary.special[token_id]
 
     def _is_part_of_call(self, token_id: int) -> bool:
@@ -159,7 +159,7 @@ class TokenReader:
         return StopKind.STOP_STRING if self.text.would_match(text) else None
 
     def _end_by(self, ending: Ending, tag_id: int | None, is_armed: bool) -> None:
-        """Note the end; what was held before its token goes out first."""
+        """Note the end; text that was held before its token is sent first."""
         self.piece = ""
         self._held = self.release()
         if self.text.match is not None:
@@ -220,7 +220,7 @@ class TokenReader:
         if ending is not None:
             self._held = held
         if ending is None or switch.to is not Channel.TEXT:
-            # A closing tag that ends the answer leaves open what it closes: that ends there.
+            # If a closing tag ends the answer, the channel that it would close stays open.
             self._change(switch, is_armed)
         if self.text.match is None:
             self.ending = ending

@@ -65,8 +65,8 @@ class Vocabulary:
     """Token ids and their meaning.
 
     Attributes:
-        raw: Bytes per id; None where this tokenizer's pieces cannot be told apart from their
-            neighbours and only its own decoder can say.
+        raw: Bytes per id; None where a piece's text depends on its neighbours, so that only the
+            tokenizer's own decoder knows it.
         text: Per id the text, where its bytes are whole characters, else None.
         special: Ids whose text is not part of an answer, with that text.
         eos: Ids that end generation.

@@ -93,7 +93,7 @@ def from_json(text: str) -> Recording:
     """Return the recording of a saved run.
 
     Raises:
-        DamagedRun: The text is no saved run; the message names the place and what is expected.
+        DamagedRun: The text is not a saved run; the message names the place and what is expected.
     """
     try:
         values = parsed_json(text)

@@ -13,8 +13,8 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 
 ROOT = 0
-# Beyond this many characters of stops the lists that were used longest ago are let go; a list
-# takes at most some 300 bytes a character, and that only after a text has spelled all of it.
+# Beyond this many characters of stops, the lists that were used longest ago are dropped. A list
+# takes at most some 300 bytes per character, and only once a text has spelled all of it.
 _KEPT_CHARS = 1 << 18
 _KEPT_LISTS = 256
 
@@ -88,7 +88,7 @@ class Automaton:
         return node
 
     def _span(self, node: int, char: str) -> tuple[int, int] | None:
-        """Return the strings that go on with a character after a node's prefix, if there are."""
+        """Return the strings that continue a node's prefix with a character; None if none does."""
         following = self._next_char[node]
         if following is not None:
             return self._spans[node] if char == following else None
@@ -129,7 +129,7 @@ class Automaton:
             target = self._add(span, self.depth[shorter] + 1, target)
             rows[shorter][char] = target
         if node != ROOT:
-            # Remembered, so that a text which keeps coming back to this prefix pays once.
+            # Kept, so that a text that returns to this prefix often searches once.
             rows[node][char] = target
         return target
 

@@ -130,7 +130,7 @@ class StopMatcher:
         self.seen = 0
 
     def flush(self) -> str:
-        """Return what was held back; from here on it can no longer become a stop."""
+        """Return what was held back; it can no longer become a stop."""
         held = self.held
         self._node = ROOT
         return held
@@ -144,7 +144,7 @@ def matcher_of(rules: StopRules, numbers: tuple[int, ...]) -> StopMatcher:
 def prepared(rules: StopRules) -> tuple[Automaton, ...]:
     """Return the automata of a request's stops, one for each list that a channel looks for.
 
-    While they are referred to, every matcher of these stops finds them made.
+    While somebody keeps them, every matcher of these stops uses them instead of making its own.
     """
     lists = {rules.counting_in(channel) for channel in Channel}
     return tuple(

@@ -155,7 +155,7 @@ def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:
         field: The request's name for the list, for messages.
 
     Raises:
-        InvalidRequest: An item is no string, empty, too long, holds a lone surrogate, or there
+        InvalidRequest: An item is not a string, is empty, too long, has a lone surrogate, or there
             are too many, or they are too long together. The message names the item or the limit.
     """
     kept: dict[str, None] = {}

@@ -15,7 +15,7 @@ class ToolCall:
     """A call that the model made.
 
     Attributes:
-        id: Our identifier of the call (vendor prefixes are the converters' business).
+        id: The product's identifier of the call; the API adds vendors' prefixes.
         name: The tool's name.
         arguments: The arguments as one JSON object in text form.
     """

@@ -60,7 +60,7 @@ def scripted_answer(stage: Stage, text: str, *stops: str, **values: Any) -> Answ
 
 
 def other_stop_options() -> StopOptions:
-    """Return options of stops of which each differs from its default, whatever options there are."""
+    """Return options of stops that all differ from their defaults, whatever options there are."""
     return StopOptions(**{option.name: _other(option) for option in STOP_OPTIONS})
 
 

@@ -134,7 +134,7 @@ class TagSplitter:
         return Switch(channel, tag, visible, tokens, strips_space=channel is not Channel.TOOL)
 
     def finish(self) -> str:
-        """Return the text that was kept; from here on it can no longer become a tag."""
+        """Return the text that was kept; it can no longer become a tag."""
         self._pieces.clear()
         return self._shown(self._scanner.flush())
 
