@@ -78,7 +78,7 @@ class StopOptions:
     min_tokens: int = field(
         default=0,
         metadata={
-            "title": "Tokens before a stop counts",
+            "title": "Stops count after",
             "help": "let no stop end the answer within its first N tokens",
         },
     )

@@ -8,7 +8,6 @@ from typing import Any
 from PySide6.QtCore import QPoint, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
-    QCheckBox,
     QFrame,
     QGridLayout,
     QHBoxLayout,
@@ -21,6 +20,7 @@ from PySide6.QtWidgets import (
 from engine import STOP_OPTIONS, StopOption, counted
 from ui.chat.composing.preset_button import PresetButton
 from ui.chat.composing.preset_list import PresetList
+from ui.kit.controls.check_box import CheckBox
 from ui.kit.controls.growing_input import never_sideways
 from ui.kit.controls.number_field import NumberField
 from ui.kit.controls.reading_order import move_focus
@@ -87,7 +87,7 @@ class SettingsPopover(QFrame):
             1,
             is_whole=True,
         )
-        self.stop_options = {option.name: _stop_field(option) for option in _STOP_OPTIONS}
+        self.stop_options = {option.name: _stop_field(theme, option) for option in _STOP_OPTIONS}
         self._more = QPushButton("More settings")
         self._more.setProperty("kind", "fold")
         self._more.setAccessibleName("More settings")
@@ -102,7 +102,7 @@ class SettingsPopover(QFrame):
         for option in _STOP_OPTIONS:
             changed = partial(self._edit_stop_option, option)
             control = self.stop_options[option.name]
-            if isinstance(control, QCheckBox):
+            if isinstance(control, CheckBox):
                 control.toggled.connect(changed)
             else:
                 control.number_edited.connect(changed)
@@ -114,7 +114,7 @@ class SettingsPopover(QFrame):
             field.show_number(getattr(settings, name))
         for name, control in self.stop_options.items():
             value = getattr(settings.stop_options, name)
-            if isinstance(control, QCheckBox):
+            if isinstance(control, CheckBox):
                 with QSignalBlocker(control):
                     control.setChecked(value)
             else:
@@ -179,7 +179,7 @@ class SettingsPopover(QFrame):
             rare.addWidget(field, row, 1)
         for option in _STOP_OPTIONS:
             control, row = self.stop_options[option.name], rare.rowCount()
-            if isinstance(control, QCheckBox):
+            if isinstance(control, CheckBox):
                 rare.addWidget(control, row, 0, 1, 2)
             else:
                 rare.addWidget(label(option.title), row, 0)
@@ -236,13 +236,15 @@ class SettingsPopover(QFrame):
 _STOP_OPTIONS = tuple(option for option in STOP_OPTIONS if option.name != "scope")
 
 
-def _stop_field(option: StopOption) -> QCheckBox | NumberField:
+def _stop_field(theme: Theme, option: StopOption) -> CheckBox | NumberField:
     """Return the control of an option of stops."""
     if isinstance(option.default, bool):
-        box = QCheckBox(option.title)
+        box = CheckBox(theme, option.title)
         box.setToolTip(f"{option.help[0].upper()}{option.help[1:]}")
         return box
-    return NumberField(option.title, "None", 1, _MOST_TOKENS, 1, is_whole=True)
+    field = NumberField(option.title, "No tokens", 1, _MOST_TOKENS, 1, is_whole=True)
+    field.setSuffix(" tokens")
+    return field
 
 
 def _grid() -> QGridLayout:
@@ -254,10 +256,11 @@ def _grid() -> QGridLayout:
 
 
 def _first_column(grid: QGridLayout) -> Iterator[QWidget]:
+    """Yield the names of fields; a check box takes the whole width and has its own."""
     for row in range(grid.rowCount()):
         item = grid.itemAtPosition(row, 0)
         widget = None if item is None else item.widget()
-        if widget is not None:
+        if widget is not None and not isinstance(widget, CheckBox):
             yield widget
 
 
