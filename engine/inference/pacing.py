@@ -1,6 +1,6 @@
 """How much of the waiting prompts one step of a batch may read, judged by measured time.
 
-Running streams keep two thirds of their pace while prompts are read: a step reads no more than a
+Running streams keep some two thirds of their pace while prompts are read: a step reads no more than a
 short while, and after reading, the batch only decodes until the streams have caught up. Pure but
 for its own state; knows no clock and no model.
 """
@@ -17,14 +17,15 @@ _FIRST = 64
 _LEAST = 16
 _GROWTH = 4.0
 # Streams are to keep this share of their pace. It leaves a reserve above the half that is promised.
-_KEPT_PACE = 0.68
+_KEPT_PACE = 0.7
 # A step that only decodes counts at least this share of its time for the prompts that wait, however
 # slow decoding has become: they must come to an end, too.
 _LEAST_CREDIT = 0.15
-# How much the newest decoding step counts in the time that one is taken to last: hardly while
-# prompts are read, when decoding is slower than the streams would be alone.
+# How much the newest decoding step counts in the time that one is taken to last: less while prompts
+# are read, when decoding is slower than the streams would be alone, right after reading above all.
 _NEWEST = 0.2
-_NEWEST_BESIDE = 0.005
+_NEWEST_BESIDE = 0.05
+_NEWEST_AFTER_READING = 0.005
 
 
 class ReadingPace:
@@ -42,6 +43,7 @@ class ReadingPace:
         self._decoding = 0
         # The time that the streams are behind their pace.
         self._debt_s = 0.0
+        self._has_just_read = False
 
     def chunk(self, decoding: int, reading: int, lane: int = 0) -> int:
         """Return how many tokens of each prompt the next step reads; 0 for decoding alone.
@@ -78,9 +80,9 @@ class ReadingPace:
         if not is_beside or decoding != self._decoding:
             self._learn(took_s, _NEWEST)
             self._decoding = decoding
-        elif behind_s > 0 or took_s < self._decode_s:
-            # Beyond what reading does to the streams: the machine has another speed by now.
-            self._learn(took_s, _NEWEST_BESIDE)
+        else:
+            self._learn(took_s, _NEWEST_AFTER_READING if self._has_just_read else _NEWEST_BESIDE)
+        self._has_just_read = False
 
     def _learn(self, took_s: float, newest: float) -> None:
         self._decode_s += (took_s - self._decode_s) * (newest if self._decode_s else 1.0)
@@ -108,3 +110,4 @@ class ReadingPace:
                 self._rates[lane] = min(rate, known * _GROWTH)
         if decoding:
             self._debt_s = max(0.0, took_s - self._decode_s / _KEPT_PACE)
+            self._has_just_read = True

@@ -52,7 +52,7 @@ def paced(decode_s: float) -> ReadingPace:
     return pace
 
 
-@pytest.mark.parametrize("slower", [1.0, 1.1, 1.2])
+@pytest.mark.parametrize("slower", [1.0, 1.1, 1.15])
 @pytest.mark.parametrize(("decode_s", "token_s"), SPEEDS)
 def test_a_stream_keeps_three_fifths_of_its_pace_beside_20_000_tokens(
     decode_s: float, token_s: float, slower: float
@@ -89,6 +89,23 @@ def test_a_stream_that_has_become_slow_for_good_does_not_starve_the_prompt() -> 
     reading_s = sum(took_s - 0.03 for took_s in steps)
     assert reading_s / sum(steps) > 0.08
     assert kept > 0.2
+
+
+def test_a_stream_whose_steps_take_ever_longer_by_itself_leaves_the_prompt_its_share() -> None:
+    # The stream's own context grows: its pace alone would fall as well.
+    pace, decode_s, done, steps = paced(0.002), 0.002, 0, []
+    while done < 20_000:
+        chunk = min(20_000 - done, pace.chunk(1, 1))
+        took_s = decode_s + chunk * 0.0002
+        if chunk:
+            pace.read(took_s, chunk, is_whole=True, decoding=1)
+        else:
+            pace.decoded(took_s, is_beside=True)
+        done += chunk
+        steps.append(took_s)
+        decode_s *= 1.001
+    assert decode_s > 0.004
+    assert 20_000 * 0.0002 / sum(steps) > 0.2
 
 
 def test_a_stream_that_joins_is_paced_by_what_decoding_takes_from_then_on() -> None:
