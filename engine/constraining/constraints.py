@@ -2,7 +2,8 @@
 
 Knows no MLX and no batch. Grammars are compiled on another thread than the engine's, and only
 after another process has survived them; the engine thread receives the result, a ``Form``. The
-library (llguidance) receives the model's vocabulary when the model is loaded.
+library (llguidance) is imported, and receives the model's vocabulary, for the first constrained
+answer: most programs never ask for one, and loading a model would take longer for all of them.
 """
 
 import threading
@@ -10,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -90,19 +92,16 @@ class Constraints:
         self._lock = threading.Lock()
         self._compiled: OrderedDict[bytes, Any] = OrderedDict()
         self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
-        self._tokens = ConstraintTokens(vocabulary, family)
+        self._tokenizer = tokenizer
+        # These are made for the first constrained answer.
         self._text: TokenizerText | None = None
         self._adapter: Any = None
         self._problem: Exception | None = None
-        # Now, while nothing runs: for a large vocabulary the library keeps all threads from
-        # running for up to a second, and the tokenizer is not made for several threads.
-        try:
-            self._text = text = _tokenizer_text(tokenizer, vocabulary)
-            self._adapter = new_tokenizer(text.text, text.size, list(text.eos))
-            self._tokens.learn_specials(self._adapter.is_special_token)
-        except Exception as error:
-            self._problem = error
         self._last_draft: FormDraft | None = None
+
+    @cached_property
+    def _tokens(self) -> ConstraintTokens:
+        return ConstraintTokens(self._vocabulary, self._family)
 
     def check(self, request: GenerationRequest, form: Form | None) -> None:
         """Make sure, before a prompt is rendered, that its answer can be held to what is asked.
@@ -255,7 +254,7 @@ class Constraints:
         if (form := self.ready(draft)) is not None:
             return form
         request = draft.request
-        self._check_tokenizer(request)
+        self._learn_tokenizer(request)
         try:
             grammar = answer_grammar(request, self._family)
             matcher = self._compile(grammar, helper)
@@ -299,7 +298,19 @@ class Constraints:
             raise _Refused(refusal)
         return new_matcher(self._adapter, grammar)
 
-    def _check_tokenizer(self, request: GenerationRequest) -> None:
+    def _learn_tokenizer(self, request: GenerationRequest) -> None:
+        """Hand the library the model's vocabulary, once.
+
+        Raises:
+            InvalidRequest: It cannot use this tokenizer.
+        """
+        if self._adapter is None and self._problem is None:
+            try:
+                self._text = text = _tokenizer_text(self._tokenizer, self._vocabulary)
+                self._adapter = new_tokenizer(text.text, text.size, list(text.eos))
+                self._tokens.learn_specials(self._adapter.is_special_token)
+            except Exception as error:
+                self._problem = error
         if self._problem is not None:
             reason = f"this model's tokenizer cannot be held to a form: {self._problem}"
             raise InvalidRequest(_field(request), reason)
@@ -335,9 +346,11 @@ def _schemas(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any
 
 def _tokenizer_text(tokenizer: Any, vocabulary: Vocabulary) -> TokenizerText:
     """Return a tokenizer as text; raises whatever tokenizers do that are not of the fast kind."""
-    fast = copy(tokenizer.backend_tokenizer)
-    fast.no_padding()
-    fast.no_truncation()
+    fast = tokenizer.backend_tokenizer
+    if fast.padding is not None or fast.truncation is not None:
+        fast = copy(fast)  # a second for a large vocabulary
+        fast.no_padding()
+        fast.no_truncation()
     return TokenizerText(fast.to_str(), vocabulary.size, tuple(sorted(vocabulary.eos)))
 
 

@@ -1,7 +1,7 @@
 """How much of the waiting prompts one step of a batch may read, judged by measured time.
 
-Running streams keep some two thirds of their pace while prompts are read: a step reads no more than a
-short while, and after reading, the batch only decodes until the streams have caught up. Pure but
+Running streams keep some two thirds of their pace while prompts are read: a step reads no more than
+a short while, and after reading, the batch only decodes until the streams have caught up. Pure but
 for its own state; knows no clock and no model.
 """
 

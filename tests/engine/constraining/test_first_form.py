@@ -1,0 +1,95 @@
+"""What constrained answers need is made for the first of them, beside the engine thread."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.constraining import constraints
+from engine.errors import InvalidRequest
+from engine.scheduling.service import Engine
+from engine.values.request import OutputConstraint
+from tests.support.asking import ask, run
+from tests.support.scripted import Stage
+
+ROOT = Path(__file__).parents[3]
+EMPTY = OutputConstraint({"type": "object", "properties": {}})
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from engine.scheduling.service import Engine
+from engine.values.request import OutputConstraint
+from tests.support.asking import ask
+
+async def main():
+    engine = Engine()
+    await engine.load(Path("assets/demo-model"))
+    await ask(engine, "Say: x", max_tokens=3)
+    print("llguidance" in sys.modules)
+    await ask(engine, "Say: x", constraint=OutputConstraint({"const": 7}))
+    print("llguidance" in sys.modules)
+    await engine.aclose()
+
+asyncio.run(main())
+"""
+
+
+def test_a_model_is_loaded_and_answers_without_the_library_of_grammars() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    real = constraints.new_tokenizer
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.current_thread().name.rpartition("_")[0])
+        return real(*given)
+
+    monkeypatch.setattr(constraints, "new_tokenizer", noted)
+    stage = Stage(tmp_path, {"{}": ["{", "}"]})
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        assert threads == []
+        for constraint in (EMPTY, EMPTY, OutputConstraint({"type": "object"})):
+            assert (await ask(engine, "{}", constraint=constraint)).text == "{}"
+        await engine.aclose()
+
+    run(play(), 120)
+    assert threads == ["fullstop-grammars"]
+
+
+def test_a_tokenizer_that_the_library_cannot_use_refuses_each_constrained_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unusable(*_: Any) -> Any:
+        raise ValueError("no such kind")
+
+    monkeypatch.setattr(constraints, "new_tokenizer", unusable)
+    stage = Stage(tmp_path, {"{}": ["{", "}"]})
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        for _ in range(2):
+            with pytest.raises(InvalidRequest, match="cannot be held to a form: no such kind"):
+                await ask(engine, "{}", constraint=EMPTY)
+        assert (await ask(engine, "{}")).text == "{}"
+        await engine.aclose()
+
+    run(play())
