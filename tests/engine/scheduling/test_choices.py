@@ -14,6 +14,7 @@ from engine.inference.backend import Prompt
 from engine.scheduling.commands import Submit
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
+from engine.scheduling.worker import EngineThread
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import GenerationRequest, OutputConstraint
 from tests.support.asking import ask, request, run
@@ -86,14 +87,14 @@ def test_choices_are_admitted_by_one_command_and_decoded_in_the_same_steps(
 ) -> None:
     stage = stage_of(tmp_path)
     sent: list[Submit] = []
-    real = Engine._send
+    real = EngineThread.send
 
-    def spy(engine: Engine, command: Any) -> None:
+    def spy(thread: EngineThread, command: Any) -> bool:
         if isinstance(command, Submit):
             sent.append(command)
-        real(engine, command)
+        return real(thread, command)
 
-    monkeypatch.setattr(Engine, "_send", spy)
+    monkeypatch.setattr(EngineThread, "send", spy)
 
     async def play() -> None:
         engine = Engine(loader=stage.load)
