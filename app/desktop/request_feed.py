@@ -15,7 +15,7 @@ from engine import Finished, TraceLevel
 from ui.chat.session.traces import RunTrace
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
 
-_Note = tuple[RequestEntry, RunTrace | None]
+_Note = tuple[RequestEntry, dict[str, RunTrace]]
 
 
 class RequestFeed:
@@ -25,8 +25,8 @@ class RequestFeed:
         loop: The window's loop.
         deliver: Receives, on that loop, what has come together since the last time.
         wanted_trace: Returns how much of each token is wanted; asked on the server's loop.
-        keep_trace: Receives, on the window's loop, a request's id and what its first answer's
-            tokens were.
+        keep_trace: Receives, on the window's loop, the tokens of each answer, with the name under
+            which ``RequestAnswer.run_id`` finds them.
     """
 
     def __init__(
@@ -49,12 +49,15 @@ class RequestFeed:
 
     def request_began(self, began: RequestBegan) -> None:
         """Take note of a request."""
-        self._put((entry_of(began), None))
+        self._put((entry_of(began), {}))
 
     def request_ended(self, ended: RequestEnded) -> None:
         """Take note of its end."""
-        trace = trace_of(ended.runs[0]) if ended.runs else None
-        self._put((entry_of(ended), trace))
+        entry = entry_of(ended)
+        runs = zip(entry.answers, _finished(ended), strict=True)
+        traces = {answer.run_id: trace_of(run) for answer, (run, _) in runs}
+        kept = {name: trace for name, trace in traces.items() if trace is not None}
+        self._put((entry, kept))
 
     def _put(self, note: _Note) -> None:
         with self._lock:
@@ -68,9 +71,9 @@ class RequestFeed:
     def _hand_over(self) -> None:
         with self._lock:
             notes, self._waiting = self._waiting, []
-        for entry, trace in notes:
-            if trace is not None:
-                self._keep_trace(entry.id, trace)
+        for _, traces in notes:
+            for name, trace in traces.items():
+                self._keep_trace(name, trace)
         self._deliver([entry for entry, _ in notes])
 
 
@@ -118,17 +121,25 @@ def _ended(entry: RequestEntry, ended: RequestEnded) -> RequestEntry:
         asked=_body(ended.asked),
         answered=_body(ended.answered),
         answer_headers=ended.answer_headers,
-        answers=tuple(_answer(run, run.finished) for run in ended.runs if run.finished),
+        answers=tuple(
+            _answer(run, finished, f"{entry.id}/{number}")
+            for number, (run, finished) in enumerate(_finished(ended), 1)
+        ),
     )
 
 
-def _answer(run: ObservedRun, finished: Finished) -> RequestAnswer:
+def _finished(ended: RequestEnded) -> list[tuple[ObservedRun, Finished]]:
+    return [(run, run.finished) for run in ended.runs if run.finished]
+
+
+def _answer(run: ObservedRun, finished: Finished, run_id: str) -> RequestAnswer:
     return RequestAnswer(
         request=run.generation.request,
         finished=finished,
         text="".join(run.texts),
         thinking="".join(run.thoughts),
         tool_calls=tuple(delta.call for delta in run.calls),
+        run_id=run_id,
     )
 
 

@@ -67,7 +67,7 @@ class InspectorWindow(QMainWindow):
         self,
         theme: Theme,
         inspector: Inspector,
-        tools: InspectorTools | None = None,
+        tools: InspectorTools,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent, Qt.WindowType.Window)
@@ -89,13 +89,14 @@ class InspectorWindow(QMainWindow):
         self.timing = TimingTab(theme)
         self.compare = CompareTab(theme, inspector)
         self.what_if = WhatIfTab(theme, inspector)
-        self.api = None if tools is None else ApiTab(theme, inspector, tools)
+        self.api = ApiTab(theme, inspector, tools)
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         for part in (self.tabs, self.tabs.tabBar()):
             part.setProperty("kind", "flush")
         self.tabs.setAccessibleName("Parts of the inspector")
         self.source = label("", "muted", 0.95)
+        self.choice = Choice(theme, "Which of the answers is shown")
         self.level = Choice(theme, "How much of the next answers is recorded")
         self.open = QPushButton("Open…")
         self.open.setAccessibleName("Open a saved run")
@@ -109,6 +110,7 @@ class InspectorWindow(QMainWindow):
             self.matcher,
             self.ending,
             self.prompt,
+            self.api,
             self.timing,
             self.compare,
             self.what_if,
@@ -123,8 +125,7 @@ class InspectorWindow(QMainWindow):
 
     async def finish(self) -> None:
         """Wait for what is under way."""
-        if self.api is not None:
-            await self.api.finish()
+        await self.api.finish()
         await self.matcher.finish()
         await self.inspector.finish()
 
@@ -158,16 +159,15 @@ class InspectorWindow(QMainWindow):
         bar = QHBoxLayout()
         bar.setSpacing(8)
         bar.addWidget(self.source)
+        bar.addWidget(self.choice)
         bar.addWidget(self.back)
         bar.addStretch(1)
         bar.addWidget(label("Record", "muted", 0.95))
         for part in (self.level, self.open, self.save, self.copy, self.forget):
             bar.addWidget(part)
-        titles = ("Tokens", "Stops", "Ending", "Prompt", "Timing", "Compare", "What if")
+        titles = ("Tokens", "Stops", "Ending", "Prompt", "API", "Timing", "Compare", "What if")
         for title, tab in zip(titles, self._tab_parts, strict=True):
             self.tabs.addTab(tab, title)
-        if self.api is not None:
-            self.tabs.insertTab(4, self.api, "API")
         upper = QWidget()
         column = QVBoxLayout(upper)
         column.setContentsMargins(0, 0, 0, 0)
@@ -203,6 +203,7 @@ class InspectorWindow(QMainWindow):
         self.tokens.token_chosen.connect(self.tape.choose_token)
         self.ending.curve.token_chosen.connect(self.tape.choose_token)
         self.level.currentIndexChanged.connect(self._set_level)
+        self.choice.activated.connect(inspector.choose)
         self.open.clicked.connect(self._choose_file)
         self.save.clicked.connect(self._choose_target)
         self.back.clicked.connect(inspector.show_open_conversation)
@@ -219,15 +220,21 @@ class InspectorWindow(QMainWindow):
         self.tape.setPlaceholderText(_placeholder(shown))
         for part in self._tab_parts:
             part.show_run(shown)
-        if self.api is not None:
-            self.api.show_run(shown)
         source = "" if shown is None else f"From {shown.source}"
         if shown is not None and shown.name:
             source += f": {shown.name}"
         self.source.setText(source)
+        self._offer_choices()
         self.back.setVisible(shown is not None and shown.source is not RunSource.CHAT)
         self.copy.setEnabled(shown is not None)
         self.save.setEnabled(shown is not None and shown.can_be_replayed)
+
+    def _offer_choices(self) -> None:
+        """Offer the other answers to a request that asked for several."""
+        self.choice.clear()
+        self.choice.addItems(self.inspector.choices)
+        self.choice.setCurrentIndex(self.inspector.choice)
+        self.choice.setVisible(self.choice.count() > 1)
 
     def _catch_up(self) -> None:
         if not self.isVisible():

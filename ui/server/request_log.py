@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QHBoxLayout,
     QLineEdit,
     QStackedLayout,
@@ -29,6 +30,7 @@ from ui.server.requests import RequestEntry, RequestLog
 Index = QModelIndex | QPersistentModelIndex
 
 _ALL = "All routes"
+_FILTER_PX = 300  # what the words in the empty filter need
 _JSON_LINES = "JSON Lines (*.jsonl)"
 
 
@@ -47,6 +49,7 @@ class RequestLogPanel(QWidget):
 
     def __init__(self, theme: Theme, log: RequestLog) -> None:
         super().__init__()
+        self._theme = theme
         self._log = log
         self._tasks = Tasks()
         self._chosen = ""
@@ -66,6 +69,8 @@ class RequestLogPanel(QWidget):
         self._empty = label("", "muted", 1.0, is_wrapped=True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._status = label("", "faint", 0.92)
+        self._bar = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._buttons = QHBoxLayout()
         self._lay_out()
         self._connect_signals()
         self._refresh()
@@ -85,17 +90,24 @@ class RequestLogPanel(QWidget):
         super().hideEvent(event)
         self.table.set_shown(False)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give the filter a line of its own where its words would not fit beside the buttons."""
+        super().resizeEvent(event)
+        beside = self._buttons.sizeHint().width() + self._bar.spacing()
+        fits = event.size().width() >= beside + self._theme.px(_FILTER_PX)
+        directions = QBoxLayout.Direction
+        self._bar.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
+
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        bar = QHBoxLayout()
-        bar.setSpacing(8)
-        bar.addWidget(self.search, 1)
-        bar.addWidget(self.dialects)
-        bar.addWidget(self.errors_only)
-        bar.addWidget(self.pause)
-        bar.addWidget(self.export)
-        bar.addWidget(self.clear)
+        self._buttons.setSpacing(8)
+        for part in (self.dialects, self.errors_only, self.pause, self.export, self.clear):
+            self._buttons.addWidget(part)
+        self._buttons.addStretch()
+        self._bar.setSpacing(8)
+        self._bar.addWidget(self.search, 1)
+        self._bar.addLayout(self._buttons)
         holder = QWidget()
         holder.setObjectName("request_holder")
         self._pages = QStackedLayout(holder)
@@ -107,7 +119,7 @@ class RequestLogPanel(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
-        layout.addLayout(bar)
+        layout.addLayout(self._bar)
         layout.addWidget(holder, 1)
         layout.addWidget(self._status)
 

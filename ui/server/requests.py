@@ -39,6 +39,7 @@ class RequestAnswer:
         text: Its text, whole.
         thinking: The reasoning before it.
         tool_calls: Calls that the model made.
+        run_id: The name under which its tokens are kept, if they were recorded.
     """
 
     request: GenerationRequest
@@ -46,6 +47,7 @@ class RequestAnswer:
     text: str = ""
     thinking: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    run_id: str = ""
 
     @property
     def size_bytes(self) -> int:

@@ -60,7 +60,7 @@ def test_everything_observed_arrives_in_the_windows_record() -> None:
         asked=RequestBody("{}", 2),
         answered=RequestBody("data", 9, is_whole=False),
         answer_headers=(("X", "y"),),
-        answers=(RequestAnswer(ASKED, END, "ab", "hm", (CALL,)),),
+        answers=(RequestAnswer(ASKED, END, "ab", "hm", (CALL,), "req_1/1"),),
     )
     assert entry_of(began()).is_open
 

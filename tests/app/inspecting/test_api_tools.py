@@ -76,6 +76,8 @@ def test_a_pasted_answer_is_shown_with_its_faults(
         window = CaptureWindow(theme, tools)
         window.show()
         assert not window.copy.isEnabled()
+        assert window.page.document().isEmpty()
+        assert "appears here" in window.page.placeholderText()
         QGuiApplication.clipboard().setText(LEAK)
         window.paste.click()
         await eventually(lambda: window.view is not None)

@@ -134,7 +134,6 @@ def test_without_recorded_tokens_the_request_and_the_answer_are_shown_all_the_sa
             )
             inspector.tabs.setCurrentWidget(inspector.prompt)
             await eventually(lambda: "tokens" in inspector.prompt.note.text())
-            assert inspector.api is not None
             inspector.tabs.setCurrentWidget(inspector.api)
             await eventually(lambda: inspector.api._views != [])
             [chat_view] = [v for v in inspector.api._views if v.path == "/v1/chat/completions"]
@@ -189,5 +188,43 @@ def test_a_raw_prompt_is_the_question_that_is_shown(run: Run, theme: Theme, stag
             assert shown.question == "user:go<|go|>"
             assert shown.run.text == "one two one "
             assert shown.run.stops == ("END",)
+
+    run(steps())
+
+
+def test_each_of_several_choices_can_be_looked_at(run: Run, theme: Theme, stage: Stage) -> None:
+    async def steps() -> None:
+        async with served(stage, theme) as (window, url):
+            await post(f"{url}/v1/chat/completions", chat(stop=["END"], max_tokens=40, n=3))
+            inspector = await inspected(window)
+            assert inspector.choice.isVisible()
+            words = [inspector.choice.itemText(row) for row in range(inspector.choice.count())]
+            assert words == [f"Answer {n} of 3: Cut off at 40 tokens" for n in (1, 2, 3)]
+            seen = []
+            for row in range(3):
+                inspector.choice.setCurrentIndex(row)
+                inspector.choice.activated.emit(row)
+                shown = window.inspector.shown
+                assert shown is not None
+                assert shown.trace is not None
+                assert inspector.choice.currentIndex() == row
+                seen.append(shown.trace)
+            assert len({id(trace) for trace in seen}) == 3
+            inspector.forget.click()
+            assert window.inspector.shown is not None
+            assert window.inspector.shown.trace is None
+            assert inspector.choice.currentIndex() == 2, "the answer that was chosen stays"
+            window.inspector.show_open_conversation()
+            assert not inspector.choice.isVisible()
+
+    run(steps())
+
+
+def test_a_single_answer_offers_no_choice(run: Run, theme: Theme, stage: Stage) -> None:
+    async def steps() -> None:
+        async with served(stage, theme) as (window, url):
+            await post(f"{url}/v1/chat/completions", chat(stop=["END"], max_tokens=40))
+            inspector = await inspected(window)
+            assert not inspector.choice.isVisible()
 
     run(steps())

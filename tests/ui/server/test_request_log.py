@@ -11,6 +11,8 @@ from pytestqt.qtbot import QtBot
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import GenerationRequest
+from ui.kit.look.theme import Theme
+from ui.server.request_log import RequestLogPanel
 from ui.server.request_table import INTERVAL_MS, RequestColumn, RequestTable, cell
 from ui.server.request_text import as_curl, as_jsonl, error_message, readable
 from ui.server.requests import (
@@ -279,3 +281,27 @@ def test_json_is_indented_for_reading_and_anything_else_left_alone() -> None:
     assert readable(RequestBody('{"a":1}', 7)) == '{\n  "a": 1\n}'
     assert readable(RequestBody('{"a":', 9, is_whole=False)) == '{"a":'
     assert readable(RequestBody("event: ping\n\n", 13)) == "event: ping\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text_percent", "width", "is_beside"),
+    [(100, 1_100, True), (100, 500, False), (200, 1_100, False)],
+)
+def test_the_filter_has_a_line_of_its_own_where_its_words_would_not_fit(
+    theme: Theme, qtbot: QtBot, text_percent: int, width: int, is_beside: bool
+) -> None:
+    theme.set_text_size(text_percent)
+    try:
+        panel = RequestLogPanel(theme, RequestLog())
+        qtbot.addWidget(panel)
+        panel.resize(width, 500)
+        panel.show()
+        search, pause = panel.search, panel.pause
+        qtbot.waitUntil(
+            lambda: (search.geometry().bottom() > pause.geometry().top()) is is_beside,
+            timeout=30_000,
+        )
+        words = search.fontMetrics().horizontalAdvance(search.placeholderText())
+        assert search.width() >= words
+    finally:
+        theme.set_text_size(100)

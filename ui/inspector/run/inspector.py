@@ -5,12 +5,11 @@ Main thread. Tells its views at most ten times a second that a running answer ha
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import Engine, EngineError, GenerationRequest
+from engine import Engine, EngineError, GenerationRequest, verdict_words
 from engine.recording.saved_run import DamagedRun, from_json, question_of
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.open_conversation import OpenConversation
@@ -19,15 +18,15 @@ from ui.inspector.run.shown_run import (
     RunSource,
     ShownRun,
     saved_run,
+    shown_answer,
     shown_recording,
-    shown_request,
 )
 from ui.inspector.run.what_if import WhatIf
 from ui.kit.background.files import FileRefused, read_text, write_text
 from ui.kit.background.tasks import Tasks
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.server.requests import RequestEntry
+from ui.server.requests import RequestAnswer, RequestEntry
 from ui.words.failures import failure_words
 
 GROWTH_MS = 100
@@ -53,6 +52,7 @@ class Inspector(QObject):
         what_if: The other stop lists that are tried on it.
         prompt: The prompt's tokens; None while they are not known.
         prompt_problem: Why they are not.
+        choice: Which answer to the request of another app is shown, from 0.
     """
 
     run_shown = Signal(object)
@@ -69,6 +69,8 @@ class Inspector(QObject):
         self.what_if = WhatIf(self)
         self.prompt: Pieces | None = None
         self.prompt_problem = ""
+        self.choice = 0
+        self._request: RequestEntry | None = None
         self._engine = engine
         self._session: ConversationSession | None = None
         self._is_tried = False
@@ -106,11 +108,29 @@ class Inspector(QObject):
         """Go back to the run that the window shows."""
         self._show_chat(self.workspace.current.shown_run)
 
-    def show_request(self, entry: RequestEntry) -> None:
-        """Show what another app was answered, if a model answered it."""
-        shown = shown_request(entry, self.traces.get(entry.id))
-        if shown is not None:
-            self.show(shown)
+    def show_request(self, entry: RequestEntry, choice: int = 0) -> None:
+        """Show one of the answers that another app got, if a model answered it."""
+        if entry.answers:
+            answer = entry.answers[choice]
+            self._request = entry
+            self.choice = choice
+            self.show(shown_answer(entry, answer, self.traces.get(answer.run_id)))
+
+    def choose(self, choice: int) -> None:
+        """Show another of the answers to the shown request."""
+        if self._request is not None and choice != self.choice:
+            self.show_request(self._request, choice)
+
+    @property
+    def choices(self) -> list[str]:
+        """What there is to choose from: the answers to the shown request, in a few words each."""
+        shown, request = self.shown, self._request
+        if request is None or shown is None or shown.source is not RunSource.REQUEST:
+            return []
+        return [
+            f"Answer {number} of {len(request.answers)}: {_ending(answer)}"
+            for number, answer in enumerate(request.answers, 1)
+        ]
 
     def open_file(self, path: Path) -> None:
         """Show a saved run; a file that is none is said."""
@@ -204,8 +224,8 @@ class Inspector(QObject):
             return
         if shown.source is RunSource.CHAT:
             self._show_chat(shown.run)
-        elif shown.source is RunSource.REQUEST:
-            self.show(replace(shown, trace=None))
+        elif shown.source is RunSource.REQUEST and self._request is not None:
+            self.show_request(self._request, self.choice)
 
     async def _open(self, path: Path) -> None:
         self.work_begun.emit(f"Opening {path.name}…")
@@ -251,3 +271,8 @@ def _shown_file(text: str, name: str) -> ShownRun:
 def _short(text: str, limit: int = 40) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _ending(answer: RequestAnswer) -> str:
+    """Return in a few words why an answer ended."""
+    return verdict_words(answer.finished, answer.request.max_tokens).label

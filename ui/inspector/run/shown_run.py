@@ -8,7 +8,7 @@ from engine.recording.replay import Recording, replay
 from engine.recording.saved_run import to_json
 from ui.chat.session.traces import RunTrace, trace_of
 from ui.records.runs import Run, RunState
-from ui.server.requests import RequestEntry
+from ui.server.requests import RequestAnswer, RequestEntry
 
 
 class RunSource(StrEnum):
@@ -52,16 +52,16 @@ class ShownRun:
         return self.trace is not None and self.trace.can_be_replayed
 
 
-def shown_request(entry: RequestEntry, trace: RunTrace | None = None) -> ShownRun | None:
-    """Return the first answer to a request of another app; None where no model answered.
+def shown_answer(
+    entry: RequestEntry, answer: RequestAnswer, trace: RunTrace | None = None
+) -> ShownRun:
+    """Return an answer to a request of another app.
 
     Args:
         entry: The request.
+        answer: One of its answers.
         trace: The answer's tokens, where they were recorded and have not been forgotten.
     """
-    if not entry.answers:
-        return None
-    answer = entry.answers[0]
     request = answer.request
     run = Run(
         stops=request.stops.strings,

@@ -38,6 +38,10 @@ _HINT = (
     "Completions, Responses, /generate or Ollama. A curl command before it tells the stops "
     "that were asked for."
 )
+_RESULT_HINT = (
+    "What the answer says appears here: what is wrong with it, why it ended, its text and its "
+    "events."
+)
 
 
 class CaptureWindow(QWidget):
@@ -67,6 +71,7 @@ class CaptureWindow(QWidget):
         self.stops.setAccessibleName("The stops that were asked for")
         self.stops.setPlaceholderText(r"Stops that were asked for, separated by spaces: END \n\n")
         self.page = reading_page("What the answer says and what is wrong with it")
+        self.page.setPlaceholderText(_RESULT_HINT)
         align(self.source)
         self.clear = QPushButton("Clear")
         self.clear.setAccessibleName("Forget the captured answer")
