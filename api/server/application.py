@@ -143,7 +143,7 @@ def _from_http(request: web.Request, error: web.HTTPException) -> ApiError:
         case 405:
             return ApiError(
                 ErrorKind.METHOD_NOT_ALLOWED,
-                f"{where} is not possible here; use {error.headers.get('Allow', 'another method')}",
+                f"{where} is not allowed; use {error.headers.get('Allow', 'another method')}",
             )
         case 413:
             limit = request.app[SERVICE].config.max_body_bytes

@@ -93,7 +93,7 @@ class _Ending:
         self._headers = headers
 
     def tell(self) -> None:
-        """Tell it, now or as soon as what the client left behind has ended, within a step."""
+        """Tell it, now or as soon as what a client left running has ended, within a step."""
         unfinished = [run for run in self._observation.runs if run.finished is None]
         if unfinished:
             waiting = asyncio.gather(

@@ -45,8 +45,8 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
         "info": {
             "title": "Fullstop",
             "version": _version(),
-            "description": "One local model in the words of several APIs; each tells in its own "
-            "way why an answer ended.",
+            "description": "One local model behind several APIs; each says in its own way why an "
+            "answer ended.",
         },
         "paths": paths,
         "components": {"schemas": definitions.get("$defs", {}), "securitySchemes": _SECURITY},

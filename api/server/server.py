@@ -74,7 +74,8 @@ class ApiServer:
 
         Raises:
             PortTaken: The port is in use.
-            CannotListen: The host is no address of this computer, or the port is not ours to take.
+            CannotListen: The host is not an address of this computer, or the port
+                cannot be used.
             ConfigError: The certificate or its key will not do.
         """
         if self.address is not None:
@@ -144,7 +145,7 @@ class ApiServer:
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
         except socket.gaierror as error:
-            raise CannotListen(error.errno, f"{host} is no address of this computer") from error
+            raise CannotListen(error.errno, f"{host} is not an address of this computer") from error
         # localhost may be both; clients that try ::1 first fall back to 127.0.0.1.
         family, kind, protocol, _, place = min(found, key=lambda one: one[0] != socket.AF_INET)
         listener = socket.socket(family, kind, protocol)

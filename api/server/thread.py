@@ -41,7 +41,8 @@ class ServerThread:
 
         Raises:
             PortTaken: The port is in use.
-            CannotListen: The host is no address of this computer, or the port is not ours to take.
+            CannotListen: The host is not an address of this computer, or the port
+                cannot be used.
         """
         if self._address is not None:
             return self._address

@@ -104,7 +104,7 @@ class LargeBodies:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._next()  # its turn came as its client left
+                self._next()  # its turn came as its client disconnected
             elif place in self._waiting:
                 self._waiting.remove(place)
                 heapq.heapify(self._waiting)

@@ -111,7 +111,7 @@ class RequestEnded:
     Attributes:
         began: What was known at its beginning.
         took_s: From its arrival to the last byte of the answer.
-        status: The HTTP status; 499 where the client left before the end.
+        status: The HTTP status; 499 where the client disconnected before the end.
         is_stream: Whether the answer was written as a stream.
         model: Id of the model that answered; empty where none did.
         asked: The request's body.

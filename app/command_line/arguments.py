@@ -121,7 +121,7 @@ def _add_replay(commands: Any, run: Command) -> None:
     replay = commands.add_parser(
         "replay",
         help="play a saved run again, with the same stops or with others",
-        description="Play a saved run again through the real matcher; no model is needed.",
+        description="Replay a saved run through the real matcher; no model is needed.",
         epilog=_REPLAY_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

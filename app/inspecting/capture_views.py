@@ -22,13 +22,13 @@ def read_capture(text: str, stops: Sequence[str] = ()) -> CaptureView:
         for one in sorted(findings, key=lambda one: _ORDER[one.severity])
     )
     if capture.dialect is None:
-        why = findings[0].sentence if findings else "Nothing in it could be recognised."
+        why = findings[0].sentence if findings else "The format was not recognised."
         return CaptureView(why, is_answer=False, findings=shown)
     form = "not streamed"
     if capture.is_streamed:
         form = f"streamed in {counted(len(capture.events), 'event')}"
     return CaptureView(
-        title=f"An answer in the words of {capture.dialect.value}, {form}",
+        title=f"Format: {capture.dialect.value}, {form}",
         is_answer=True,
         facts=tuple(_facts(capture)),
         thinking=capture.thinking,
@@ -50,7 +50,7 @@ def _facts(capture: Capture) -> list[tuple[str, str]]:
         )  # fmt: skip
         facts.append(("Matched stop", named))
     if capture.asked_stops:
-        facts.append(("Asked stops", "  ".join(map(quoted, capture.asked_stops))))
+        facts.append(("Requested stops", "  ".join(map(quoted, capture.asked_stops))))
     if capture.model:
         facts.append(("Model", capture.model))
     if capture.status is not None:

@@ -49,7 +49,7 @@ async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[Wir
         ValueError: The run has not ended, or ended in an error.
     """
     if shown.run.finished is None:
-        raise ValueError("What the APIs send is known when the answer has ended.")
+        raise ValueError("This appears when the answer has ended.")
     request = request_of(shown)
     prompt = await _prompt(engine, request)
     vocabulary = None if shown.trace is None else shown.trace.vocabulary

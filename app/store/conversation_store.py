@@ -223,7 +223,7 @@ class SqliteConversationStore:
             recovered = await asyncio.to_thread(salvage.bring_over, path, take, tell, is_cancelled)
         except (sqlite3.Error, OSError, ValueError) as error:
             _log.error("%s: not all could be recovered", path, exc_info=error)
-            cause = "nothing of it can be read"
+            cause = "nothing in the file can be read"
             if isinstance(error, sqlite3.Error | OSError):
                 cause = store_cause(error)
         await asyncio.wrap_future(self._database.submit(self._database.read_all))
@@ -313,8 +313,8 @@ class SqliteConversationStore:
             self._tell(
                 StoreProblem(
                     "A change could not be saved.",
-                    f"{self._path.name} does not take it as it is; everything else is saved. "
-                    "Export the conversation to keep it. The log names the cause.",
+                    f"{self._path.name} refused this change; everything else is saved. Export "
+                    "the conversation to keep it. The log has the cause.",
                     self._path.parent,
                 )
             )

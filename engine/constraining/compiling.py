@@ -57,7 +57,7 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
     if matcher.is_error():
         raise ValueError(in_words(matcher.get_error()))
     if matcher.is_stopped() and not matcher.is_accepting():
-        raise ValueError("nothing satisfies it")
+        raise ValueError("no value can satisfy it")
     return matcher
 
 
@@ -72,7 +72,7 @@ def in_words(error: str) -> str:
     if len(reason) > _MOST_WORDS:  # names and patterns of the schema, however long they are
         reason = f"{reason[: _MOST_WORDS - 1]}…"
     if reason in ("NoExtension", "NoExtensionBias"):
-        return "nothing can satisfy it"
+        return "no value can satisfy it"
     if "coerce_one_of" in reason:
         return "oneOf is supported only where its branches exclude each other; use anyOf"
     if reason.startswith("Unimplemented keys: "):

@@ -21,7 +21,7 @@ from engine.processes.helper_process import (
 
 _START_PATIENCE_S = 180.0
 _MEBIBYTE = 1 << 20
-_NOT_STARTED = "no schema can be compiled: the process that tries them first did not start"
+_NOT_STARTED = "schemas cannot be compiled: the process that compiles them first did not start"
 
 
 @dataclass(frozen=True, eq=False)

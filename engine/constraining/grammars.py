@@ -193,11 +193,11 @@ def schema_text(schema: Mapping[str, Any]) -> str:
         text = json.dumps(schema, allow_nan=False, ensure_ascii=False)
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError("it holds a lone surrogate, which is no character") from error
+        raise ValueError("it contains a lone surrogate, which is not a character") from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     except TypeError as error:
-        raise ValueError(f"it is no JSON: {error}") from error
+        raise ValueError(f"it is not JSON: {error}") from error
     return text
 
 

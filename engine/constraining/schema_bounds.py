@@ -68,7 +68,8 @@ class Bounds:
             stack.extend(_inner(place))
         if targets and _depth(schema, targets) > MOST_LEVELS_REFERRED:
             raise ValueError(
-                f"its references lead too deep: at most {MOST_LEVELS_REFERRED} levels are supported"
+                f"its references are nested too deeply: at most {MOST_LEVELS_REFERRED} levels "
+                "are supported"
             )
 
     def _count(self, place: "_Place") -> None:

@@ -22,8 +22,8 @@ UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the d
 
 INTERRUPTED_SENTENCE = "This answer was interrupted."
 INTERRUPTED_DETAIL = (
-    "Fullstop ended before the answer did. What had arrived is kept; at most the last second is "
-    "missing."
+    "Fullstop ended before the answer did. The text up to then is kept; at most the last half "
+    "second is missing."
 )
 UNRECORDED_SENTENCE = "How this answer ended is not known."
 UNRECORDED_DETAIL = "It came from a file that does not say why the model stopped."
@@ -186,7 +186,7 @@ def verdict_words(end: Ended, max_tokens: int | None = None) -> VerdictWords:
                 "The text up to that point is kept.",
             )
         case StopKind.ERROR:
-            cause = plain_cause(end.error or "The engine gave no cause.")
+            cause = plain_cause(end.error or "The cause is not known.")
             return VerdictWords(
                 short,
                 f"{short}: {end.error or 'the cause is unknown'}",

@@ -186,7 +186,7 @@ def _shortened(line: str) -> str:
 
 
 def _status_words(status: int) -> str:
-    return "client left" if status == CLIENT_LEFT else str(status)
+    return "client disconnected" if status == CLIENT_LEFT else str(status)
 
 
 def _scrolled(widget: QWidget) -> QScrollArea:

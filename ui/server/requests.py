@@ -72,7 +72,7 @@ class RequestEntry:
         headers: Of the request.
         model: The model that answered; empty where none did.
         is_stream: Whether the answer is a stream; None while that is not known.
-        status: The HTTP status; None while it is being answered, 499 where the client left.
+        status: The HTTP status; None while it is being answered, 499 where the client disconnected.
         took_s: From its arrival to the last byte of the answer.
         asked: The request's body.
         answered: The response's body.
@@ -109,7 +109,7 @@ class RequestEntry:
 
     @property
     def is_error(self) -> bool:
-        """Whether it was refused or failed, or its client left."""
+        """Whether it was refused or failed, or its client disconnected."""
         return self.status is not None and self.status >= 400
 
     @property
@@ -154,7 +154,7 @@ def stop_words(entry: RequestEntry) -> str:
     """
     if not entry.ends:
         if entry.status == CLIENT_LEFT:
-            return "client left"
+            return "client disconnected"
         if not entry.is_error:
             return ""
         return "refused" if entry.status is not None and entry.status < 500 else "failed"

@@ -42,7 +42,7 @@ DIALECT = Dialect(
         QueryRoute(
             method="POST",
             path="/v1/messages/count_tokens",
-            summary="Tokens of a Messages prompt",
+            summary="The number of tokens of a Messages prompt",
             request=CountTokensParams,
             reply=count_tokens,
             answer=TokenCount,

@@ -60,9 +60,7 @@ class TurnReader:
                         name=self._tool_names.get(block.tool_use_id),
                     )
                 case ThinkingBlock() | RedactedThinkingBlock() | ToolUseBlock():
-                    raise invalid(
-                        (*path, index), f"{block.type} blocks belong into assistant turns"
-                    )
+                    raise invalid((*path, index), f"{block.type} blocks belong in assistant turns")
                 case _:
                     assert_never(block)
         if texts or not message.content:
@@ -85,7 +83,7 @@ class TurnReader:
                     arguments = json.dumps(block.input, ensure_ascii=False)
                     calls.append(ToolCall(block.id, block.name, arguments))
                 case ToolResultBlock() | ImageBlock() | DocumentBlock():
-                    raise invalid((*path, index), f"{block.type} blocks belong into user turns")
+                    raise invalid((*path, index), f"{block.type} blocks belong in user turns")
                 case _:
                     assert_never(block)
         # The blocks are pieces of one text: a line break between them would change a prefill.

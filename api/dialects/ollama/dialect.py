@@ -98,7 +98,7 @@ DIALECT = Dialect(
         QueryRoute(
             method="HEAD",
             path="/api/tags",
-            summary="Whether the list of models is there",
+            summary="Whether the list of models is available",
             reply=list_tags,
         ),
         QueryRoute(
@@ -111,14 +111,14 @@ DIALECT = Dialect(
         QueryRoute(
             method="GET",
             path="/api/version",
-            summary="The version of Ollama's API that is spoken",
+            summary="The version of Ollama's API that is supported",
             reply=version,
             answer=OllamaVersion,
         ),
         QueryRoute(
             method="HEAD",
             path="/api/version",
-            summary="Whether Ollama's API is there",
+            summary="Whether Ollama's API is available",
             reply=version,
         ),
     ),

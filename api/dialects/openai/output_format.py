@@ -65,7 +65,7 @@ def guided(
         ("structured_outputs", _structured(params.structured_outputs)),
     ):
         if asked is not None and found is not None:
-            raise invalid((name,), "the form of the answer is given twice; leave one of them out")
+            raise invalid((name,), "the format of the answer is given twice; leave one of them out")
         found = found or asked
     return found
 

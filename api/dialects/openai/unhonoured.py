@@ -21,7 +21,7 @@ UNHONOURED: Mapping[str, RefusedParameter] = {
     "bad_words": RefusedParameter("a list of forbidden words", EMPTY),
     "dry_multiplier": RefusedParameter("DRY sampling", (0,)),
     "length_penalty": RefusedParameter("a penalty on length", (0, 1)),
-    "logits_processors": RefusedParameter("code of the request's own", EMPTY),
+    "logits_processors": RefusedParameter("code in a request", EMPTY),
     "mirostat": RefusedParameter("Mirostat sampling", (0,)),
     "tfs_z": RefusedParameter("tail-free sampling", (1,)),
     "top_a": RefusedParameter("top-a sampling", (0,)),
@@ -35,7 +35,7 @@ UNHONOURED: Mapping[str, RefusedParameter] = {
     "chat_template": RefusedParameter("a template of the request's own", EMPTY),
     "documents": RefusedParameter("documents beside the messages", EMPTY),
     "prompt_embeds": RefusedParameter("input other than text", EMPTY),
-    "truncate_prompt_tokens": RefusedParameter("cutting the prompt", (-1, 0)),
+    "truncate_prompt_tokens": RefusedParameter("truncating the prompt", (-1, 0)),
     "web_search_options": RefusedParameter("searching the web"),
     # What the answer tells.
     "prompt_logprobs": RefusedParameter("returning the log-probabilities of a prompt", (False,)),

@@ -97,7 +97,7 @@ def _json(raw: bytes) -> object:
         raise invalid((), f"the body is not UTF-8 (byte {error.start})") from None
     except UnicodeEncodeError:
         raise invalid(
-            _path_of(value, _is_broken), "contains a lone surrogate, which is no text"
+            _path_of(value, _is_broken), "contains a lone surrogate, which is not valid text"
         ) from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
@@ -156,7 +156,7 @@ def _check_integers(values: dict[str, Any], path: FieldPath) -> None:
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _path_of(value: object, is_wrong: Callable[[object], bool]) -> FieldPath:

@@ -251,7 +251,7 @@ def test_an_assistant_s_turn_holds_no_image(site: Any) -> None:
 
     assert reply.status == 400
     assert reply.json["error"]["message"] == (
-        "messages.0.content.0: image blocks belong into user turns"
+        "messages.0.content.0: image blocks belong in user turns"
     )
 
 

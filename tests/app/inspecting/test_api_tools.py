@@ -56,7 +56,7 @@ def test_a_capture_is_read_with_what_is_wrong_in_it() -> None:
     view = read_capture(LEAK)
     assert view.is_answer
     assert view.text == "abc EN"
-    assert ("Asked stops", '"END"') in view.facts
+    assert ("Requested stops", '"END"') in view.facts
     assert any("END" in finding.sentence for finding in view.findings)
 
 
@@ -81,7 +81,7 @@ def test_a_pasted_answer_is_shown_with_its_faults(
         QGuiApplication.clipboard().setText(LEAK)
         window.paste.click()
         await eventually(lambda: window.view is not None)
-        assert "in the words of chat" in window.title.text()
+        assert "Format: chat" in window.title.text()
         assert "abc EN" in window.page.toPlainText()
         window.source.clear()
         await eventually(lambda: window.view is None)

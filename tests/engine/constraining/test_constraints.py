@@ -637,9 +637,9 @@ BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
     "unsatisfiable": ({"type": "integer", "minimum": 5, "maximum": 3}, "Unsatisfiable"),
     "reference to itself": (
         {"$ref": "#/$defs/x", "$defs": {"x": {"$ref": "#/$defs/x"}}},
-        "nothing can satisfy",
+        "no value can satisfy",
     ),
-    "not JSON": ({"const": {1, 2}}, "no JSON"),
+    "not JSON": ({"const": {1, 2}}, "not JSON"),
     "not a number": ({"const": math.nan}, "JSON"),
     "lone surrogate": ({"const": "\ud800"}, "surrogate"),
     "too long": ({"enum": ["x" * 300_000]}, "longer than"),

@@ -94,7 +94,7 @@ def test_every_way_to_stop_has_words(kind: StopKind) -> None:
 
 def test_several_answers_are_counted_and_a_client_that_left_is_named() -> None:
     assert stop_words(ended(began(1), answers=(ANSWER, ANSWER, ANSWER))) == 'stop "END\\n" +2'
-    assert stop_words(ended(began(1), status=499, answers=())) == "client left"
+    assert stop_words(ended(began(1), status=499, answers=())) == "client disconnected"
     assert stop_words(ended(began(1), status=404, answers=())) == "refused"
     assert stop_words(ended(began(1), status=503, answers=())) == "failed"
     assert stop_words(ended(began(1), answers=())) == ""

@@ -425,7 +425,7 @@ def test_an_interrupted_answer_says_so_and_can_be_continued(
         assert line.text() == "Interrupted"
         panel = window.stop_panel.verdict
         assert panel.sentence.text() == "This answer was interrupted."
-        assert "at most the last second is missing" in panel.detail.text()
+        assert "at most the last half second is missing" in panel.detail.text()
         assert "Stop list: 6" in panel.facts_text()
         await eventually(lambda: window.workspace.model.stage == "ready")
         press(view, "Continue this answer")

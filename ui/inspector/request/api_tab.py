@@ -99,7 +99,7 @@ class ApiTab(QWidget):
         if shown is None:
             self.note.setText("No run is shown.")
         elif not shown.run.is_over:
-            self.note.setText("What the APIs send is known when the answer has ended.")
+            self.note.setText("This appears when the answer has ended.")
         elif shown is not self._rendered:
             self._rendered = shown
             self.note.setText("Asking the server…")

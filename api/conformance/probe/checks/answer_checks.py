@@ -99,9 +99,7 @@ async def _thinking_off(setting: CheckSetting) -> Seen:
             "none",
             run.capture.thinking or run.capture.text,
         )
-    return Seen(
-        "no thinking came", (fault(setting.client, run, broken),) if broken is not None else ()
-    )
+    return Seen("no thinking", (fault(setting.client, run, broken),) if broken is not None else ())
 
 
 async def _stop_in_thinking(setting: CheckSetting) -> Seen:
