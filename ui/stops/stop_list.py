@@ -16,13 +16,14 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QUndoCommand, QUndoStack
+from PySide6.QtGui import QUndoStack
 
 from engine import InvalidRequest, StopScope, checked_strings
 from ui.records.conversations import StopEntry
 from ui.stops import stop_cells as cells
 from ui.stops.stop_cells import StopColumn
 from ui.stops.stop_history import StopHistory
+from ui.stops.stop_list_change import StopListChange
 from ui.stops.stop_remarks import Remark, remarks
 from ui.stops.stop_tokens import StopTokens, Tokenize
 from ui.words.visible import needs_escapes, quoted, unescaped
@@ -32,27 +33,6 @@ Index = QModelIndex | QPersistentModelIndex
 EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
 _ROW_MIME = "application/x-fullstop-stop-row"
 _DISPLAY = int(Qt.ItemDataRole.DisplayRole)
-
-
-class _Change(QUndoCommand):
-    """Replaces the whole list: lists are short, and undo is exact by construction."""
-
-    def __init__(
-        self, model: "StopListModel", what: str, after: list[StopEntry], row_after: int
-    ) -> None:
-        super().__init__(what)
-        self._model = model
-        self._before = model.entries()
-        self._after = after
-        self._row = row_after
-
-    def redo(self) -> None:
-        """Show the list after the change."""
-        self._model.show_entries(self._after, self._row)
-
-    def undo(self) -> None:
-        """Show the list before the change."""
-        self._model.show_entries(self._before, min(self._row, len(self._before) - 1))
 
 
 class StopListModel(QAbstractTableModel):
@@ -198,10 +178,7 @@ class StopListModel(QAbstractTableModel):
         if remark.fixed is None:
             self.remove([row])
             return
-        after = self.entries()
-        after[row] = replace(after[row], sequence=remark.fixed)
-        if self._accepts(after):
-            self._push(f"fix {quoted(remark.fixed, 16)}", after, row)
+        self._change(row, f"fix {quoted(remark.fixed, 16)}", sequence=remark.fixed)
 
     def ensure(self, sequence: str) -> None:
         """See to it that a sequence is in the list and enabled."""
@@ -223,29 +200,20 @@ class StopListModel(QAbstractTableModel):
             return False
         if sequence == self._entries[row].sequence:
             return True
-        after = self.entries()
-        after[row] = replace(after[row], sequence=sequence)
-        if not self._accepts(after):
-            return False
-        self._push(f"edit {quoted(sequence, 16)}", after, row)
-        return True
+        return self._change(row, f"edit {quoted(sequence, 16)}", sequence=sequence)
 
     def set_enabled(self, row: int, is_enabled: bool) -> None:
         """Switch a row on or off."""
-        if self._entries[row].is_enabled == is_enabled:
-            return
-        after = self.entries()
-        after[row] = replace(after[row], is_enabled=is_enabled)
-        verb = "enable" if is_enabled else "disable"
-        self._push(f"{verb} {quoted(after[row].sequence, 16)}", after, row)
+        entry = self._entries[row]
+        if entry.is_enabled != is_enabled:
+            verb = "enable" if is_enabled else "disable"
+            self._change(row, f"{verb} {quoted(entry.sequence, 16)}", is_enabled=is_enabled)
 
     def set_scope(self, row: int, scope: StopScope) -> None:
         """Choose where a sequence counts."""
-        if self._entries[row].scope is scope:
-            return
-        after = self.entries()
-        after[row] = replace(after[row], scope=scope)
-        self._push(f"choose where {quoted(after[row].sequence, 16)} applies", after, row)
+        entry = self._entries[row]
+        if entry.scope is not scope:
+            self._change(row, f"choose where {quoted(entry.sequence, 16)} applies", scope=scope)
 
     def remove(self, rows: Sequence[int]) -> None:
         """Remove rows."""
@@ -312,7 +280,7 @@ class StopListModel(QAbstractTableModel):
 
     # -- the change itself -----------------------------------------------------------------
 
-    def show_entries(self, entries: list[StopEntry], row: int) -> None:
+    def show_entries(self, entries: Sequence[StopEntry], row: int) -> None:
         """Put a list in place (called by undo and redo)."""
         if len(entries) == len(self._entries):
             self._entries = list(entries)
@@ -325,8 +293,17 @@ class StopListModel(QAbstractTableModel):
         self.edited.emit()
         self.row_changed.emit(row)
 
+    def _change(self, row: int, what: str, **fields: Any) -> bool:
+        """Give a row other fields; returns whether they were taken."""
+        after = self.entries()
+        after[row] = replace(after[row], **fields)
+        if not self._accepts(after):
+            return False
+        self._push(what, after, row)
+        return True
+
     def _push(self, what: str, after: list[StopEntry], row: int) -> None:
-        self.undo_stack.push(_Change(self, what, after, row))
+        self.undo_stack.push(StopListChange(self.show_entries, self.entries(), what, after, row))
 
     def _read(self, typed: str, with_escapes: bool) -> str | None:
         """Return the sequence that was meant, or say why there is none."""

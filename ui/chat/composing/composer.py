@@ -215,11 +215,11 @@ class Composer(QFrame):
         self.action.setAccessibleName(says)
         self.action.setToolTip(says)
         colors = self._theme.colors
-        ink = colors.on_accent if self.action.isEnabled() else colors.faint
+        color = colors.on_accent if self.action.isEnabled() else colors.faint
         side, size = self._theme.px(_SEND_PX), self._theme.px(_SEND_ICON_PX)
         self.action.setFixedSize(side, side)
         self.action.setIconSize(QSize(size, size))
-        self.action.setIcon(icons.icon("square" if self._is_running else "send", ink, size))
+        self.action.setIcon(icons.icon("square" if self._is_running else "send", color, size))
 
     def _show_focus(self, has_focus: bool) -> None:
         restyle(self, "focused", has_focus)

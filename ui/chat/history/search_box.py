@@ -186,7 +186,7 @@ class _HitDelegate(QStyledItemDelegate):
         left, place = area.left(), 0
         ends = [(hit.snippet[a : a + n], a, a + n) for a, n in hit.spans]
         for marked, start, end in [*ends, ("", len(hit.snippet), len(hit.snippet))]:
-            for words, font, ink in (
+            for words, font, color in (
                 (hit.snippet[place:start], plain, colors.text),
                 (marked, bold, colors.link),
             ):
@@ -196,7 +196,7 @@ class _HitDelegate(QStyledItemDelegate):
                     continue
                 shown = metrics.elidedText(words, _ELIDE, room)
                 painter.setFont(font)
-                painter.setPen(QColor(ink))
+                painter.setPen(QColor(color))
                 spot = QRect(left, area.top(), room, area.height())
                 painter.drawText(spot, Qt.AlignmentFlag.AlignVCenter, shown)
                 left += metrics.horizontalAdvance(shown)

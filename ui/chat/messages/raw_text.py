@@ -47,9 +47,9 @@ class RawText(FlowText):
             self._write(cursor, stop.token_text, colors.tool)
 
     @staticmethod
-    def _write(cursor: QTextCursor, text: str, ink: str, *, is_struck: bool = False) -> None:
+    def _write(cursor: QTextCursor, text: str, color: str, *, is_struck: bool = False) -> None:
         form = QTextCharFormat()
-        form.setForeground(QColor(ink))
+        form.setForeground(QColor(color))
         form.setFontStrikeOut(is_struck)
         # A line feed is shown and breaks the line.
         cursor.insertText(visible(text).replace("⏎", "⏎\u2028"), form)

@@ -64,7 +64,7 @@ class ReasonLine(QAbstractButton):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the reason as a pill, then the figures; the pill is what may not be cut."""
         colors = self._theme.colors
-        ink, soft = colors.tone(self._tone)
+        color, soft = colors.tone(self._tone)
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         metrics = self.fontMetrics()
@@ -81,12 +81,12 @@ class ReasonLine(QAbstractButton):
         left = metrics.horizontalAdvance(figures) + (_GAP if figures else 0)
         pill = QRect(left, 1, width - 1, self.height() - 3)
         is_marked = self.isChecked() or self.hasFocus() or self.underMouse()
-        painter.setPen(QPen(QColor(ink), 1) if is_marked else Qt.PenStyle.NoPen)
+        painter.setPen(QPen(QColor(color), 1) if is_marked else Qt.PenStyle.NoPen)
         painter.setBrush(QColor(soft))
         painter.drawRoundedRect(pill, pill.height() / 2, pill.height() / 2)
-        image = icons.pixmap(self._icon, ink, size, 2.0)
+        image = icons.pixmap(self._icon, color, size, 2.0)
         painter.drawPixmap(left + pad, pill.center().y() - size // 2, image)
-        painter.setPen(QColor(ink))
+        painter.setPen(QColor(color))
         text = QRect(left + pad + size + self._theme.gap(5), 0, width, self.height() - 1)
         painter.drawText(text, Qt.AlignmentFlag.AlignVCenter, word)
         painter.end()
