@@ -1,1 +1,1 @@
-"""The model on MLX: its batch, its samplers, its prompts, and the cache of prompts."""
+"""The model on MLX: loading, prompts, samplers, the batch and the prompt cache."""

@@ -1,7 +1,6 @@
-"""What the engine thread needs of a loaded model; the seam between scheduling and MLX.
+"""The interface between the engine thread and a loaded model. Types only; no MLX.
 
-Types only. An implementation is made, used and dropped on the engine thread; what may be asked on
-others says so.
+An implementation belongs to the engine thread; methods that other threads may call say so.
 """
 
 from collections.abc import Sequence
@@ -28,7 +27,7 @@ class Prompt:
 
     Attributes:
         tokens: Its token ids, at least one.
-        beginning: Where it leaves the answer: in the text, in reasoning, in a header.
+        beginning: Where the answer begins: in the text, in reasoning, or in a header.
     """
 
     tokens: list[int]
@@ -36,7 +35,7 @@ class Prompt:
 
     @property
     def thinks(self) -> bool:
-        """Whether it leaves reasoning open, so that the answer starts inside it."""
+        """Whether the answer begins inside reasoning."""
         return self.beginning.channel is Channel.THINKING
 
 
@@ -57,7 +56,7 @@ class BatchLimits:
 
 @dataclass(slots=True)
 class Step:
-    """What one step of the batch did.
+    """The outcome of one step of the batch.
 
     Attributes:
         read: Per row that is still reading its prompt: (row, tokens read in this batch so far).
@@ -72,13 +71,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PromptCacheUse:
-    """What is kept of earlier prompts, and what it has been good for since the model was loaded.
+    """The prompt cache: its size, and its hits since the model was loaded.
 
     Attributes:
-        entries: Prompts that are kept.
-        size_bytes: The memory they take.
-        hits: Requests that found a part of their prompt.
-        hit_tokens: Tokens that those requests need not have read.
+        entries: The number of kept prompts.
+        size_bytes: The memory that they take.
+        hits: Requests that found a part of their prompt in it.
+        hit_tokens: Tokens that those requests did not have to read.
     """
 
     entries: int = 0
@@ -90,7 +89,7 @@ class PromptCacheUse:
 class Backend(Protocol):
     """One loaded model and its running batch.
 
-    ``cache_use`` is another object whenever it has changed.
+    ``cache_use`` becomes another object whenever it changes.
     """
 
     info: ModelInfo
@@ -99,7 +98,7 @@ class Backend(Protocol):
 
     @property
     def cache_use(self) -> PromptCacheUse:
-        """What is kept of earlier prompts."""
+        """The state of the prompt cache."""
         ...
 
     def render(self, request: GenerationRequest) -> Prompt:
@@ -162,7 +161,7 @@ class Backend(Protocol):
         ...
 
     def leave(self, row: int) -> None:
-        """Take a row out of the batch, whatever it is doing, and keep its cache."""
+        """Take a row out of the batch at any time, and keep its cache."""
         ...
 
     def reset(self) -> None:

@@ -69,13 +69,13 @@ class MlxBackend:
 
     @property
     def cache_use(self) -> PromptCacheUse:
-        """What is kept of earlier prompts; another object whenever it has changed."""
+        """The state of the prompt cache; another object whenever it changes."""
         return self._batch.cache_use
 
     # -- text and tokens -------------------------------------------------------------------
 
     def render(self, request: GenerationRequest) -> Prompt:
-        """Template and tokenise. Any thread: tokenizers are not changed by being used."""
+        """Template and tokenise. Any thread, because that does not change a tokenizer."""
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
         tokens = prompts.render(
@@ -143,7 +143,7 @@ class MlxBackend:
                 raise ValueError("this model has no tool parser")
             try:
                 found = parse(raw, tools)
-            except Exception as error:  # parsers raise whatever their formats suggest
+            except Exception as error:  # a parser may raise anything
                 raise ValueError(str(error)) from error
             return [_call(item) for item in (found if isinstance(found, list) else [found])]
 
@@ -160,7 +160,7 @@ class MlxBackend:
             wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
         processors = sampling.processors(wanted, self._defaults)
         constraint = self._constraints.hold(request, prompt.tokens, form, thinks=prompt.thinks)
-        if constraint is not None:  # the last word is its own
+        if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
         row, cached = self._batch.insert(
             prompt.tokens,
@@ -182,14 +182,14 @@ class MlxBackend:
         return Step(read, sampled, self._failed() if self._held else [])
 
     def _failed(self) -> list[tuple[int, str]]:
-        """Return the rows that cannot be held to their constraint any more."""
+        """Return the rows whose answer can no longer meet its constraint, and why."""
         failures = ((row, held.failure) for row, held in self._held.items())
         return [(row, failure) for row, failure in failures if failure is not None]
 
     def stats(self, sampled: Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
         """Say how likely the tokens of one step were."""
-        # A stream of its own: the next step is already under way on the batch's stream, and
-        # waiting for it would undo the overlap of device and Python.
+        # On a separate stream: the next step already runs on the batch's stream, and waiting for it
+        # would keep device and Python from working at the same time.
         with mx.stream(_stats_stream()):
             return sampling.token_stats(sampled, self._eos, count)
 
@@ -209,7 +209,7 @@ class MlxBackend:
 
 
 def leave_thread() -> None:
-    """Free what MLX keeps for this thread, which must use MLX no more.
+    """Free what MLX keeps for this thread; the thread must not use MLX afterwards.
 
     A stream that outlives its thread can abort the process at exit.
     """
@@ -219,7 +219,7 @@ def leave_thread() -> None:
 
 @functools.cache
 def _stats_stream() -> Any:
-    """Return the stream of likelihoods: one for all models, since each costs a thread for good."""
+    """Return the stream for likelihoods: one for all models, because each stream keeps a thread."""
     return mx.new_thread_local_stream(mx.default_device())
 
 

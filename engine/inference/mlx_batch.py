@@ -1,8 +1,8 @@
-"""The running batch of one model, and what is kept of the prompts that went through it.
+"""The running batch of one model, and its prompt cache.
 
-Knows token ids only: no text, no request, no reason to end a row. mlx-lm's ``BatchGenerator`` is
-given no stops and no limits, because ending an answer is decided elsewhere. Belongs to the thread
-that made it, as MLX's streams do.
+Knows token ids only: no text and no request. mlx-lm's ``BatchGenerator`` gets no stops and no
+limits, because ``engine.output`` decides where an answer ends. Belongs to the thread that made it,
+as MLX's streams do.
 """
 
 import contextlib
@@ -26,11 +26,11 @@ from engine.inference.pacing import ReadingPace
 from engine.inference.prompt_cache import PromptCache
 from engine.inference.reading_turns import LANES, ReadingTurns, lane_of
 
-# The batch must never end a row by itself.
+# So large that the batch never ends a row by itself.
 _NO_LIMIT = 1 << 40
 _CACHED_PROMPTS = 64
-# Prompts that arrive together are read a few at a time: half of their readers see their first word
-# sooner than if all had to wait for all.
+# Prompts that arrive together are read a few at a time, so that the first readers see their first
+# word sooner.
 READ_TOGETHER = 4
 
 
@@ -42,7 +42,7 @@ class RunningBatch:
         limits: How much it holds and reads.
 
     Attributes:
-        cache_use: What the cache of prompts is good for; another object whenever it changed.
+        cache_use: The state of the prompt cache; another object whenever it changes.
     """
 
     def __init__(self, model: Any, limits: BatchLimits) -> None:
@@ -58,8 +58,8 @@ class RunningBatch:
         self._prompt_cache = PromptCache(
             _CACHED_PROMPTS, limits.cache_bytes, can_trim_prompt_cache, trim_prompt_cache
         )
-        # A cache that cannot be cut back is kept at the end of the prompt as well, because
-        # the next turn seldom repeats a cut answer token by token.
+        # A cache that cannot be trimmed is kept at the end of the prompt as well, because the next
+        # turn seldom repeats an answer token by token.
         self._keeps_prompts = not can_trim_prompt_cache(make_prompt_cache(model))
         self._lanes = self._new_lanes()
 
@@ -167,11 +167,11 @@ class RunningBatch:
         )
 
     def leave(self, row: int) -> None:
-        """Take a row out, whatever it is doing, and keep its cache for the next turn."""
+        """Take a row out at any time, and keep its cache for the next turn."""
         self._keep(*self._taken_out(row))
 
     def _taken_out(self, row: int) -> tuple[Any, list[int] | None]:
-        """Take a row out; return its cache and the tokens that it holds, None for none."""
+        """Take a row out; return its cache and the tokens in it, or None for both."""
         batch = self._lanes[self._lane_of.pop(row, 0)]
         with mx.stream(batch.stream):
             found = batch.remove([row], return_prompt_caches=True)

@@ -1,6 +1,6 @@
 """Loads model folders with mlx-lm, and says in words why one cannot be loaded.
 
-Runs no code that lies in a folder. Engine thread, except for ``check``.
+Never runs code from a folder. Engine thread, except for ``check``.
 """
 
 import os
@@ -69,14 +69,14 @@ def _in_words(folder: Path, config: dict[str, Any], error: Exception) -> str:
 def _read(
     folder: Path, on_progress: OnLoadProgress, shard: Shard | None
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Return a folder's model, tokenizer and configuration; no code that lies in it is ever run."""
+    """Return a folder's model, tokenizer and configuration; never runs code from the folder."""
     on_progress(LoadProgress("checking"))
     stated = check_folder(folder)
     mx.random.seed(int.from_bytes(os.urandom(4), "little"))
     total = weights_size(folder)
     on_progress(LoadProgress("tokenizer", 0, total))
     try:
-        # Lazily: what follows reads the weights in parts, so that it can be seen and ended.
+        # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
         model, tokenizer, config = mlx_load(str(folder), lazy=True, return_config=True)
         if shard is not None:
             shard(model, config)
@@ -137,12 +137,12 @@ def load(
     shard: Shard | None = None,
     batch_of: Callable[[Any, BatchLimits], RunningBatch] = RunningBatch,
 ) -> MlxBackend:
-    """Load a model folder; no code that lies in it is ever run.
+    """Load a model folder; never runs code from it.
 
     Args:
         folder: The model.
         limits: How much its batch holds and reads.
-        on_progress: Told of each part of the work.
+        on_progress: Called before each part of the work.
         shard: Shards the model before its weights are read; None leaves it whole.
         batch_of: Makes the batch of a model.
 

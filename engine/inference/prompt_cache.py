@@ -1,7 +1,7 @@
-"""What is kept of earlier prompts and answers, so that the next one need not be read again.
+"""Keeps the model's caches of earlier turns, so that the next turn reads only what is new.
 
-Holds models' caches without looking into them; how they are cut is the backend's business. Finding
-the best one takes a comparison for each entry, however long the entries are. Engine thread.
+Knows nothing of what is inside a cache; the backend trims it. Finding the best entry takes one
+comparison for each entry, however long it is. Engine thread.
 """
 
 import copy
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _BYTES = array("I").itemsize
-# A copy of a long cache for the sake of a few tokens costs more than reading them.
+# Copying a long cache for a few tokens takes longer than reading the tokens.
 _WORTH_TOKENS = 64
 _WORTH_SHARE = 64
 
@@ -24,13 +24,13 @@ class _Entry:
 
 
 class PromptCache:
-    """Caches by the tokens that they hold; the one that was used longest ago goes first.
+    """Caches by their tokens; the least recently used goes first.
 
     Args:
-        most_entries: How many are kept.
-        most_bytes: How large they may be together.
-        can_trim: Whether a cache can be cut back to fewer tokens.
-        trim: Cuts a cache back by a number of tokens, in place.
+        most_entries: Most caches that are kept.
+        most_bytes: Most bytes of all together.
+        can_trim: Says whether a cache can be trimmed to fewer tokens.
+        trim: Removes a number of tokens from a cache's end, in place.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class PromptCache:
         return len(self._kept)
 
     def fetch(self, tokens: Sequence[int]) -> tuple[list[Any] | None, int]:
-        """Return a copy of the cache that holds most of a prompt's beginning, and how much.
+        """Return a copy of the cache with the longest common beginning, and its number of tokens.
 
-        At least one token is left over, because reading has to begin with something.
+        At least one token of the prompt is left to be read, as mlx-lm requires.
         """
         wanted = _key(tokens)
         best, most = None, 0
@@ -74,7 +74,7 @@ class PromptCache:
         return found, most
 
     def keep(self, tokens: Sequence[int], cache: list[Any]) -> None:
-        """Keep a cache; what it makes superfluous, and what has no room beside it, goes."""
+        """Keep a cache; drop those that it replaces, and the oldest until the rest fits."""
         key = _key(tokens)
         self._drop(key)
         if self._can_trim(cache):
@@ -87,7 +87,7 @@ class PromptCache:
             self._drop(next(iter(self._kept)))
 
     def shrink_to(self, entries: int) -> None:
-        """Keep no more than so many entries, those used last."""
+        """Keep only so many entries, the most recently used ones."""
         while len(self._kept) > entries:
             self._drop(next(iter(self._kept)))
 
@@ -113,7 +113,7 @@ def _is_worth_it(common: int, held: int) -> bool:
 def _common(one: bytes, other: bytes) -> int:
     """Return how many tokens two sequences begin with together."""
     low, high = 0, min(len(one), len(other)) // _BYTES
-    # Comparing bytes is so fast that halving beats walking by far.
+    # Comparing bytes is fast, so that a binary search beats a loop by far.
     while low < high:
         middle = (low + high + 1) // 2
         part = slice(low * _BYTES, middle * _BYTES)

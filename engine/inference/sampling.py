@@ -1,6 +1,6 @@
-"""Draws tokens: mlx-lm samplers and processors of a request, and how likely a draw was.
+"""Samples tokens: mlx-lm's samplers and processors for a request, and how likely a token was.
 
-Engine thread. One of the two modules that import MLX.
+Engine thread.
 """
 
 import math
@@ -24,13 +24,13 @@ from engine.values.request import Sampling
 
 Sampler = Callable[[mx.array], mx.array]
 
-# Below it the quotient overflows; the draw would be the most likely token anyway.
+# Below it the quotient overflows; the most likely token would be sampled anyway.
 _LEAST_TEMPERATURE = 1e-4
 
 
 @lru_cache(maxsize=128)
 def _shared_sampler(temperature: float, top_p: float, top_k: int, min_p: float) -> Sampler:
-    # One object per setting: rows that share it are sampled in a single call.
+    # One object for equal settings: rows that share it are sampled in a single call.
     sampler: Sampler = make_sampler(temp=temperature, top_p=top_p, top_k=top_k, min_p=min_p)
     return sampler
 
@@ -38,7 +38,7 @@ def _shared_sampler(temperature: float, top_p: float, top_k: int, min_p: float) 
 def _seeded_sampler(
     seed: int, temperature: float, top_p: float, top_k: int, min_p: float
 ) -> Sampler:
-    """A sampler with a random state of its own, so that its row does not depend on the others."""
+    """Return a sampler with its own random state, so that its row does not depend on the others."""
     key = mx.random.key(seed % (1 << 64))  # negative seeds are valid in most APIs
 
     def sample(logprobs: mx.array) -> mx.array:
@@ -71,7 +71,7 @@ def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) 
 
 
 def processors(wanted: Sampling, defaults: SamplingDefaults) -> list[Any]:
-    """Return the logits processors of a request, an empty list where nothing is to be done."""
+    """Return the logits processors of a request; empty if it needs none."""
     repetition = wanted.repetition_penalty
     if repetition is None:
         repetition = defaults.repetition_penalty
@@ -88,12 +88,12 @@ def processors(wanted: Sampling, defaults: SamplingDefaults) -> list[Any]:
 class ConstraintProcessor:
     """A logits processor that leaves only the tokens that a constraint allows.
 
-    It runs one step ahead: before the token of this step has been handed out, it is asked what
-    may follow. So it has to wait for that token, which rows without a constraint never do.
+    It is called for the next step before the token of this step has been handed out. So it waits
+    for that token, which rows without a constraint never do.
 
     Args:
         constraint: The state of the row's answer.
-        prompt_tokens: Length of the prompt; what follows it in the context is the answer.
+        prompt_tokens: Length of the prompt; the answer follows it in the context.
     """
 
     def __init__(self, constraint: TokenConstraint, prompt_tokens: int) -> None:
@@ -130,7 +130,7 @@ def _mask(bits: bytes, width: int) -> mx.array:
 def token_stats(
     sampled: Sequence[tuple[int, mx.array]], eos: Sequence[int], count: int
 ) -> list[TokenStats]:
-    """Say how likely sampled tokens were; computed on the device, fetched in one go.
+    """Say how likely sampled tokens were; computes on the device and fetches all values at once.
 
     Args:
         sampled: Per row the id and its log-probabilities of shape (vocabulary,).
@@ -164,6 +164,6 @@ def token_stats(
 
 
 def _likeliest(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
-    # A constraint makes most tokens impossible; those are no candidates.
+    # A constraint makes most tokens impossible; leave those out.
     possible = (pair for pair in pairs if pair[1] > -math.inf)
     return tuple(sorted(possible, key=lambda pair: -pair[1]))

@@ -16,24 +16,24 @@ _ARENA_MAX = -8  # M_ARENA_MAX of glibc's <malloc.h>
 def share_one_arena() -> None:
     """Let threads that start from now on allocate from the process's first arena.
 
-    The engine's thread makes the arrays of each step and MLX's own thread frees them; between two
-    arenas that costs one stream of a small model three hundredths of its speed.
+    The engine thread allocates the arrays of each step, and MLX's own thread frees them. With two
+    arenas, one stream of a small model loses 3 % of its speed.
     """
     if sys.platform != "linux":
         return
     try:
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
     except (OSError, AttributeError):
-        return  # another C library, which has no such setting
+        return  # another C library without this setting
 
 
 def work_in_long_turns() -> None:
-    """Ask Linux not to interrupt this thread whenever one of MLX's has something to do.
+    """Ask Linux not to interrupt this thread whenever one of MLX's threads has work.
 
-    MLX's threads, which inherit it, are woken for each of some hundred operations a token. Where
-    they share a core with this thread each wake-up would be two changes of turn, a third of the
-    time in all. Windows and servers, whose threads are left as they are, come first nonetheless.
+    MLX's threads, which inherit the setting, are woken some hundred times a token. On a core that
+    they share with this thread, each wake-up would cost two context switches, a third of the time
+    in all. The threads of windows and servers keep their setting, and so take precedence.
     """
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # forbidden: slower, and nothing else
+        with contextlib.suppress(OSError):  # not permitted: slower, but it works
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

@@ -1,6 +1,6 @@
-"""Brings a model's weights into memory, part by part, and refuses those that are no numbers.
+"""Reads a model's weights into memory, part by part, and refuses weights that hold NaN.
 
-One NaN makes every answer of a model nonsense, and nothing else would say so. Engine thread.
+One NaN makes every answer of a model nonsense, and nothing else would report it. Engine thread.
 """
 
 from typing import Any
@@ -11,21 +11,21 @@ from mlx.utils import tree_flatten
 from engine.library.loading import LoadProgress, OnLoadProgress
 
 _PART_BYTES = 128 << 20
-# Of one weight, where it is looked at again: what this takes beside it is as many bytes.
+# Values of one weight that are checked at once; the check takes as many bytes of memory.
 _SLICE = 1 << 20
 
 
 class DamagedWeights(Exception):
-    """Some of the weights are no numbers; the message names them."""
+    """Some of the weights hold NaN; the message names them."""
 
 
 def read(model: Any, total: int, on_progress: OnLoadProgress) -> None:
-    """Bring a model's weights into memory, a few hundred megabytes at a time.
+    """Read a model's weights into memory, about a hundred megabytes at a time.
 
     Args:
-        model: Loaded lazily, so that its weights are still to be read.
+        model: Loaded lazily, so that its weights have not been read yet.
         total: Bytes of all weights.
-        on_progress: Told of each part.
+        on_progress: Called after each part.
 
     Raises:
         DamagedWeights: One of them holds NaN.
@@ -45,14 +45,14 @@ def read(model: Any, total: int, on_progress: OnLoadProgress) -> None:
 
 
 def _read_part(part: list[tuple[str, mx.array]]) -> None:
-    """Read some weights, and their sums with them: a sum takes no memory and shows every NaN."""
+    """Read some weights, and their sums, which take no memory and show every NaN."""
     weights = [(name, one) for name, one in part if mx.issubdtype(one.dtype, mx.floating)]
-    # Together, since each wait for a single value takes longer than the sums of a small model.
+    # All at once, because waiting for single values takes longer than the sums of a small model.
     are_finite = mx.isfinite(mx.stack([mx.array(0.0), *(mx.sum(one) for _, one in weights)]))
     mx.eval([one for _, one in part], are_finite)
     found: Any = are_finite.tolist()
     for (name, weight), is_finite in zip(weights, found[1:], strict=True):
-        # A sum may also be beyond all numbers where no weight is NaN.
+        # A sum may also overflow although no weight is NaN.
         if not is_finite and _has_nan(weight):
             raise DamagedWeights(
                 f"its weights {name} contain values that are not numbers (NaN). Download it again, "

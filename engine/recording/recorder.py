@@ -7,7 +7,7 @@ from engine.values.events import Event, Finished, TokenTrace, ToolCallDelta
 
 
 class Recorder:
-    """Listens to one generation whose request asks for a trace.
+    """Collects the events of one generation whose request asks for a trace.
 
     Attributes:
         generation: The run.
@@ -28,8 +28,8 @@ class Recorder:
             )
             self._call_text = None
         elif isinstance(event, ToolCallDelta):
-            # The calls of one text come on one token, the text with the first of them. The same
-            # text again is the same calls again.
+            # One text may hold several calls, which arrive together; the first carries the text.
+            # Equal texts hold equal calls.
             is_first = bool(event.raw) or self._call_text is None
             text = event.raw if is_first else str(self._call_text)
             known = () if is_first else self._calls[text]

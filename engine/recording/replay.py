@@ -1,7 +1,7 @@
-"""What another stop list would have done: a recorded run through the real answer pipeline.
+"""Replays a recorded run with another stop list, through the real answer pipeline.
 
-Pure and instant, no model needed. The same pipeline decides as in a real run, so that the record
-is the one a real run would give, as far as the recording reaches.
+Pure and fast; needs no model. The pipeline is that of a real run, so the record is the one that a
+real run would give, as far as the recording goes.
 """
 
 from collections.abc import Sequence
@@ -42,15 +42,15 @@ class RecordedToken:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A run as it was: enough to play it again with other stops.
+    """A recorded run: enough to replay it with other stops.
 
     Attributes:
-        setting: The model's side.
+        setting: What the pipeline must know of the model.
         rules: The stops of the run.
         max_tokens: Its limit, None for none.
         tokens: All sampled tokens.
-        residue: Text that appeared only at the end, when the detokenizer was finalised.
-        calls: Parsed calls by the raw text that held them.
+        residue: Text that appeared only when the detokenizer was finished.
+        calls: Parsed calls, by the raw text that held them.
         stop: Why the run ended.
     """
 
@@ -68,7 +68,7 @@ class Replayed:
     """The outcome of a replay.
 
     Attributes:
-        stop: The record; None where the recording ends before anything would have stopped.
+        stop: Why it stopped; None if the recording ends before that.
         text: The answer.
         thinking: The reasoning.
         calls: The tool calls.
@@ -90,7 +90,7 @@ def replay(
     *,
     is_traced: bool = False,
 ) -> Replayed:
-    """Play a recording again.
+    """Replay a recording.
 
     Args:
         recording: The run.
@@ -140,12 +140,12 @@ def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
     )
 
 
-# Beyond any vocabulary there is; a file may name any id, and must not cost its size in memory.
+# Larger than any vocabulary. A file may name any id, which must not cost that much memory.
 _MOST_LISTED = 1 << 21
 
 
 class _ById(Sequence[_T]):
-    """A list over token ids of which only the recorded ones are known."""
+    """A sequence over all token ids that stores only the recorded ones."""
 
     def __init__(self, values: dict[int, _T], missing: _T) -> None:
         self._values = values
@@ -160,7 +160,7 @@ class _ById(Sequence[_T]):
 
 
 def _by_id(values: dict[int, _T], missing: _T) -> Sequence[_T]:
-    """Return a plain list where the ids allow it: each token of a replay looks into it twice."""
+    """Return a plain list if the ids are small enough, because a replay looks values up often."""
     sparse = _ById(values, missing)
     if len(sparse) > _MOST_LISTED:
         return sparse
@@ -192,7 +192,7 @@ def _vocabulary(recording: Recording) -> Vocabulary:
 def _detokenizer(recording: Recording, vocabulary: Vocabulary) -> Detokenizer:
     if recording.setting.has_bytes:
         return ByteDetokenizer(vocabulary)
-    # What a token is called is in its piece only where it was a part of the text.
+    # A piece contains the name of a special token only if the name was part of the text.
     tags = recording.setting.family.tags
     pieces = [
         token.piece.removesuffix(token.special or tags.get(token.token_id, ""))
@@ -202,10 +202,10 @@ def _detokenizer(recording: Recording, vocabulary: Vocabulary) -> Detokenizer:
 
 
 class _RecordedText:
-    """The recorded pieces in their order, where bytes alone do not tell the text.
+    """A detokenizer for recordings whose bytes alone do not determine the text.
 
     Attributes:
-        index: Of the token that is taken; not every token is one that has text.
+        index: Of the token that is being replayed; not every token has text.
     """
 
     def __init__(self, pieces: list[str], residue: str) -> None:
@@ -222,27 +222,27 @@ class _RecordedText:
         return self._pieces[self.index]
 
     def cut(self, token_id: int) -> str:
-        """Return what the recorded tag truncated."""
+        """Return the token's piece."""
         return self._pieces[self.index]
 
     def finish(self) -> str:
-        """Return the recorded residue, if the recording was played to its end."""
+        """Return the recorded residue, if the replay reached the recording's end."""
         return self._residue if self.index >= len(self._pieces) - 1 else ""
 
 
 class _CallLookup:
-    """Stands for the model's parser: what it made of a text is in the recording."""
+    """Replaces the model's parser of tool calls: looks a text's calls up in the recording."""
 
     def __init__(self, calls: dict[str, tuple[ToolCall, ...]], begun: str) -> None:
         self._begun = begun
-        # A stop may leave out white space at a call's end.
+        # A stop may have removed white space at a call's end.
         self._calls = {raw.strip(): found for raw, found in calls.items()}
 
     def __call__(self, raw: str, name: str | None) -> list[tuple[str, object]]:
         calls = self._calls.get(raw.strip())
-        if calls is None and self._begun:  # the prompt's part of a call is not in its recorded text
+        if calls is None and self._begun:  # without the prompt's part of the call
             calls = self._calls.get(raw.removeprefix(self._begun).strip())
         if calls is None:
             raise ValueError("the recorded run did not parse this as a call")
-        # Two tools may have been called with the same arguments.
+        # Two tools may have been called with equal arguments, so the name comes from the tag.
         return [(name or call.name, call.arguments) for call in calls]

@@ -1,1 +1,1 @@
-"""The engine thread: who waits, who joins the batch, and how events reach their readers."""
+"""The engine thread: its inbox, its batch and queue, its model, and events for readers."""

@@ -14,7 +14,7 @@ from engine.scheduling.row import Row
 from engine.values.request import GenerationRequest, TraceLevel
 
 MAX_TOP_LOGPROBS = 20
-# Tokens of a prompt that can change how the first one of an answer reads.
+# So many last tokens of a prompt can change the text of an answer's first token.
 _NEIGHBOURS = 4
 
 
@@ -76,7 +76,7 @@ def admit(
 
 
 def check(backend: Backend, generation: Generation) -> None:
-    """Make sure of what can be said before the prompt is rendered.
+    """Check what can be checked before the prompt is rendered.
 
     Raises:
         InvalidRequest: The model can never answer this request; the message names the field.

@@ -1,4 +1,4 @@
-"""What other threads ask of the engine thread: small records put into its inbox."""
+"""The commands that other threads send to the engine thread, and its status."""
 
 import asyncio
 import contextlib
@@ -30,8 +30,8 @@ class Reply:
         return cls(loop, loop.create_future())
 
     def send(self, value: Any) -> None:
-        """Answer (engine thread); an exception is raised at the waiting end."""
-        # A loop that is closed by now has nobody left who waits.
+        """Send the result (engine thread); an exception is raised where it is awaited."""
+        # If the loop has been closed, nobody waits any more.
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._settle, value)
 
@@ -51,7 +51,7 @@ class Submit:
     Attributes:
         generations: The choices and their readers, at least one.
         at: ``time.perf_counter()`` of the submission.
-        size: About how many characters their prompts have.
+        size: The approximate number of characters of their prompts.
     """
 
     generations: tuple[Generation, ...]
@@ -76,9 +76,9 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load a model in place of the present one, after or instead of the running work.
+    """Load a model in place of the present one, after the running work or instead of it.
 
-    Any thread may set ``gives_up`` to break it off.
+    Any thread may set ``gives_up`` to cancel the load.
     """
 
     folder: Path
@@ -89,7 +89,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Unload:
-    """Free the model, after or instead of the running work."""
+    """Remove the model, after the running work or instead of it."""
 
     reply: Reply
     cancels_running: bool
@@ -97,7 +97,7 @@ class Unload:
 
 @dataclass(frozen=True, slots=True)
 class CountTokens:
-    """Render a request and answer the number of its tokens."""
+    """Render a request and reply with the number of its tokens."""
 
     request: GenerationRequest
     reply: Reply
@@ -105,7 +105,7 @@ class CountTokens:
 
 @dataclass(frozen=True, slots=True)
 class RenderPrompt:
-    """Render a request and answer the (id, text) pairs of its tokens."""
+    """Render a request and reply with the (id, text) pairs of its tokens."""
 
     request: GenerationRequest
     reply: Reply
@@ -113,7 +113,7 @@ class RenderPrompt:
 
 @dataclass(frozen=True, slots=True)
 class Tokenize:
-    """Answer the (id, text) pairs of plain text."""
+    """Reply with the (id, text) pairs of the tokens of a plain text."""
 
     text: str
     reply: Reply
@@ -152,7 +152,7 @@ Command = (
 
 
 def refuse(command: Command, why: EngineError) -> None:
-    """Tell whoever waits for a command that it will not be carried out."""
+    """Send the reason to those who wait for a command that will not be carried out."""
     match command:
         case Submit():
             settle(command.generations, why)
@@ -162,7 +162,7 @@ def refuse(command: Command, why: EngineError) -> None:
             if command.reply is not None:
                 command.reply.send(why)
         case _:
-            pass  # nobody waits for it
+            pass  # these have no reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +172,13 @@ class EngineStatus:
     Attributes:
         state: Whether there is a model.
         model: The loaded model, if any.
-        running: Rows in the batch.
-        waiting: Requests behind them.
-        message: Why loading failed, else empty.
-        cache_use: What is kept of earlier prompts.
-        loading: How far loading has come, while it is under way.
-        is_unloaded: Whether the model's memory was freed because nobody asked anything for long,
-            or because somebody asked for that; the next request loads it again.
+        running: The number of rows in the batch.
+        waiting: The number of answers that wait for a place.
+        message: Why loading failed, or what is being loaded; else empty.
+        cache_use: The state of the prompt cache.
+        loading: How far loading has come, while a model is being loaded.
+        is_unloaded: Whether the model's memory was freed while it was idle, or on request; the
+            next request loads it again.
     """
 
     state: Literal["none", "loading", "ready", "failed"] = "none"

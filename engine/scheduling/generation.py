@@ -1,7 +1,7 @@
-"""One running answer as its reader sees it: iterate its events, or cancel it.
+"""One running answer as its reader sees it: iterate over its events, or cancel it.
 
-Made on the reader's event loop, fed by the engine thread. Events cross in batches with one
-wake-up; a reader that lags is woken once and finds its text deltas merged.
+The reader's event loop makes it, and the engine thread fills it. Events cross in batches with one
+wake-up; a slow reader is woken once and finds its text deltas merged.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ from engine.values.request import GenerationRequest
 
 _numbers = itertools.count(1)
 
-# Beyond this many unread events the backlog is merged in place, so that a reader who is slow
-# costs the memory of its text and not of its events.
+# Beyond so many unread events the backlog is merged in place, so that a slow reader costs the
+# memory of the text and not of all events.
 _MERGE_ABOVE = 64
 
 
@@ -47,13 +47,13 @@ class Generation:
 
     Attributes:
         number: Unique in this process, rising.
-        request: What was asked.
-        prompt_tokens: Length of the rendered prompt, known from the moment of acceptance.
-        setting: The circumstances, likewise; with a trace, enough to replay the run.
-        vocabulary: What the model's token ids stand for; None until acceptance.
+        request: The request.
+        prompt_tokens: Length of the rendered prompt, set when the request is accepted.
+        setting: What a replay needs besides a trace, set when the request is accepted.
+        vocabulary: What the model's token ids stand for; None until the request is accepted.
         finished: The end, once it has been read.
-        automata: The automata of its stops, kept for the matchers that look for them.
-        form: What the answer is held to; None where it is free.
+        automata: The automata of its stops, kept alive for the matchers that use them.
+        form: The form that the answer must have; None for any.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class Generation:
         self._on_cancel = on_cancel
         self._lock = threading.Lock()
         self._pending: list[Event] = []
-        # Up to here the unread events are merged; what follows is merged as it grows.
+        # The unread events up to this index are merged already.
         self._merged = 0
-        # Nothing is taken after the one end, whoever tells it.
+        # Set by the first ``Finished``; later events are dropped.
         self._is_closed = False
         self._wake_is_due = False
         self._arrived = asyncio.Event()
@@ -93,31 +93,32 @@ class Generation:
         return self.finished is not None
 
     def cancel(self) -> None:
-        """Ask the engine to end this answer within one step; the events still end in one
-        ``Finished``. Does nothing once it has ended. Any thread.
+        """Ask the engine to end this answer within one step; any thread.
+
+        The events still end in one ``Finished``. Does nothing once it has ended.
         """
         if self.finished is None:
             self._on_cancel(self)
 
     def listen(self, listener: Callable[[list[Event]], None], *, hides_traces: bool) -> None:
-        """Let somebody else see the events as they are read; to be asked before the first is.
+        """Let somebody else see the events as they are read; call it before the first is read.
 
         Args:
             listener: Called on the reader's loop with each batch; must return at once.
-            hides_traces: Whether the reader is to get no ``TokenTrace``, having asked for none.
+            hides_traces: Whether to hide each ``TokenTrace`` from the reader.
         """
         self._listener, self._hides_traces = listener, hides_traces
 
     async def accepted(self) -> None:
-        """Wait until the engine has taken the request; raises its ``EngineError`` if it refused."""
+        """Wait until the engine accepts the request; raises its ``EngineError`` if it refuses."""
         await self._accepted
 
     async def ended(self) -> Finished:
-        """Wait until the end has been read, by whomever, and return it. On the reader's loop."""
+        """Wait until the end has been read, and return it. On the reader's loop."""
         return await asyncio.shield(self._ended)
 
     async def batches(self) -> AsyncIterator[list[Event]]:
-        """Yield events as they come, all that have arrived at once; ends after ``Finished``."""
+        """Yield all events that have arrived, again and again; ends after ``Finished``."""
         while self.finished is None:
             batch = self._drain()
             if not batch:
@@ -176,10 +177,10 @@ class Generation:
     # -- engine's side ---------------------------------------------------------------------
 
     def push(self, events: Iterable[Event]) -> bool:
-        """Append events. Returns whether the reader now has to be woken.
+        """Append events; return whether the reader must be woken now.
 
-        The engine thread's, or whoever's who gives that thread up. Nothing is taken after a
-        ``Finished``: there is exactly one.
+        Called on the engine thread, or on the thread that gives it up. Events after a ``Finished``
+        are dropped: there is exactly one.
         """
         with self._lock:
             if self._is_closed:
@@ -189,8 +190,8 @@ class Generation:
             self._is_closed = bool(pending) and type(pending[-1]) is Finished
             if self._wake_is_due:
                 if len(pending) - self._merged > _MERGE_ABOVE:
-                    # Only what is new: traces stay as they are, and looking at all of them again
-                    # would make each push dearer than the one before.
+                    # Only the new ones: traces cannot be merged, and going through all of them
+                    # again would make each push slower than the one before.
                     pending[self._merged :] = merge_deltas(pending[self._merged :])
                     self._merged = len(pending) - 1
                 return False
@@ -199,7 +200,7 @@ class Generation:
 
     @property
     def is_closed(self) -> bool:
-        """Whether its end has been handed over. Any thread."""
+        """Whether its end has been pushed. Any thread."""
         return self._is_closed
 
     @property
@@ -226,7 +227,7 @@ def merge_deltas(events: list[Event]) -> list[Event]:
     if len(events) < 2:
         return events
     texts = [event.text for event in events if type(event) is TextDelta]
-    if len(texts) == len(events):  # as nearly always, and often
+    if len(texts) == len(events):  # nearly always, and this is called often
         return [TextDelta("".join(texts))]
     out: list[Event] = []
     for kind, group in itertools.groupby(events, type):

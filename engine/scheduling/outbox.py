@@ -1,8 +1,8 @@
 """Carries events from the engine thread to the readers' loops, at most one wake-up a loop a step.
 
 A wake-up costs both threads some tens of microseconds and the interpreter's lock. A small model
-decodes faster than anybody reads, so wake-ups keep a small distance; the first and the last event
-of an answer never wait.
+decodes faster than a person reads, so wake-ups are a few milliseconds apart. The first and the last
+event of an answer do not wait.
 """
 
 import asyncio
@@ -27,21 +27,21 @@ class Outbox:
     def put(
         self, generation: Generation, events: Iterable[Event], *, is_urgent: bool = False
     ) -> None:
-        """Hand events to a reader, to be woken at the next flush; at once if it is urgent."""
+        """Push events to a reader; the next flush wakes it, without delay if it is urgent."""
         self._is_urgent = self._is_urgent or is_urgent
         if generation.push(events):
             self._due.setdefault(generation.loop, []).append(generation)
 
     @property
     def is_due(self) -> bool:
-        """Whether readers would be woken now, if there is anything for them."""
+        """Whether a flush would wake readers now."""
         return self._is_urgent or time.monotonic() - self._flushed_at >= _DISTANCE_S
 
     def flush(self, *, is_forced: bool = False) -> list[Generation]:
-        """Wake the readers, unless the last wake-up was only just now and nothing is urgent.
+        """Wake the readers, unless the last wake-up was a moment ago and nothing is urgent.
 
         Returns:
-            Those whose loop is closed, who will never read again.
+            The generations whose loop is closed, so that nobody will read them.
         """
         if not self._due:
             return []

@@ -1,7 +1,7 @@
-"""Renders and tokenises prompts beside the engine thread, so that no prompt holds up an answer.
+"""Renders and tokenises prompts beside the engine thread, so that no prompt delays an answer.
 
-Three threads: one for short prompts, one for long ones, which short ones need not wait for, and
-one for what is only counted or shown. A job that takes too long is ended. No MLX.
+Three threads: one for short prompts, one for long prompts, so that short ones do not wait for them,
+and one for prompts that are only counted or shown. A job that takes too long is ended. No MLX.
 """
 
 import ctypes
@@ -18,23 +18,23 @@ from engine.inference.backend import Backend, Prompt
 from engine.values.request import GenerationRequest
 
 _log = logging.getLogger(__name__)
-# Characters that are tokenised in some milliseconds.
+# A prompt of so many characters is tokenised in a few milliseconds.
 _SHORT = 32_000
 _LOOK_S = 0.5
 
 
 class TookTooLong(BaseException):
-    """Raised inside a job that has had its time; templates cannot catch it."""
+    """Raised inside a job that takes too long; not an ``Exception``, which templates catch."""
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Something to be done for a prompt.
+    """A piece of work for a prompt.
 
     Attributes:
-        work: Returns the result or raises; on one of the threads.
-        done: Told the result or the error, once; on any thread.
-        is_dropped: Whether nobody waits for it any more; any thread may set it.
+        work: Returns the result or raises; called on one of the threads.
+        done: Called once with the result or the error, on any thread.
+        is_dropped: Whether nobody waits for the result any more; any thread may set it.
     """
 
     work: Callable[[], object]
@@ -44,7 +44,7 @@ class Job:
     _is_done: bool = False
 
     def finish(self, outcome: object) -> None:
-        """Tell the outcome, unless one has been told."""
+        """Report the outcome, unless one has been reported."""
         with self._lock:
             if self._is_done:
                 return
@@ -90,7 +90,7 @@ class _Lane:
         self.jobs.put(None)
 
     def look(self) -> None:
-        """End a job that has taken too long; one that cannot be ended is left behind."""
+        """End a job that takes too long; a thread that cannot be interrupted is left behind."""
         with self._lock:
             thread, began = self._thread, self._began
             if thread is None or thread.ident is None or began is None:
@@ -126,7 +126,7 @@ class _Lane:
                 if threading.current_thread() is not self._thread:
                     return
             except TookTooLong:
-                continue  # it came just after the job's own end
+                continue  # the interruption came just after the job had ended
 
     def _do(self, job: Job) -> None:
         if job.is_dropped:
@@ -140,7 +140,7 @@ class _Lane:
             outcome = _too_long(self._most_s)
         except Exception as error:
             outcome = error
-        except BaseException as error:  # native libraries panic with these
+        except BaseException as error:  # panics of native libraries are such exceptions
             outcome = EngineError(f"the prompt could not be read: {type(error).__name__}: {error}")
         finally:
             with self._lock:
@@ -150,7 +150,7 @@ class _Lane:
 
 
 class Preparation:
-    """Does what prompts need before the model reads them. Any thread.
+    """Prepares prompts for the model. Any thread.
 
     Args:
         most_s: How long one prompt may take.
@@ -181,21 +181,21 @@ class Preparation:
         return job
 
     def aside(self, work: Callable[[], object], done: Callable[[object], None]) -> None:
-        """Do something that no answer waits for."""
+        """Do work that no answer waits for."""
         self._asides.put(Job(work, done))
 
     @property
     def asides(self) -> int:
-        """How many of those are in line."""
+        """How many such jobs wait."""
         return self._asides.jobs.qsize()
 
     def look(self) -> None:
-        """End what has taken too long."""
+        """End jobs that take too long."""
         for lane in (self._short, self._long, self._asides):
             lane.look()
 
     def close(self, why: EngineError) -> None:
-        """Refuse what is in line and end the threads."""
+        """Refuse the jobs that wait, and end the threads."""
         for lane in (self._short, self._long, self._asides):
             lane.close(why)
 
@@ -247,7 +247,7 @@ def _too_long(most_s: float) -> InvalidRequest:
 
 
 class Watch:
-    """Calls something from time to time on a thread of its own, until it is ended."""
+    """Calls a function from time to time on a separate thread, until it is ended."""
 
     def __init__(self, look: Callable[[], None]) -> None:
         self._look = look
@@ -255,7 +255,7 @@ class Watch:
         threading.Thread(target=self._run, name="fullstop-watch", daemon=True).start()
 
     def end(self) -> None:
-        """Call it no more."""
+        """Stop calling the function."""
         self._is_over.set()
 
     def _run(self) -> None:

@@ -22,7 +22,7 @@ class Row:
 
     Attributes:
         generation: The reader's handle.
-        prompt: The rendered prompt; dropped once it has been read.
+        prompt: The rendered prompt.
         number: The row's number in the batch, -1 while it waits.
         builder: The answer's pipeline.
         submitted_at: When it was asked for.
@@ -64,7 +64,7 @@ class Row:
         return max(self._expected_tokens, self.tokens)
 
     def joined(self, number: int, cached: int, now: float) -> PromptProgress:
-        """Note that the row is in the batch; return the event that says so."""
+        """Note that the row has joined the batch; return the event for its reader."""
         self.number = number
         self._cached = cached
         self._joined_at = now
@@ -82,7 +82,7 @@ class Row:
         Args:
             token_id: The token.
             now: When it was sampled.
-            stats: How likely it was, or why that could not be said, which is raised.
+            stats: How likely it was, or the error of computing that, which is raised.
         """
         if self._first_at is None:
             self._first_at = now
@@ -125,7 +125,7 @@ class Row:
         try:
             stop = builder.end(kind)
         except Exception:
-            # What made the answer fail may fail again; its reader gets an end nonetheless.
+            # The fault that ended the answer may occur again; the reader gets an end nevertheless.
             _log.exception("held text could not be released")
             last = builder.count - 1 if builder.count else None
             stop = StopInfo(kind, channel=builder.channel, token_index=last)
@@ -145,8 +145,8 @@ def wanted_stats(
 ) -> dict[int, TokenStats | Exception]:
     """Return, by row, the likelihoods of a step's tokens for the rows that want a full trace.
 
-    They are asked for together. Where that fails, each row is asked for alone, and those that
-    fail again have their exception.
+    They are computed together. If that fails, each row is computed alone, and a row that fails
+    again gets its exception.
     """
     wanted = [
         (number, token_id, logprobs, rows[number].generation.request.top_logprobs)

@@ -1,4 +1,4 @@
-"""The running batch and the queue behind it: who joins, who leaves, what each step brings.
+"""The running batch and the queue behind it: what joins, what each step brings, what leaves.
 
 Belongs to the engine thread and touches the model only through
 ``engine.inference.backend.Backend``.
@@ -29,7 +29,7 @@ from engine.values.request import TraceLevel
 _log = logging.getLogger(__name__)
 # Steps between two looks at the memory that answers without a limit take by now.
 _MEASURE_EVERY = 64
-# What is no fault of one request; other exceptions that are no ``Exception`` are native panics.
+# These ask the thread to end. Other exceptions that are not an ``Exception`` are native panics.
 _ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
 
 
@@ -37,7 +37,7 @@ class Scheduler:
     """Answers under way with one model.
 
     Args:
-        limits: How much it takes on.
+        limits: How much it accepts.
         outbox: Where events go.
 
     Attributes:
@@ -60,7 +60,7 @@ class Scheduler:
         return not (self.rows or self.waiting)
 
     def check(self, backend: Backend, choices: Sequence[Generation], preparing: int) -> None:
-        """Make sure that a request can be taken, as far as that is seen before it is rendered.
+        """Check that a request can be accepted, as far as that can be seen before it is rendered.
 
         Args:
             backend: The loaded model.
@@ -190,9 +190,9 @@ class Scheduler:
             self.cancel(backend, row.generation)
 
     def close_all(self, last: Finished, why: EngineError) -> None:
-        """End every answer as its reader sees it, and leave the answers themselves alone.
+        """End every answer for its reader, without touching the rows.
 
-        For another thread than the engine's, which may be in the midst of them: what they hold
+        For another thread than the engine's, which may be changing them. Text that a row holds
         back is lost.
         """
         for row in [*self.rows.copy().values(), *self.waiting.copy()]:
@@ -203,14 +203,14 @@ class Scheduler:
                 generation.loop.call_soon_threadsafe(generation.wake)
 
     def abandon(self, kind: StopKind, error: str | None) -> None:
-        """End every answer without asking the batch, which may be broken."""
+        """End every answer without calling the batch, which may be broken."""
         for row in self._all():
             self._finish(row, kind, error)
         self.rows.clear()
         self.waiting.clear()
 
     def decoded(self, backend: Backend) -> Step | BaseException:
-        """Step the batch once; nothing of the answers is touched, however long it takes."""
+        """Step the batch once, without touching an answer, because it may take long."""
         try:
             return backend.step()
         except BaseException as error:
@@ -218,7 +218,7 @@ class Scheduler:
             return error
 
     def take(self, backend: Backend, outcome: Step | BaseException) -> None:
-        """Hand on what a step brought, or end the rows of one that failed."""
+        """Hand the tokens of a step to its rows, or end the rows of a step that failed."""
         if isinstance(outcome, BaseException):
             self._fail_batch(backend, outcome)
         else:
@@ -243,7 +243,7 @@ class Scheduler:
                     stop = row.sampled(token_id, now)
             except BaseException as error:
                 _raise_endings(error)
-                # What one answer's text does to a parser is nobody else's affair.
+                # A parser that fails on one answer's text must not end the others.
                 del rows[number]
                 _note("a token could not be handled", error)
                 self._finish(row, StopKind.ERROR, cause_of(error))
@@ -266,7 +266,7 @@ class Scheduler:
             if row is not None:
                 put(row.generation, [row.read(tokens)])
         if self._outbox.is_due:
-            # Until a wake-up is due, what was written gathers where it was written.
+            # Until a wake-up is due, events stay with their rows.
             for row in rows.values():
                 if row.builder.events:
                     put(row.generation, row.take_events())
@@ -279,7 +279,7 @@ class Scheduler:
             self._fail_batch(backend, error)
 
     def _fail_batch(self, backend: Backend, error: BaseException) -> None:
-        """End the rows of a batch that failed; what waits behind them goes on."""
+        """End the rows of a batch that failed; the answers that wait go on."""
         _note("a step of the batch failed", error)
         for row in self.rows.values():
             self._finish(row, StopKind.ERROR, cause_of(error))
@@ -296,9 +296,9 @@ class Scheduler:
 
 
 def refusal(error: BaseException) -> EngineError:
-    """Return what to tell the caller; a fault of ours must not end the thread.
+    """Return the error to raise for the caller of a request that failed.
 
-    What asks the thread to end is raised again; the panics of native libraries do not.
+    Raises exceptions that ask the thread to end again; a panic of a native library does not.
     """
     _raise_endings(error)
     if isinstance(error, EngineError):
@@ -313,7 +313,7 @@ def _raise_endings(error: BaseException) -> None:
 
 
 def _note(what: str, error: BaseException) -> None:
-    # An error in words needs no traceback.
+    # An ``EngineError`` explains itself without a traceback.
     cause = None if isinstance(error, EngineError) else error
     _log.error("%s: %s", what, error, exc_info=cause)
 

@@ -65,9 +65,9 @@ def test_text_and_reason_are_printed(saved_run: Path, capfd: pytest.CaptureFixtu
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(None, "cannot be read"), (b"{", "no saved run"), (b"\xff", "UTF-8"), (b"[]", "run.json")],
+    [(None, "cannot be read"), (b"{", "not a saved run"), (b"\xff", "UTF-8"), (b"[]", "run.json")],
 )
-def test_a_file_that_is_no_saved_run_is_named(
+def test_a_file_that_is_not_a_saved_run_is_named(
     content: bytes | None, reason: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run.json"
