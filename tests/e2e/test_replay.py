@@ -53,7 +53,7 @@ def test_without_stops_the_recording_ends_before_anything_stops_it(
     assert main(["replay", str(saved_run), "--no-stop"]) == 0
     captured = capfd.readouterr()
     assert captured.out == "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
-    assert captured.err.startswith("[Nothing stops within the ")
+    assert captured.err.startswith("[No stop fires within the ")
 
 
 def test_text_and_reason_are_printed(saved_run: Path, capfd: pytest.CaptureFixture[str]) -> None:
