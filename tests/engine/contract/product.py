@@ -14,7 +14,7 @@ from engine.values.chat import Message
 from engine.values.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
 from tests.engine.contract.writing.case import Case
-from tests.engine.contract.writing.vocabularies import EOS, texts_of_tags
+from tests.engine.contract.writing.vocabularies import CONTEXT, EOS, texts_of_tags
 
 
 @dataclass
@@ -88,7 +88,10 @@ def request_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> GenerationRequ
 @cache
 def _prompt_length(kind: str, family: str, prompt: str, is_raw: bool, is_prefill: bool) -> int:
     case = Case(kind, family, (), prompt=prompt, is_raw=is_raw, is_prefill=is_prefill)
-    return len(case.model.backend.render(request_of(case)).tokens)
+    backend = case.model.backend
+    # An earlier case may have left a context in which this prompt has no room.
+    backend.info = replace(backend.info, context_length=CONTEXT)
+    return len(backend.render(request_of(case)).tokens)
 
 
 def row_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> Row:
