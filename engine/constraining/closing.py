@@ -1,8 +1,8 @@
-"""Closes the objects of a JSON schema: they then have no keys but those that the schema names.
+"""Closes the objects of a JSON schema: afterwards they have only keys that the schema names.
 
 JSON Schema allows any further keys where ``additionalProperties`` is absent, and a model that is
-held to such a schema may add keys until it meets a limit. Where the schema itself says something
-of further keys it is left as it is. A schema that names no key at all is any object.
+held to such a schema may add keys until it meets a limit. Where the schema itself speaks of
+further keys, it is left as it is. A schema that names no key at all stands for any object.
 
 Differences from JSON Schema, all of them narrower: an object without ``additionalProperties`` (or
 ``unevaluatedProperties``) has the keys of its ``properties``, ``patternProperties`` and
@@ -23,7 +23,7 @@ Schema = Any
 
 # A schema of more parts, or of alternatives that repeat more keys, would take too long.
 _MOST_PARTS = 10_000
-# How often parts may stand for one another in the same place.
+# How many references may follow one another in the same place.
 _DEEPEST = 100
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("prefixItems", "items")
@@ -65,7 +65,7 @@ class _Keys:
 
     @property
     def shared(self) -> frozenset[str]:
-        """The names that more than one part speaks of."""
+        """The names that occur in more than one part."""
         return frozenset(name for name, count in self.names.items() if count > 1)
 
 
@@ -85,7 +85,7 @@ class _Closer:
 
         Args:
             node: The part.
-            extra: Keys that what it is combined with names: they are allowed here too.
+            extra: Keys that the parts beside it name; they are allowed here as well.
         """
         self._count(1 + len(extra))
         if not isinstance(node, Mapping):
@@ -104,7 +104,7 @@ class _Closer:
             return self._merge(node, extra)
         inner = self._with_inner(node)
         if node.keys() & _SAYS_MORE:
-            # The further keys are as the schema says; what it is combined with stays as it is.
+            # The schema itself decides about further keys; the parts beside it stay as they are.
             return inner
         if choices:
             names = (*extra, *_named(node))
@@ -150,7 +150,7 @@ class _Closer:
         return merged
 
     def _parts(self, node: Schema, depth: int = 0) -> Iterator[Mapping[str, Any] | None]:
-        """Yield what applies to the same value: the part itself first; None for the unknown."""
+        """Yield the parts that apply to the same value, this one first; None for unknown ones."""
         self._count()
         if not isinstance(node, Mapping):
             if node is not True:
@@ -170,7 +170,7 @@ class _Closer:
             yield from self._parts(one, depth + 1)
 
     def _learn(self, keys: _Keys, part: Mapping[str, Any]) -> None:
-        """Add the keys of a part, those of its alternatives among them."""
+        """Add the keys of a part and of its alternatives."""
         keys.add(part)
         for choice in _CHOICES:
             branches = part.get(choice)
@@ -184,7 +184,7 @@ class _Closer:
     def _opened(self, part: Mapping[str, Any] | None, shared: frozenset[str]) -> dict[str, Any]:
         """Return a part whose own keys are open and whose values are closed.
 
-        Values of keys that several parts speak of stay open: each would forbid the others' keys.
+        Values of keys that occur in several parts stay open: each would forbid the others' keys.
         """
         assert part is not None, "an unknown part is not opened"
         opened = self._with_inner(part)
@@ -206,7 +206,7 @@ class _Closer:
         return {**own, "allOf": others} if others else own
 
     def _with_definitions(self, node: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a copy of a part in which nothing but what it defines is closed."""
+        """Return a copy of a part in which only its definitions are closed."""
         return {**node, **self._with_inner({k: v for k, v in node.items() if k in _DEFINITIONS})}
 
     def _with_inner(self, node: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def _named(node: Mapping[str, Any]) -> _Names:
 
 
 def _without(allowed: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of which a part's properties say nothing yet."""
+    """Return the keys that a part's properties do not describe."""
     known = _mapping(node, "properties")
     return {name: value for name, value in allowed.items() if name not in known}
 

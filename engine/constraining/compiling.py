@@ -1,4 +1,4 @@
-"""Compiles a grammar with llguidance, and says what it answers in words.
+"""Compiles grammars with llguidance, and puts its errors into words.
 
 Needs no other part of the program, so that the trial process starts fast. Any thread; the library
 lets other threads run meanwhile.
@@ -67,7 +67,7 @@ def is_panic(error: BaseException) -> bool:
 
 
 def in_words(error: str) -> str:
-    """Return what the library says of a grammar, without its quotation of the grammar."""
+    """Return the library's error about a grammar, without its quotation of the grammar."""
     reason = " ".join(_PLACE.sub("", _QUOTATION.split(error)[0]).split())
     if len(reason) > _MOST_WORDS:  # names and patterns of the schema, however long they are
         reason = f"{reason[: _MOST_WORDS - 1]}…"

@@ -1,4 +1,4 @@
-"""Makes sure that an answer can be held to what a request asks of it, and compiles its grammar.
+"""Checks that an answer can be held to the form that a request asks for, and compiles its grammar.
 
 Knows no MLX and no batch. Grammars are compiled on another thread than the engine's, and only
 after another process has survived them; the engine thread receives the result, a ``Form``. The
@@ -104,7 +104,7 @@ class Constraints:
         return ConstraintTokens(self._vocabulary, self._family)
 
     def check(self, request: GenerationRequest, form: Form | None) -> None:
-        """Make sure, before a prompt is rendered, that its answer can be held to what is asked.
+        """Check, before a prompt is rendered, that its answer can be held to what is asked.
 
         Args:
             request: The request, constrained or not.

@@ -1,4 +1,4 @@
-"""Prepares what constrained answers are held to, beside the engine thread.
+"""Prepares the forms of constrained answers, beside the engine thread.
 
 A request whose schemas were prepared lately costs its own loop a few milliseconds at most. Any
 other waits for one thread that has the trial process compile it first. Any loop may ask.
@@ -18,7 +18,7 @@ from engine.errors import EngineClosed, QueueFull
 
 MOST_WAITING = 64
 _CLOSED = "the engine has been shut down"
-# So that an answer under way comes first where both want the same core.
+# Running answers come first where both want the same core.
 _NICENESS = 10
 
 
@@ -96,7 +96,7 @@ class Forms:
 
 
 def _give_way() -> None:
-    """Let the system prefer the other threads to this one, where that can be asked for."""
+    """Lower this thread's priority, where the system allows it."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

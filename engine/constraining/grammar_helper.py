@@ -1,4 +1,4 @@
-"""The other side of the trial process: starts it, asks it, and tells how it died.
+"""Starts the trial process, asks it, and says how it ended.
 
 A grammar that ends the process there is refused; the next one gets a fresh process. Blocks; one
 thread asks at a time, any thread may close.

@@ -1,4 +1,4 @@
-"""The process that compiles a grammar first, and may die of it.
+"""The process that compiles each grammar first, because compiling may end the process.
 
 Started as ``python -m engine.constraining.grammar_trial``.
 Reads frames from its standard input and answers each on its standard output; ends with its input.
@@ -7,8 +7,8 @@ The content of each frame is JSON:
     {"tokenizer": text, "size": n, "eos": [ids]}    → {}
     {"grammar": text, "cpu_s": s, "most_bytes": n}  → {} or {"refused": reason}
 
-Imports neither MLX nor Qt. It is given bounds that the program itself does not have: a time, an
-amount of memory, and a small stack, so that what survives here has room to spare there.
+Imports neither MLX nor Qt. It has bounds that the program itself does not have (time, memory and a
+small stack), so that a grammar which compiles here compiles safely there.
 """
 
 import os

@@ -16,10 +16,10 @@ from engine.output.families.family import Family, Marks, OptionalMarks, OutputFr
 from engine.values.chat import Tool
 from engine.values.request import GenerationRequest, OutputConstraint
 
-# One blank, or a new line and its indentation: a model that is unsure would otherwise write
-# white space, which JSON allows without end, until it meets the limit.
+# One blank, or a new line and its indentation. JSON allows any amount of white space, and a model
+# that is unsure would write it until it meets the limit.
 _SPACE = r"[ ]|\n[ \t]{0,40}"
-# Where only one text can follow, the library would choose its tokens; the model knows better.
+# Where only one text can follow, the library would choose the tokens; the model chooses better.
 _OPTIONS = '%llguidance {"no_forcing": true}'
 _CACHED_SCHEMAS = 256
 
@@ -63,7 +63,7 @@ def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False)
         allows_more_keys: Whether objects may have keys that it neither names nor rules out.
 
     Raises:
-        ValueError: The schema is no JSON.
+        ValueError: The schema is not JSON.
     """
     return f"start: %json {_json_schema(schema, allows_more_keys)}\n"
 
@@ -187,7 +187,7 @@ def schema_text(schema: Mapping[str, Any]) -> str:
     """Return a schema as JSON.
 
     Raises:
-        ValueError: The schema is no JSON.
+        ValueError: The schema is not JSON.
     """
     try:
         text = json.dumps(schema, allow_nan=False, ensure_ascii=False)

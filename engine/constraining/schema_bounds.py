@@ -1,4 +1,4 @@
-"""Bounds what a JSON schema may hold before any of it reaches a native library.
+"""Refuses a JSON schema that goes beyond bounds, before any of it reaches a native library.
 
 The compiler of grammars (llguidance) recurses over references and computes with 64 bit integers:
 beyond these bounds it ends the process or takes seconds. Walks without recursion, and stops at the
@@ -20,8 +20,8 @@ MOST_PROPERTIES = 5_000
 MOST_CHOICES = 10_000
 MOST_PATTERN_CHARACTERS = 4_000
 MOST_COUNT = 2**31 - 1
-# The library rounds limits to doubles, cuts them to 64 bits and then negates: at -2**63 that has
-# no result, and the process ends. What is rounded to -2**63 is refused with it.
+# The library rounds limits to doubles, cuts them to 64 bits and then negates them. For -2**63 there
+# is no result, and the process ends; numbers that are rounded to -2**63 are refused as well.
 LEAST_NUMBER = -(2**63) + 1024
 MOST_NUMBER = 2**64
 
@@ -29,17 +29,19 @@ _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multi
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
            "minContains", "maxContains")  # fmt: skip
 # Their values reach the compiler as limits do.
-_HELD = frozenset({"const", "enum"})
-_SAID = frozenset({"default", "example", "examples", "required"})
-_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_CHECKED = frozenset({"const", "enum"})
+_ANNOTATIONS = frozenset({"default", "example", "examples", "required"})
+_SCHEMAS_BY_NAME = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
 _SHOWN = 80
 _RANGE = f"numbers from {LEAST_NUMBER} to {MOST_NUMBER} are supported"
 
 
 class Bounds:
-    """Counts what the schemas of one request hold together.
+    """The sizes of all schemas of one request.
 
-    ``check`` may be called for several schemas: their sizes add up.
+    ``check`` is called for each schema; their sizes add up.
     """
 
     def __init__(self) -> None:
@@ -50,7 +52,7 @@ class Bounds:
         self._choices = 0
 
     def check(self, schema: Mapping[str, Any]) -> None:
-        """Make sure that a schema keeps within the bounds.
+        """Check that a schema keeps within the bounds.
 
         Raises:
             ValueError: It does not; the message names the place and the bound.
@@ -86,7 +88,7 @@ class Bounds:
             self._characters += 1
             if not _is_finite(node):
                 raise ValueError(f"the number at {place.path()} is not one that JSON can carry")
-            if place.kind is _HELD_VALUE and not _is_supported(node):
+            if place.kind is _CHECKED_VALUE and not _is_supported(node):
                 raise ValueError(f"the number at {place.path()} is out of range: {_RANGE}")
         if self._characters > MOST_CHARACTERS:
             raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
@@ -125,7 +127,7 @@ class Bounds:
             targets[id(node)] = _target(root, reference)
 
 
-_SCHEMA, _NAMES, _HELD_VALUE, _VALUE = object(), object(), object(), object()
+_SCHEMA, _NAMES, _CHECKED_VALUE, _VALUE = object(), object(), object(), object()
 
 
 class _Place(NamedTuple):
@@ -171,11 +173,11 @@ def _inner(place: _Place) -> Iterator[_Place]:
 
 def _kind_of(keyword: Any) -> object:
     """Return what the value of a schema's keyword is."""
-    if keyword in _NAMED:
+    if keyword in _SCHEMAS_BY_NAME:
         return _NAMES
-    if keyword in _HELD:
-        return _HELD_VALUE
-    return _VALUE if keyword in _SAID else _SCHEMA
+    if keyword in _CHECKED:
+        return _CHECKED_VALUE
+    return _VALUE if keyword in _ANNOTATIONS else _SCHEMA
 
 
 def _depth(schema: Mapping[str, Any], targets: dict[int, list[Any]]) -> int:

@@ -79,8 +79,8 @@ class GenerationRequest:
         messages: The conversation; a trailing assistant message is continued, not answered.
         sampling: How tokens are drawn.
         stops: What ends the answer beside EOS and limits.
-        max_tokens: Most tokens to sample; None means until the context is full. Larger than
-            the context is no error.
+        max_tokens: Most tokens to sample; None means until the context is full. It may be larger
+            than the context.
         tools: Tools the model may call.
         thinking: True or False switches reasoning where the template knows how; None leaves
             the template's own default.
