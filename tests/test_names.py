@@ -6,10 +6,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("engine", "api", "ui", "app")
-# Names that still stand for two things. None may be added.
-STILL_SHARED = {
-    "Answer",
-}
 
 
 def places_by_name() -> dict[str, list[str]]:
@@ -25,8 +21,7 @@ def places_by_name() -> dict[str, list[str]]:
 
 def test_no_two_public_classes_have_the_same_name() -> None:
     shared = {name: places for name, places in places_by_name().items() if len(places) > 1}
-    added = {name: places for name, places in shared.items() if name not in STILL_SHARED}
-    assert not added, f"choose another name for one of each: {added}"
+    assert not shared, f"choose another name for one of each: {shared}"
 
 
 def test_classes_are_found_in_every_package() -> None:

@@ -27,7 +27,7 @@ from ui.chat.session.workspace import Workspace
 from ui.chat.storage.problem_bar import ProblemBar
 from ui.kit.controls.typing import is_typed_text
 from ui.kit.look.theme import Theme
-from ui.kit.system.boxes import Answer, ask, tell
+from ui.kit.system.boxes import BoxButton, ask, tell
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.finding import words_of
@@ -307,7 +307,7 @@ class ChatPanel(QWidget):
             self,
             "Open this link in your browser?",
             url.toString(),
-            answers=[Answer("Open", lambda: QDesktopServices.openUrl(url))],
+            answers=[BoxButton("Open", lambda: QDesktopServices.openUrl(url))],
             title="Open link",
             prefers_cancel=True,
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from ui.kit.system.boxes import Answer, ask
+from ui.kit.system.boxes import BoxButton, ask
 
 _NAME = "unsaved_box"
 _DETAIL = (
@@ -27,8 +27,8 @@ def ask_about_unsaved(
     if asked is not None:
         return asked
     answers = [
-        Answer("Export…", export),
-        Answer("Quit Without Saving", leave, is_destructive=True),
+        BoxButton("Export…", export),
+        BoxButton("Quit Without Saving", leave, is_destructive=True),
     ]
     text = "Some of what you wrote is not saved."
     box = ask(parent, text, _DETAIL, answers=answers, is_warning=True)

@@ -14,11 +14,11 @@ _PROGRAM = "Fullstop"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer to a question.
+class BoxButton:
+    """A button that answers a question.
 
     Attributes:
-        words: What its button says.
+        words: What it says.
         act: What is done when a person chooses it.
         is_destructive: Whether something is lost by it.
     """
@@ -47,7 +47,7 @@ def ask(
     text: str,
     detail: str = "",
     *,
-    answers: Sequence[Answer],
+    answers: Sequence[BoxButton],
     title: str = _PROGRAM,
     is_warning: bool = False,
     prefers_cancel: bool = False,

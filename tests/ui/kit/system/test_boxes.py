@@ -6,7 +6,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from ui.kit.system.boxes import Answer, ask, ask_number, ask_text, report_failure, tell
+from ui.kit.system.boxes import BoxButton, ask, ask_number, ask_text, report_failure, tell
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_only_the_chosen_answer_is_acted_on(parent: QWidget) -> None:
         parent,
         "Leave?",
         answers=[
-            Answer("Export…", lambda: done.append("export")),
-            Answer("Quit", lambda: done.append("quit"), is_destructive=True),
+            BoxButton("Export…", lambda: done.append("export")),
+            BoxButton("Quit", lambda: done.append("quit"), is_destructive=True),
         ],
     )
     assert box.defaultButton() is _button(box, "Export…")
@@ -55,7 +55,7 @@ def test_only_the_chosen_answer_is_acted_on(parent: QWidget) -> None:
 
 def test_escape_cancels_a_question(parent: QWidget) -> None:
     done: list[str] = []
-    box = ask(parent, "Open?", answers=[Answer("Open", lambda: done.append("open"))])
+    box = ask(parent, "Open?", answers=[BoxButton("Open", lambda: done.append("open"))])
     QTest.keyClick(box, Qt.Key.Key_Escape)
     assert not box.isVisible()
     assert not done
@@ -63,7 +63,7 @@ def test_escape_cancels_a_question(parent: QWidget) -> None:
 
 def test_a_question_can_prefer_to_do_nothing(parent: QWidget) -> None:
     done: list[str] = []
-    answers = [Answer("Open", lambda: done.append("open"))]
+    answers = [BoxButton("Open", lambda: done.append("open"))]
     box = ask(parent, "Open?", answers=answers, prefers_cancel=True)
     assert box.defaultButton() is box.escapeButton()
     box.close()
