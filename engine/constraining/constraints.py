@@ -16,19 +16,19 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from engine.constraining.compiling import new_matcher, new_tokenizer
+from engine.constraining.form import Form, FormMissing, is_constrained
 from engine.constraining.grammar_helper import GrammarHelper, Refusal, TokenizerText
 from engine.constraining.grammars import (
     answer_grammar,
     answer_schema,
     arguments_schema,
-    is_constrained,
     may_call,
     schema_grammar,
     schema_text,
 )
 from engine.constraining.schema_bounds import MOST_CHARACTERS, Bounds
 from engine.constraining.token_constraint import ConstraintPhase, ConstraintTokens, TokenConstraint
-from engine.errors import EngineError, InvalidRequest
+from engine.errors import InvalidRequest
 from engine.output.families.family import Family
 from engine.output.vocabulary import Vocabulary
 from engine.values.request import GenerationRequest
@@ -50,31 +50,6 @@ class FormDraft:
 
     request: GenerationRequest
     digest: bytes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Form:
-    """What an answer is held to, compiled for one model and one answer.
-
-    Attributes:
-        maker: The model's constraints, which made it.
-        matcher: The grammar at its beginning.
-    """
-
-    maker: "Constraints"
-    matcher: Any
-
-
-class FormMissing(EngineError):
-    """A constrained request came without a form of the loaded model.
-
-    Attributes:
-        maker: Who can prepare it.
-    """
-
-    def __init__(self, maker: "Constraints") -> None:
-        super().__init__("the model changed before the form of the answer was prepared; try again")
-        self.maker = maker
 
 
 class Constraints:

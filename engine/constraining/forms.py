@@ -11,10 +11,14 @@ import sys
 import threading
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
-from engine.constraining.constraints import Constraints, Form, FormDraft
-from engine.constraining.grammar_helper import GrammarHelper
+from engine.constraining.form import Form
 from engine.errors import EngineClosed, QueueFull
+
+if TYPE_CHECKING:  # imported no sooner than there is something to compile
+    from engine.constraining.constraints import Constraints, FormDraft
+    from engine.constraining.grammar_helper import GrammarHelper
 
 MOST_WAITING = 64
 _CLOSED = "the engine has been shut down"
@@ -29,8 +33,8 @@ class Forms:
         helper: Tries grammars; the default starts its process with the first one.
     """
 
-    def __init__(self, helper: GrammarHelper | None = None) -> None:
-        self.helper = helper or GrammarHelper()
+    def __init__(self, helper: "GrammarHelper | None" = None) -> None:
+        self._helper = helper
         self._lock = threading.Lock()
         self._thread: ThreadPoolExecutor | None = None
         self._waiting = 0
@@ -39,15 +43,28 @@ class Forms:
         self._maker: weakref.ref[Constraints] | None = None
 
     @property
-    def maker(self) -> Constraints | None:
+    def helper(self) -> "GrammarHelper":
+        """What tries grammars."""
+        with self._lock:
+            return self._made_helper()
+
+    def _made_helper(self) -> "GrammarHelper":
+        if self._helper is None:
+            from engine.constraining.grammar_helper import GrammarHelper
+
+            self._helper = GrammarHelper()
+        return self._helper
+
+    @property
+    def maker(self) -> "Constraints | None":
         """Who makes the forms of the model that was asked last, if it is still there."""
         return None if self._maker is None else self._maker()
 
-    def learn(self, maker: Constraints) -> None:
+    def learn(self, maker: "Constraints") -> None:
         """Note who makes the forms of the loaded model. Any thread."""
         self._maker = weakref.ref(maker)
 
-    async def prepared(self, maker: Constraints, draft: FormDraft) -> Form:
+    async def prepared(self, maker: "Constraints", draft: "FormDraft") -> Form:
         """Return the form of a draft; cancelling the caller ends the wait.
 
         Raises:
@@ -73,11 +90,13 @@ class Forms:
         with self._lock:
             self._is_closed = True
             thread = self._thread
-        self.helper.close()
+            helper = self._helper
+        if helper is not None:
+            helper.close()
         if thread is not None:
             thread.shutdown(wait=False, cancel_futures=True)
 
-    def _submit(self, maker: Constraints, draft: FormDraft) -> "Future[Form]":
+    def _submit(self, maker: "Constraints", draft: "FormDraft") -> "Future[Form]":
         with self._lock:
             if self._is_closed:
                 raise EngineClosed(_CLOSED)
@@ -86,7 +105,7 @@ class Forms:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "fullstop-grammars", _give_way)
             self._waiting += 1
-            future = self._thread.submit(maker.prepare, draft, self.helper)
+            future = self._thread.submit(maker.prepare, draft, self._made_helper())
         future.add_done_callback(self._leave)
         return future
 

@@ -24,11 +24,6 @@ _OPTIONS = '%llguidance {"no_forcing": true}'
 _CACHED_SCHEMAS = 256
 
 
-def is_constrained(request: GenerationRequest) -> bool:
-    """Say whether an answer to this request is held to a grammar."""
-    return request.constraint is not None or request.tool_choice.mode == "required"
-
-
 def may_call(request: GenerationRequest) -> bool:
     """Say whether a constrained answer can be a tool call."""
     choice = request.tool_choice.mode

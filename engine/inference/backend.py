@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from engine.constraining.constraints import Form
+from engine.constraining.form import Form
 from engine.library.loading import OnLoadProgress
 from engine.library.models import ModelInfo
 from engine.output.calls import CallParser

@@ -13,7 +13,8 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.constraining.constraints import Constraints, Form
+from engine.constraining.constraints import Constraints
+from engine.constraining.form import Form
 from engine.constraining.token_constraint import TokenConstraint
 from engine.inference import prompts, sampling
 from engine.inference.backend import Prompt, PromptCacheUse, Step

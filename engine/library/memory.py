@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-import psutil
-
 from engine.library.cache_size import CacheSize, estimated
 from engine.library.models import context_length, read_json, weights_size
 
@@ -74,6 +72,8 @@ class MemoryNeed:
 
 def memory() -> Memory:
     """Return this machine's memory as it is now."""
+    import psutil  # not every start of the program needs it
+
     now = psutil.virtual_memory()
     share = _MAC_SHARE if sys.platform == "darwin" else 1.0
     return Memory(int(now.total * share), int(now.available))

@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
-from engine.constraining.constraints import Form
+from engine.constraining.form import Form
 from engine.output.setting import RunSetting
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.automaton import Automaton

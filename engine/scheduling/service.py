@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.constraining.constraints import Form, FormMissing
+from engine.constraining.form import Form, FormMissing, is_constrained
 from engine.constraining.forms import Forms
-from engine.constraining.grammars import is_constrained
 from engine.errors import EngineError
 from engine.inference.backend import Loader
 from engine.inference.loader import check_model, load_model

@@ -49,6 +49,23 @@ def test_a_model_is_loaded_and_answers_without_the_library_of_grammars() -> None
     assert done.stdout.split() == ["False", "True"]
 
 
+def test_an_engine_is_made_without_what_compiles_grammars_and_without_psutil() -> None:
+    program = (
+        "import sys\nfrom engine import Engine\nEngine().close()\n"
+        "print({'engine.constraining.constraints', 'engine.constraining.grammar_helper', 'psutil',"
+        " 'llguidance'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert done.stdout.strip() == "set()"
+
+
 def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,40 @@
+"""What a constrained answer is held to, as the rest of the engine hands it on.
+
+Imports nothing that compiles grammars: that is done for the first constrained answer. Any thread.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import EngineError
+from engine.values.request import GenerationRequest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """What an answer is held to, compiled for one model and one answer.
+
+    Attributes:
+        maker: The ``Constraints`` of the model, which made it.
+        matcher: The grammar at its beginning.
+    """
+
+    maker: Any
+    matcher: Any
+
+
+class FormMissing(EngineError):
+    """A constrained request came without a form of the loaded model.
+
+    Attributes:
+        maker: The ``Constraints`` that can prepare it.
+    """
+
+    def __init__(self, maker: Any) -> None:
+        super().__init__("the model changed before the form of the answer was prepared; try again")
+        self.maker = maker
+
+
+def is_constrained(request: GenerationRequest) -> bool:
+    """Say whether an answer to this request is held to a grammar."""
+    return request.constraint is not None or request.tool_choice.mode == "required"
