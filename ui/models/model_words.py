@@ -75,7 +75,10 @@ def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
         return ""
     wanted = f"It needs about {size(need.total)} with {counted(need.context, 'token')} of context"
     if fit is Fit.TOO_LARGE:
-        return f"{wanted}; models can have {size(memory.usable)} on this computer."
+        return (
+            f"{wanted}; at most {size(memory.usable)} of this computer’s memory can be used "
+            "for models."
+        )
     return f"{wanted}; {size(memory.available)} are free now. Close other programs first."
 
 

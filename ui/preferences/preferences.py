@@ -21,8 +21,8 @@ TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)
 GENERAL, SERVER, NEW_CONVERSATIONS = "General", "Server", "New conversations"
 PAGES = {
     GENERAL: "",
-    SERVER: "While the server is on, the icon in the tray brings the window back. Quit always "
-    "ends everything. Port, network, key and origins are in the Server window.",
+    SERVER: "While the server is on, the tray icon brings the window back. Quit ends everything. "
+    "Port, network, key and origins are set in the server window.",
     NEW_CONVERSATIONS: "",
 }
 SERVER_WINDOW, MODELS_WINDOW = "the Server window", "the Models window"
@@ -50,7 +50,7 @@ class ServerPreferences:
         False,
         help="whether programs on this computer need the API key too",
         place=SERVER_WINDOW,
-        label="Require it on this computer too",
+        label="Require the key on this computer too",
     )
     allowed_origins: tuple[str, ...] = declare(
         (),
@@ -112,7 +112,7 @@ class NewConversation:
         place=NEW_CONVERSATIONS,
         label="System prompt",
         says="System prompt of new conversations",
-        unset="Instructions that precede the conversation",
+        unset="Instructions that the model reads before the conversation",
     )
     temperature: float | None = declare(
         None,

@@ -45,9 +45,7 @@ def conversations_from_json(text: str) -> list[Conversation]:
     values = parsed_json(text)
     top = Fields(values)
     if not top.has("fullstop_conversations"):
-        raise DamagedFile(
-            "fullstop_conversations: is missing, so this is not a file of conversations"
-        )
+        raise DamagedFile("fullstop_conversations: is missing")
     if top.take("fullstop_conversations", int) > VERSION:
         raise DamagedFile(
             "fullstop_conversations: the file was made by a newer version of Fullstop"

@@ -43,9 +43,7 @@ def read_attachment(path: Path) -> Attachment:
     """
     try:
         if not path.is_file():
-            raise AttachmentRefused(
-                f"{path.name} is not a file that can be read. Attach text files."
-            )
+            raise AttachmentRefused(f"{path.name} is not a readable file. Attach text files.")
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise AttachmentRefused(

@@ -37,7 +37,7 @@ class ConversationSettings:
     """What belongs to a conversation beside its messages. None is the model's own default.
 
     Attributes:
-        system_prompt: Instructions that precede the conversation; empty for none.
+        system_prompt: Instructions that the model reads before the conversation; empty for none.
         temperature: 0 always takes the likeliest token.
         max_tokens: Most tokens of one answer; None until the context is full.
         is_thinking: Whether a model that can reason first shall do so.

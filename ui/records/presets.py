@@ -48,7 +48,7 @@ def presets_from_json(text: str) -> list[Preset]:
     values = parsed_json(text)
     top = Fields(values)
     if not top.has("fullstop_presets"):
-        raise DamagedFile("fullstop_presets: is missing, so this is not a file of presets")
+        raise DamagedFile("fullstop_presets: is missing")
     if top.take("fullstop_presets", int) > VERSION:
         raise DamagedFile("fullstop_presets: the file was made by a newer version of Fullstop")
     presets = []

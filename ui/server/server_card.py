@@ -57,7 +57,7 @@ class ServerCard(QFrame):
     def _refresh(self) -> None:
         server = self._server
         words = {
-            "off": "Off. Other apps can use this model while it is on.",
+            "off": "Off. Switch it on to let other apps use this model.",
             "starting": "Starting…",
             "on": f"On. {reach_words(server)}",
             "stopping": "Stopping…",

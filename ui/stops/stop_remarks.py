@@ -53,7 +53,7 @@ def remarks(
     counting = [i for i, entry in enumerate(entries) if entry.is_enabled]
     if row in counting[_OPENAI_LIMIT:]:
         said.append(
-            Remark(f"Number {counting.index(row) + 1}: OpenAI’s service takes at most four.")
+            Remark(f"Number {counting.index(row) + 1}: OpenAI’s service accepts at most four.")
         )
     return said
 
@@ -74,7 +74,7 @@ def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
             continue
         if other.sequence and other.sequence in sequence[:-1]:
             name = quoted(other.sequence, 20)
-            words = f"Can never match: {name} in row {number} is complete first."
+            words = f"Never matches: {name} in row {number} is always complete first."
             return [Remark(words, "Remove it")]
     return []
 
@@ -108,7 +108,7 @@ def _unicode_forms(sequence: str) -> list[Remark]:
     composed = unicodedata.normalize("NFC", sequence)
     if composed != sequence:
         words = "Contains a letter and its accent as two characters; models usually write one."
-        return [Remark(words, "Join them", composed)]
+        return [Remark(words, "Combine them", composed)]
     if unicodedata.normalize("NFD", sequence) != sequence:
         return [
             Remark("Contains accents; text that writes them as separate characters does not match.")
@@ -122,8 +122,8 @@ def _from_history(sequence: str, history: StopHistory) -> list[Remark]:
     if use.is_in_prompt:
         said.append(
             Remark(
-                "Occurs in your own text. Only the answer is searched, but a model that repeats "
-                "your words stops there."
+                "Occurs in your own text. Only the answer is searched, but an answer that "
+                "repeats your words stops there."
             )
         )
     if use.would_have_fired:

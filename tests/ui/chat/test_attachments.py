@@ -56,7 +56,7 @@ def test_what_is_no_text_or_too_large_is_refused_in_words(
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "gone.txt"):
-        with pytest.raises(AttachmentRefused, match="is not a file that can be read"):
+        with pytest.raises(AttachmentRefused, match="is not a readable file"):
             read_attachment(path)
 
 

@@ -169,7 +169,7 @@ def test_waits_are_worked_out_once_the_tab_is_seen(timing: TimingTab, record: Re
     timing.show_run(record(["a", "b"]))
     assert timing.waits.text() == ""
     timing.show()
-    assert timing.waits.text() == "No text had to wait."
+    assert timing.waits.text() == "No text was held back."
 
 
 def test_bars_lie_where_the_phases_lay_and_fit_their_letters(theme: Theme, qtbot: QtBot) -> None:

@@ -89,7 +89,14 @@ def test_only_the_newest_tokens_can_be_asked_for(record: Record) -> None:
 def test_a_token_is_described_in_a_line(record: Record) -> None:
     trace = trace_of(record(["aE", "b"], "END", level=TraceLevel.FULL))
     words = token_words(trace.tokens[0], trace.rules)
-    for part in ("Token 1", '"aE"', "2 bytes 61 45", "answer", 'then held "E"', "#1 1 of 3"):
+    for part in (
+        "Token 1",
+        '"aE"',
+        "2 bytes 61 45",
+        "answer",
+        'held back after it: "E"',
+        "#1 1 of 3",
+    ):
         assert part in words
     assert "rank 1" in words
     assert '"aE" 100 %' in alternatives(trace.tokens[0], trace.vocabulary)
@@ -108,7 +115,7 @@ def test_a_stop_that_came_near_says_how_near_and_why_not(record: Record) -> None
     assert (report.prefix, report.count) == ("User", 1)
     assert report.outcome == "4 of 5 characters, once"
     assert [miss.why for miss in report.misses] == [
-        '":" was expected next, " " came.',
+        '":" was expected next, but " " came.',
         "White space inside it differs.",
     ]
 
@@ -170,7 +177,7 @@ def test_why_a_limit_ended_the_answer_says_what_was_released(record: Record) -> 
     shown = record(["a", "E", "N"], "END", max_tokens=2)
     assert why(shown.run, Tape(trace_of(shown)))[0::2] == [
         "The limit was 2 tokens.",
-        '"E" was still held and was released.',
+        '"E" was still held back, and was then released.',
     ]
 
 
@@ -214,7 +221,7 @@ def test_a_place_where_ending_was_likely_is_named(record: Record) -> None:
     shown = record(["a"], level=TraceLevel.FULL, rules=StopRules(ignore_eos=True), max_tokens=3)
     odds = ending_odds(trace_of(shown))
     assert odds is not None
-    assert odds.sentence.startswith("The model drew an end token at tokens 2, 3, which was ignored")
+    assert odds.sentence.startswith("The model chose an end token at tokens 2, 3; it was ignored")
     assert not odds.has_end
 
 
@@ -275,7 +282,7 @@ def test_two_runs_part_at_their_first_difference(record: Record) -> None:
 
 def test_two_runs_that_say_the_same_are_called_so(record: Record) -> None:
     found = compare(record(["ab", "cd"]), record(["ab", "cd"]))
-    assert found.sentence == "Both say the same to the character."
+    assert found.sentence == "Both answers are identical."
     assert found.rows == ()
 
 

@@ -90,7 +90,7 @@ def test_markdown_has_what_is_shown_and_why_it_ended() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda v: v.pop("fullstop_conversations"), "not a file of conversations"),
+        (lambda v: v.pop("fullstop_conversations"), "fullstop_conversations: is missing"),
         (lambda v: v.update(fullstop_conversations=99), "newer version"),
         (lambda v: v.update(conversations={}), "conversations: must be a list"),
         (
@@ -234,7 +234,7 @@ def test_a_file_without_presets_is_refused_in_words(qapp: QApplication, tmp_path
         presets.export_to(tmp_path)
         await presets.finish()
         assert [line.split(":")[0] for line in said] == [
-            "p.json holds no presets",
+            "p.json is not a file of presets",
             "missing.json could not be read",
             f"{tmp_path.name} could not be written",
         ]

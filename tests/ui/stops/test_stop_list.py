@@ -148,7 +148,7 @@ def test_adding_a_disabled_sequence_again_enables_it() -> None:
     ("entries", "said"),
     [
         (["END", "END"], "The same as row 1"),
-        (["EN", "ENDING"], 'Can never match: "EN" in row 1 is complete first.'),
+        (["EN", "ENDING"], 'Never matches: "EN" in row 1 is always complete first.'),
         ([" "], "White space only"),
         (["a "], "Begins or ends with a space"),
         ([r"\n"], "a backslash and a letter as two characters"),
@@ -168,7 +168,7 @@ def test_a_stop_that_counts_elsewhere_shadows_nothing() -> None:
     model = StopListModel(entries)
     assert cell(model, 1, StopColumn.REMARK) is None
     model.set_scope(0, StopScope.ALL)
-    assert "Can never match" in cell(model, 1, StopColumn.REMARK)
+    assert "Never matches" in cell(model, 1, StopColumn.REMARK)
 
 
 def test_tokens_of_a_sequence_appear_when_a_model_is_there(

@@ -349,7 +349,9 @@ def test_conversations_of_a_damaged_file_come_back_at_the_press_of_a_button(
         press(bar, "Recover what can be read of the damaged file")
         await eventually(lambda: "recovered" in bar.sentence.text())
         assert bar.sentence.text() == "1 conversation with 2 messages recovered."
-        assert bar.detail.text().startswith("Everything in it could be read. The damaged file ")
+        assert bar.detail.text().startswith(
+            "Everything in the file could be read. The damaged file "
+        )
         assert not bar.recover.isVisible()
         assert window.workspace.conversations.rowCount() == rows + 1
         hits = await window.workspace.store.search("Count from")
@@ -401,7 +403,7 @@ def test_a_file_that_can_not_be_imported_is_told(use: Use, tmp_path: Path) -> No
         window.workspace.files.import_from(tmp_path / "no.json")
         await window.workspace.files.finish()
         (box,) = window.findChildren(QMessageBox)
-        assert "no.json holds no conversations" in box.text()
+        assert "no.json is not a file of conversations" in box.text()
         box.close()
 
     use(steps)

@@ -300,7 +300,7 @@ class ChatPanel(QWidget):
     def _ask_about_link(self, url: QUrl) -> None:
         """Open a link only after the person has seen where it leads."""
         if url.scheme() not in _LINKS_OPENED:
-            words = "This link is not a web address and is not opened."
+            words = "This link is not a web address, so it was not opened."
             tell(self, words, url.toString(), title="Open link")
             return
         ask(

@@ -64,8 +64,8 @@ class PresetButton(QPushButton):
 
     def _ask_for_name(self) -> None:
         question = (
-            "Name. A preset with the same name is replaced. It holds the system prompt, sampling, "
-            "limits and the stop list."
+            "Name of the preset. A preset with the same name is replaced. A preset contains the "
+            "system prompt, sampling, limits and the stop list."
         )
         ask_text(self._dialogs_on, "Save as Preset", question, self.save_wanted.emit)
 

@@ -81,7 +81,7 @@ class PresetList(QObject):
         except FileRefused as refusal:
             self.refused.emit(str(refusal))
         except DamagedFile as error:
-            self.refused.emit(f"{path.name} holds no presets: {error}.")
+            self.refused.emit(f"{path.name} is not a file of presets: {error}.")
         else:
             self._keep_all(presets)
 

@@ -52,7 +52,9 @@ class SettingsPopover(QFrame):
         self.system_prompt = QPlainTextEdit()
         self._shown_prompt = ""
         self.system_prompt.setAccessibleName("System prompt")
-        self.system_prompt.setPlaceholderText("Instructions that precede the conversation")
+        self.system_prompt.setPlaceholderText(
+            "Instructions that the model reads before the conversation"
+        )
         self.system_prompt.setTabChangesFocus(True)
         never_sideways(self.system_prompt)
         self.temperature = NumberField("Temperature", _UNSET, 0, 2, 0.05)
@@ -68,9 +70,13 @@ class SettingsPopover(QFrame):
             0.05,
         )
         self.min_p = NumberField(
-            "Min p: least probability, relative to the likeliest token", _UNSET, 0, 1, 0.01
+            "Min p: minimum probability of a token, relative to the likeliest one",
+            _UNSET,
+            0,
+            1,
+            0.01,
         )
-        self.repetition = NumberField("Repetition penalty: 1 is none", _UNSET, 0, 3, 0.05)
+        self.repetition = NumberField("Repetition penalty: 1 means none", _UNSET, 0, 3, 0.05)
         self.top_k = NumberField(
             "Top k: sample from this many of the likeliest tokens; 0 for all",
             _UNSET,

@@ -146,7 +146,7 @@ class AnswerView(QWidget):
         elif run.state is RunState.INTERRUPTED:
             self.reason.show_reason([], "Interrupted", "fault", Tone.FAULT)
         elif run.state is RunState.UNRECORDED:
-            self.reason.show_reason([], "End not recorded", "report", Tone.QUIET)
+            self.reason.show_reason([], "Reason not recorded", "report", Tone.QUIET)
         elif run.finished is not None:
             said = verdict(run.finished, run.max_tokens)
             words = figures(run.finished)

@@ -164,13 +164,13 @@ class ConversationFiles(QObject):
             self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
             return
         except UnicodeDecodeError:
-            self.refused.emit(f"{path.name} holds no conversations: it is not text.")
+            self.refused.emit(f"{path.name} is not a file of conversations: it is not text.")
             return
         except DamagedFile as error:
-            self.refused.emit(f"{path.name} holds no conversations: {error}.")
+            self.refused.emit(f"{path.name} is not a file of conversations: {error}.")
             return
         if not conversations:
-            self.refused.emit(f"{path.name} holds no conversations: its list is empty.")
+            self.refused.emit(f"{path.name} contains no conversations.")
             return
         for number, conversation in enumerate(conversations):
             if transfer.is_cancelled:

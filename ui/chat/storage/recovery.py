@@ -57,16 +57,16 @@ def outcome(
     sentence = f"{found} with {said} recovered." if recovered.messages else f"{found} recovered."
     details = []
     if recovered.cause:
-        details.append(f"Then it ended: {recovered.cause}.")
+        details.append(f"Then the recovery failed: {recovered.cause}.")
     elif is_cancelled:
-        details.append("Then it was cancelled.")
+        details.append("Then the recovery was cancelled.")
     elif recovered.unreadable:
         details.append(f"{counted(recovered.unreadable, 'row')} could not be read.")
     else:
-        details.append("Everything in it could be read.")
+        details.append("Everything in the file could be read.")
     path = None if damaged is None else damaged.path
     if path is not None:
-        details.append(f"The damaged file stays as {path.name}.")
+        details.append(f"The damaged file is kept as {path.name}.")
     return StoreProblem(
         sentence, " ".join(details), path, can_be_recovered=bool(recovered.cause) or is_cancelled
     )

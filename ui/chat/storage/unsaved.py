@@ -8,8 +8,8 @@ from ui.kit.system.boxes import BoxButton, ask
 
 _NAME = "unsaved_box"
 _DETAIL = (
-    "The file of your conversations cannot be written, and what it lacks is lost when Fullstop "
-    "ends. Make room on the disk and stay a moment, or export your conversations to another place."
+    "The file of your conversations cannot be written. If you quit now, the unsaved text is lost. "
+    "Free some disk space and wait a moment, or export your conversations to another place."
 )
 
 

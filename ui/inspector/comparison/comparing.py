@@ -36,9 +36,9 @@ def compare(left: ShownRun, right: ShownRun) -> Comparison:
     place = _common_length(a, b)
     index = _first_token(left, right)
     if a == b:
-        sentence = "Both say the same to the character."
+        sentence = "Both answers are identical."
         if index is not None:
-            sentence = f"Both say the same, in other tokens from token {index + 1:,} on."
+            sentence = f"Both texts are identical; the tokens differ from token {index + 1:,} on."
     elif place == len(a) or place == len(b):
         longer = "second" if len(b) > len(a) else "first"
         shared = counted(place, "character")

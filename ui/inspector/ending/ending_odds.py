@@ -64,7 +64,7 @@ def ending_odds(trace: RunTrace) -> EndingOdds | None:
 def _sentence(likely: Sequence[int], ignored: Sequence[int], highest: float | None) -> str:
     parts: list[str] = []
     if ignored:
-        parts.append(f"The model drew an end token at {_places(ignored)}, which was ignored.")
+        parts.append(f"The model chose an end token at {_places(ignored)}; it was ignored.")
     if likely:
         parts.append(f"The model might have ended instead of writing {_places(likely)}.")
     elif highest is not None:

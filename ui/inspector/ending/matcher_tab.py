@@ -88,8 +88,8 @@ class MatcherTab(QWidget):
             self._fill(trace, reports)
 
     def _fill(self, trace: RunTrace, reports: list[RuleReport]) -> None:
-        whole = "" if trace.is_whole else " Only its newest tokens are kept."
-        self.note.setText(f"The longest beginning of each stop that occurred.{whole}")
+        whole = "" if trace.is_whole else " Only the newest tokens of this run are kept."
+        self.note.setText(f"The longest part of each stop that was found.{whole}")
         self.page.setHtml(joined(*map(self._block, reports)))
 
     def _block(self, report: RuleReport) -> Html:

@@ -126,7 +126,7 @@ def _broken_off(channel: Channel, text: str, rule: str, prefix: str) -> list[Nea
     for place in _places(text, prefix):
         end = place + len(prefix)
         came = quoted(text[end]) if end < len(text) else "the end"
-        why = f"{wanted} was expected next, {came} came."
+        why = f"{wanted} was expected next, but {came} came."
         found.append(_miss(channel, text, place, len(prefix), why))
     return found
 

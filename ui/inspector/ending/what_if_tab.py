@@ -94,7 +94,7 @@ class WhatIfTab(QWidget):
         if outcome is None:
             self.kept.clear()
             self.sentence.setText(
-                "Playing the run…" if can_try else self._why_not(self._inspector.shown)
+                "Replaying the run…" if can_try else self._why_not(self._inspector.shown)
             )
             return
         same = " The run itself ended there too." if outcome.is_same else ""

@@ -26,7 +26,7 @@ def why(run: Run, tape: Tape | None) -> list[str]:
             odds = _eos_odds(tape)
             kept = "Nothing was cut off."
             if stop.held:
-                kept = f"{quoted(stop.held)} was still held and was released."
+                kept = f"{quoted(stop.held)} was still held back, and was then released."
             return [f"{quoted(stop.token_text or '')} is one of the model’s end tokens.",
                     f"{_drawn(stop)}{odds}", kept]  # fmt: skip
         case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
@@ -80,5 +80,5 @@ def _limit(run: Run, stop: StopInfo) -> str:
 
 def _released(stop: StopInfo) -> str:
     if stop.held:
-        return f"{quoted(stop.held)} was still held and was released."
+        return f"{quoted(stop.held)} was still held back, and was then released."
     return "Nothing was held back, nothing was cut off."

@@ -27,7 +27,7 @@ from ui.words.failures import failure_words
 _API_PX = 210
 # A text view lays this much out within a frame.
 MAX_SHOWN_CHARS = 300_000
-_NOTE = "Keys are left out; what a server sends at another time has other ids."
+_NOTE = "API keys are left out. Ids differ each time a server answers."
 _CUT = "{} more are not shown here; the copy has them."
 PARTS = (
     ("Streamed answer", "stream"),

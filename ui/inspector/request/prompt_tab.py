@@ -53,7 +53,10 @@ class PromptTab(QWidget):
         if shown is None:
             self.note.setText("No run is shown.")
         elif shown.request is None:
-            self.note.setText("The prompt of this run was not kept; runs of this session have it.")
+            self.note.setText(
+                "The prompt of this run was not kept. Only runs since the last start of Fullstop "
+                "have one."
+            )
         elif self._inspector.prompt is None:
             self.note.setText("Reading the prompt…")
             self._inspector.read_prompt()

@@ -54,7 +54,7 @@ class Probing(QObject):
         if not target.url.strip():
             self._end("failed", "Type the address of a server, such as http://127.0.0.1:8642.")
             return
-        self.stage, self.message = "running", "Looking for what answers there…"
+        self.stage, self.message = "running", "Detecting the API of the server…"
         self.done = self.total = 0
         self.rows, self.outcome = [], None
         self.changed.emit()
@@ -76,9 +76,9 @@ class Probing(QObject):
         except ProbeProblem as problem:
             self._end("failed", _sentence(str(problem)))
         except asyncio.CancelledError:
-            self._end("cancelled", "Cancelled; what was found until then is below.")
+            self._end("cancelled", "Cancelled. The results so far are below.")
         except Exception:  # a fault of ours must not leave the window waiting
-            self._end("failed", "The probe came upon a fault of its own; the log has the details.")
+            self._end("failed", "The probe itself failed. The log has the details.")
             raise
         else:
             self.rows = list(self.outcome.rows)

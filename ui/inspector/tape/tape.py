@@ -185,7 +185,7 @@ def token_words(token: TokenTrace, rules: StopRules) -> str:
     parts.append(f"{count} {raw[:16].hex(' ')}{' …' if len(raw) > 16 else ''}".rstrip())
     parts.append(CHANNEL_NAMES[token.channel].lower())
     if token.held:
-        parts.append(f"then held {quoted(token.held)}")
+        parts.append(f"held back after it: {quoted(token.held)}")
     if token.stats is not None:
         stats = token.stats
         parts.append(f"probability {percent(math.exp(stats.logprob))}, rank {stats.rank + 1:,}")

@@ -48,7 +48,7 @@ def phases(finished: Finished) -> list[RunPhase]:
     else:
         begin += timing.prefill_s
     rest = max(0.0, timing.total_s - begin)
-    found.append(RunPhase("Finishing", rest, begin, "deciding, releasing what was held"))
+    found.append(RunPhase("Finishing", rest, begin, "deciding the reason, releasing held text"))
     return found
 
 
@@ -72,6 +72,6 @@ def held_words(tokens: Sequence[TokenTrace]) -> str:
     """Return in words how long text waited because it could still have become a stop."""
     waits = held_times(tokens)
     if not waits:
-        return "No text had to wait."
+        return "No text was held back."
     longest, took_s = waits[0]
     return f"The longest wait was {seconds(took_s)}, of {quoted(longest)}."
