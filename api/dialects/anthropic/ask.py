@@ -1,6 +1,6 @@
 """The engine's requests as bodies of the Messages API. Pure; any thread."""
 
-from api.dialects.shared.asking import Body, arguments_of, filled, system_apart
+from api.dialects.shared.asking import JsonObject, arguments_of, filled, system_apart
 from api.dialects.shared.parameters.sampling import sampling_to_wire
 from engine import GenerationRequest, Message, ToolChoice
 
@@ -8,7 +8,7 @@ from engine import GenerationRequest, Message, ToolChoice
 _ANSWER_ROOM = 4096
 
 
-def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
+def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation; None where the API has no words for it."""
     system, turns = system_apart(request)
     if not turns:
@@ -32,7 +32,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
     }
 
 
-def _turn(message: Message) -> Body:
+def _turn(message: Message) -> JsonObject:
     if message.role == "tool":
         result = {
             "type": "tool_result",
@@ -50,13 +50,13 @@ def _turn(message: Message) -> Body:
     return {"role": "assistant", "content": [*text, *calls]}
 
 
-def _choice(choice: ToolChoice) -> Body | None:
+def _choice(choice: ToolChoice) -> JsonObject | None:
     if choice.mode == "required":
         return {"type": "tool", "name": choice.name} if choice.name else {"type": "any"}
     return {"type": "none"} if choice.mode == "none" else None
 
 
-def _thinking(is_wanted: bool | None) -> Body | None:
+def _thinking(is_wanted: bool | None) -> JsonObject | None:
     if is_wanted is None:
         return None
     return {"type": "adaptive" if is_wanted else "disabled"}

@@ -1,11 +1,11 @@
 """The engine's requests as bodies of Chat Completions. Pure; any thread."""
 
 from api.dialects.openai.asking import common_fields
-from api.dialects.shared.asking import Body, filled, functions
+from api.dialects.shared.asking import JsonObject, filled, functions
 from engine import GenerationRequest, Message, OutputConstraint, ToolChoice
 
 
-def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
+def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation; None where the API has no words for it."""
     if not request.messages:
         return None
@@ -24,7 +24,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
     }
 
 
-def _turn(message: Message) -> Body:
+def _turn(message: Message) -> JsonObject:
     calls = [
         {
             "id": call.id,
@@ -40,13 +40,13 @@ def _turn(message: Message) -> Body:
     }
 
 
-def _choice(choice: ToolChoice) -> str | Body | None:
+def _choice(choice: ToolChoice) -> str | JsonObject | None:
     if choice.name is not None:
         return {"type": "function", "function": {"name": choice.name}}
     return None if choice.mode == "auto" else choice.mode
 
 
-def _format(constraint: OutputConstraint | None) -> Body | None:
+def _format(constraint: OutputConstraint | None) -> JsonObject | None:
     if constraint is None:
         return None
     if constraint.json_schema is None:

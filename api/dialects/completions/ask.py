@@ -1,11 +1,11 @@
 """The engine's requests as bodies of Completions. Pure; any thread."""
 
 from api.dialects.openai.asking import common_fields
-from api.dialects.shared.asking import Body, filled
+from api.dialects.shared.asking import JsonObject, filled
 from engine import GenerationRequest
 
 
-def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
+def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation: its prompt as text, or as the ids that ran."""
     raw = request.prompt
     return {

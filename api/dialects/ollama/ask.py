@@ -1,11 +1,11 @@
 """The engine's requests as bodies of ``/api/chat``. Pure; any thread."""
 
-from api.dialects.shared.asking import Body, arguments_of, filled, functions
+from api.dialects.shared.asking import JsonObject, arguments_of, filled, functions
 from api.dialects.shared.parameters.sampling import sampling_to_wire
 from engine import GenerationRequest, Message
 
 
-def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
+def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation; None where the API has no words for it."""
     if not request.messages:
         return None
@@ -21,7 +21,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
     }
 
 
-def _turn(message: Message) -> Body:
+def _turn(message: Message) -> JsonObject:
     calls = [
         {"function": {"name": call.name, "arguments": arguments_of(call)}}
         for call in message.tool_calls

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from api.dialects.openai.asking import common_fields
-from api.dialects.shared.asking import Body, filled, functions, system_apart
+from api.dialects.shared.asking import JsonObject, filled, functions, system_apart
 from engine import GenerationRequest, Message
 
 
-def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
+def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation; None where the API has no words for it."""
     system, turns = system_apart(request)
     if not turns:
@@ -28,7 +28,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> Body | None:
     }
 
 
-def _items(message: Message) -> Iterator[Body]:
+def _items(message: Message) -> Iterator[JsonObject]:
     if message.role == "tool":
         yield {
             "type": "function_call_output",

@@ -111,7 +111,7 @@ class Aborted(TypedDict):
     message: str
 
 
-FinishReason = Stopped | OutOfLength | Aborted
+GenerateFinish = Stopped | OutOfLength | Aborted
 _Likelihood = tuple[float, int, None]
 
 
@@ -119,7 +119,7 @@ class GenerateMeta(TypedDict):
     """``meta_info`` of an answer."""
 
     id: str
-    finish_reason: Annotated[FinishReason, Field(discriminator="type")] | None
+    finish_reason: Annotated[GenerateFinish, Field(discriminator="type")] | None
     matched_stop: str | int | None
     prompt_tokens: int
     completion_tokens: int

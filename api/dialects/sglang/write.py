@@ -10,9 +10,9 @@ from typing import assert_never
 from api.dialects.sglang.errors import error_to_wire
 from api.dialects.sglang.read import answer_count, is_batch
 from api.dialects.sglang.wire import (
-    FinishReason,
     GenerateAnswer,
     GenerateAnswers,
+    GenerateFinish,
     GenerateMeta,
     GenerateParams,
 )
@@ -28,7 +28,7 @@ from api.transport.json_text import json_text
 from engine import Event, Finished, PromptProgress, StopKind, TokenStats, TokenTrace
 
 
-def finish_reason_to_wire(finished: Finished) -> FinishReason:
+def finish_reason_to_wire(finished: Finished) -> GenerateFinish:
     """Return ``meta_info.finish_reason`` of an answer that ended normally."""
     stop = finished.stop
     match stop.kind:
@@ -75,7 +75,7 @@ class _GrowingAnswer:
             self._stats.append((trace.token_id, trace.stats))
 
     def to_wire(
-        self, finished: Finished | None = None, reason: FinishReason | None = None
+        self, finished: Finished | None = None, reason: GenerateFinish | None = None
     ) -> GenerateAnswer:
         """Return the answer so far; at its end with how and why it ended."""
         meta: GenerateMeta = {
@@ -175,7 +175,7 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
         if finished is None:
             self._send(SseEvent(None, json_text(failure)))
         else:
-            reason: FinishReason = {"type": "abort", "message": error.message}
+            reason: GenerateFinish = {"type": "abort", "message": error.message}
             answer = self._answers[choice].to_wire(finished, reason)
             answer["error"] = failure["error"]
             self._last(answer, choice)

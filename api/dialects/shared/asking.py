@@ -14,15 +14,15 @@ from api.dialects.shared.parameters.stop_options import (
 )
 from engine import GenerationRequest, Message, ToolCall
 
-Body = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-def filled(**fields: Any) -> Body:
+def filled(**fields: Any) -> JsonObject:
     """Return the fields that say something."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
-def sampling_and_stops(request: GenerationRequest, vendor: Vendor) -> Body:
+def sampling_and_stops(request: GenerationRequest, vendor: Vendor) -> JsonObject:
     """Return the fields of a request's sampling and of its stops that all vendors spell alike."""
     return {
         **filled(stop=list(request.stops.strings), stop_token_ids=list(request.stops.token_ids)),
@@ -31,7 +31,7 @@ def sampling_and_stops(request: GenerationRequest, vendor: Vendor) -> Body:
     }
 
 
-def functions(request: GenerationRequest) -> list[Body]:
+def functions(request: GenerationRequest) -> list[JsonObject]:
     """Return the tools of a request as Chat Completions and its relatives spell them."""
     return [
         {
@@ -46,9 +46,9 @@ def functions(request: GenerationRequest) -> list[Body]:
     ]
 
 
-def own_object(request: GenerationRequest, body: Body) -> Body:
+def own_object(request: GenerationRequest, body: JsonObject) -> JsonObject:
     """Return the object ``fullstop`` of a request; empty where the rest of its body says all."""
-    own: Body = own_stop_options_to_wire(request.stops, body)
+    own: JsonObject = own_stop_options_to_wire(request.stops, body)
     if request.stops.scopes:
         own["stop_scopes"] = {string: scope.value for string, scope in request.stops.scopes}
     return own

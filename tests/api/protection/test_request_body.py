@@ -70,8 +70,8 @@ def test_an_encoding_that_is_not_read_is_refused_by_name(
         ("gzip", gzip.compress(PLAIN)[:-9], "ends too early"),
         ("gzip", gzip.compress(PLAIN)[:12], "ends too early"),
         ("deflate", zlib.compress(PLAIN)[:-2], "ends too early"),
-        ("gzip", gzip.compress(PLAIN) + b"more", "more behind its end"),
-        ("gzip", gzip.compress(b"") * 10_000, "more behind its end"),
+        ("gzip", gzip.compress(PLAIN) + b"more", "data after its end"),
+        ("gzip", gzip.compress(b"") * 10_000, "data after its end"),
     ],
     ids=["no gzip", "no zlib", "cut", "head", "no checksum", "trailing", "10,000 members"],
 )
