@@ -126,6 +126,19 @@ def test_any_text_in_any_pieces_ends_in_the_same_document(
     assert live.height() == reloaded.height()
 
 
+def test_a_quote_that_turns_out_to_be_a_table_follows_the_table_above_it_closely(
+    theme: Theme, qapp: QApplication
+) -> None:
+    live = shown(theme, qapp, "")
+    pieces = ("|a|\n|-|\n> |b|", "\n> |-|\n# c\n")
+    for piece in pieces:
+        live.append_markdown(piece)
+        live.render_now()
+    live.finish()
+    whole = shown(theme, qapp, "".join(pieces))
+    assert described(live.document()) == described(whole.document())
+
+
 def test_a_table_that_turns_out_to_be_text_joins_the_paragraph_above(
     theme: Theme, qapp: QApplication
 ) -> None:

@@ -44,6 +44,7 @@ class Before:
     Attributes:
         is_first: Whether nothing stands above.
         is_after_code: Whether a code card ends right above.
+        is_after_table: Whether a table does.
         is_after_note: Whether a footnote ends right above.
         is_after_blank: Whether the line of the source above is empty.
         items: The top-level list that goes on.
@@ -51,6 +52,7 @@ class Before:
 
     is_first: bool = True
     is_after_code: bool = False
+    is_after_table: bool = False
     is_after_note: bool = False
     is_after_blank: bool = True
     items: OpenList | None = None
@@ -82,7 +84,7 @@ class BlockWriter:
         style: Fonts and colours.
         is_first: Whether nothing stands above.
         is_after_code: Whether a code card ends right above.
-        is_after_table: Whether a table does; only what is written here counts.
+        is_after_table: Whether a table does.
         room_px: The width of the view.
         inline: Writes text into the blocks.
         decorations: What is to be painted beneath what was written.

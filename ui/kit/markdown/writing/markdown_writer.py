@@ -55,6 +55,7 @@ class MarkdownWriter:
             before.is_after_code,
             self._inline,
             room_px,
+            before.is_after_table,
         )
         self._before = before
         self._is_after_note = before.is_after_note
@@ -95,6 +96,7 @@ class MarkdownWriter:
         return Before(
             is_first=blocks.is_first,
             is_after_code=blocks.is_after_code,
+            is_after_table=blocks.is_after_table,
             is_after_note=self._is_after_note,
             is_after_blank=is_after_blank,
             items=self._lists[0] if self._lists else None,
