@@ -1,7 +1,7 @@
 """The only module that uses private parts of mlx-lm. Each is a workaround.
 
 Checked with mlx-lm 0.32.2, whose source is at https://github.com/ml-explore/mlx-lm/tree/v0.32.2.
-``tests/test_private_parts.py`` fails, and names the part, when one changes.
+``tests/conventions/test_private_parts.py`` fails, and names the part, when one changes.
 Importing this module does not import mlx-lm.
 """
 

@@ -2,7 +2,7 @@
 
 Each is a workaround, checked with huggingface-hub 2.4.0, whose source is at
 https://github.com/huggingface/huggingface_hub/tree/v2.4.0/src/huggingface_hub.
-``tests/test_private_parts.py`` fails, and names the part, when one changes.
+``tests/conventions/test_private_parts.py`` fails, and names the part, when one changes.
 huggingface_hub is imported when it is first used, because that takes half a second. Any thread.
 """
 

@@ -21,7 +21,7 @@ import pytest
 from engine.inference import mlx_lm_internals
 from engine.library import hub_internals
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ADAPTERS = {
     "mlx-lm": mlx_lm_internals,
     "huggingface-hub": hub_internals,
