@@ -35,9 +35,7 @@ def requests_from_wire(
     """
     prompt = prompt_from_wire(params)
     if only_warms(params) and params.stream:
-        raise invalid(
-            ("stream",), "is of no use with max_tokens 0, which reads the prompt and says nothing"
-        )
+        raise invalid(("stream",), "has no effect with max_tokens 0, which only reads the prompt")
     stops = StopRules(
         strings=_stop_strings(params.stop_sequences or [], strict),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
@@ -95,7 +93,7 @@ def _refuse_unsupported(params: CountTokensParams) -> None:
         # Vendors' clients know this code: they send the whole conversation again without it.
         raise invalid(
             ("thread",),
-            "threads are not kept here; send the full conversation without it",
+            "threads are not stored by this server; send the full conversation without it",
             details={"error_code": "thread_unsupported_request"},
         )
     if params.mcp_servers:

@@ -56,7 +56,7 @@ def _refuse_unsupported(params: CompletionParams) -> None:
     if len(params.prompt) * count > _MAX_CHOICES:
         raise invalid(("n",), f"at most {_MAX_CHOICES} choices are possible over all prompts")
     if params.suffix:
-        raise unsupported(("suffix",), "filling in before a suffix")
+        raise unsupported(("suffix",), "completing text before a suffix")
     if not params.echo:
         return
     if params.logprobs is not None:

@@ -31,7 +31,7 @@ from engine import (
 
 _REFUSED = {
     "suffix": RefusedParameter("filling in the middle", FALSY),
-    "template": RefusedParameter("a template of the request's own", FALSY),
+    "template": RefusedParameter("a chat template in a request", FALSY),
     "context": RefusedParameter("the context of an earlier answer", FALSY),
 }
 _REFUSED_OPTIONS = {

@@ -32,7 +32,7 @@ UNHONOURED: Mapping[str, RefusedParameter] = {
     "add_generation_prompt": RefusedParameter(
         "a prompt without the beginning of the answer", (True,)
     ),
-    "chat_template": RefusedParameter("a template of the request's own", EMPTY),
+    "chat_template": RefusedParameter("a chat template in a request", EMPTY),
     "documents": RefusedParameter("documents beside the messages", EMPTY),
     "prompt_embeds": RefusedParameter("input other than text", EMPTY),
     "truncate_prompt_tokens": RefusedParameter("truncating the prompt", (-1, 0)),

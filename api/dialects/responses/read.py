@@ -108,7 +108,7 @@ def _refuse_unsupported(params: ResponseParams) -> None:
         # Clients know this code: they send the whole conversation again.
         raise invalid(
             ("previous_response_id",),
-            "responses are not kept here; send the whole conversation as input",
+            "responses are not stored by this server; send the whole conversation as input",
             code="previous_response_not_found",
         )
     refuse(params, _REFUSED)

@@ -147,7 +147,7 @@ def test_send_is_off_with_the_reason_while_the_context_is_full(
             await eventually(lambda: not composer.action.isEnabled())
             assert "Context full" in composer.meter.text()
             reason = composer.action.toolTip()
-            assert reason.startswith("Send is off. With this message the conversation has ")
+            assert reason.startswith("You cannot send now. With this message the conversation has ")
             assert "Shorten the message, or start a new conversation." in reason
             QTest.keyClick(composer.input, Qt.Key.Key_Return)
             assert not workspace.current.conversation.messages

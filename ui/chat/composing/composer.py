@@ -211,7 +211,7 @@ class Composer(QFrame):
         self.action.setEnabled(self._is_running or can_send)
         says = "Stop the answer (Esc)" if self._is_running else "Send (Enter)"
         if self._full_because and not self._is_running:
-            says = f"Send is off. {self._full_because}"
+            says = f"You cannot send now. {self._full_because}"
         self.action.setAccessibleName(says)
         self.action.setToolTip(says)
         colors = self._theme.colors
