@@ -8,25 +8,21 @@ answer: most programs never ask for one, and loading a model would take longer f
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
 from typing import Any, TypeVar
 
 from engine.constraining.compiling import new_matcher, new_tokenizer
+from engine.constraining.drafting import FormDraft, draft_of, form_field, schemas_of
 from engine.constraining.form import Form, FormMissing, is_constrained
 from engine.constraining.grammar_helper import GrammarHelper, Refusal, TokenizerText
 from engine.constraining.grammars import (
     answer_grammar,
-    answer_schema,
-    arguments_schema,
     may_call,
     schema_grammar,
-    schema_text,
 )
-from engine.constraining.schema_bounds import MOST_CHARACTERS, Bounds
+from engine.constraining.schema_bounds import MOST_CHARACTERS
 from engine.constraining.token_constraint import ConstraintPhase, ConstraintTokens, TokenConstraint
 from engine.errors import InvalidRequest
 from engine.output.families.family import Family
@@ -37,19 +33,6 @@ _MOST_COMPILED = 64
 _MOST_REFUSED = 256
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class FormDraft:
-    """A request whose schemas keep within the bounds.
-
-    Attributes:
-        request: The request, without its conversation.
-        digest: Of all that decides its grammar, for one model.
-    """
-
-    request: GenerationRequest
-    digest: bytes
 
 
 class Constraints:
@@ -133,7 +116,7 @@ class Constraints:
         return TokenConstraint(form.matcher, self._tokens, phase)
 
     def _check_beginning(self, request: GenerationRequest) -> None:
-        field = _field(request)
+        field = form_field(request)
         if not self._vocabulary.eos:
             raise InvalidRequest(field, "this model has no EOS token to end the answer with")
         if request.prompt is not None:
@@ -180,21 +163,7 @@ class Constraints:
         Raises:
             InvalidRequest: One of them goes beyond what is supported.
         """
-        last = self._last_draft
-        if last is not None and _is_same_form(last.request, request):
-            return last  # another choice of the same answer
-        bounds = Bounds()
-        digest = sha256()
-        digest.update(f"{request.tool_choice} {request.allows_more_keys}".encode())
-        for field, schema in _schemas(request):
-            try:
-                bounds.check(schema)
-                digest.update(f"\0{field}\0{schema_text(schema)}".encode())
-            except ValueError as error:
-                raise InvalidRequest(field, str(error)) from error
-        # Without the conversation, which may be long and decides nothing here.
-        draft = FormDraft(replace(request, messages=(), prompt=None), digest.digest())
-        self._last_draft = draft
+        self._last_draft = draft = draft_of(request, self._last_draft)
         return draft
 
     def ready(self, draft: FormDraft) -> Form | None:
@@ -251,13 +220,13 @@ class Constraints:
         self, request: GenerationRequest, reason: str, helper: GrammarHelper
     ) -> tuple[str, str]:
         """Find the schema that does not compile; return its field and what is wrong with it."""
-        for field, schema in _schemas(request):
+        for field, schema in schemas_of(request):
             try:
                 more = request.allows_more_keys
                 self._compile(schema_grammar(schema, allows_more_keys=more), helper)
             except ValueError as error:
                 return field, str(error)
-        return _field(request), reason
+        return form_field(request), reason
 
     def _compile(self, grammar: str, helper: GrammarHelper) -> Any:
         """Compile a grammar that the helper has survived.
@@ -288,7 +257,7 @@ class Constraints:
                 self._problem = error
         if self._problem is not None:
             reason = f"this model's tokenizer cannot be held to a form: {self._problem}"
-            raise InvalidRequest(_field(request), reason)
+            raise InvalidRequest(form_field(request), reason)
 
 
 class _Refused(ValueError):
@@ -299,26 +268,6 @@ class _Refused(ValueError):
         self.is_lasting = refusal.is_lasting
 
 
-def _is_same_form(one: GenerationRequest, other: GenerationRequest) -> bool:
-    """Say whether two requests share the very objects that decide their grammar."""
-    return (
-        one.constraint is other.constraint
-        and one.tools is other.tools
-        and one.tool_choice == other.tool_choice
-        and one.allows_more_keys is other.allows_more_keys
-    )
-
-
-def _schemas(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the schemas that an answer can be held to, each with its field."""
-    if request.constraint is not None:
-        yield "constraint.json_schema", answer_schema(request.constraint)
-    if may_call(request):
-        # By name: a dialect may have left tools of other kinds out.
-        for tool in request.tools:
-            yield f"tools.{tool.name}.parameters", arguments_schema(tool)
-
-
 def _tokenizer_text(tokenizer: Any, vocabulary: Vocabulary) -> TokenizerText:
     """Return a tokenizer as text; raises whatever tokenizers do that are not of the fast kind."""
     fast = tokenizer.backend_tokenizer
@@ -327,10 +276,6 @@ def _tokenizer_text(tokenizer: Any, vocabulary: Vocabulary) -> TokenizerText:
         fast.no_padding()
         fast.no_truncation()
     return TokenizerText(fast.to_str(), vocabulary.size, tuple(sorted(vocabulary.eos)))
-
-
-def _field(request: GenerationRequest) -> str:
-    return "constraint" if request.tool_choice.mode != "required" else "tool_choice"
 
 
 _LONG_TAG = (

@@ -17,7 +17,8 @@ from engine.constraining.form import Form
 from engine.errors import EngineClosed, QueueFull
 
 if TYPE_CHECKING:  # imported no sooner than there is something to compile
-    from engine.constraining.constraints import Constraints, FormDraft
+    from engine.constraining.constraints import Constraints
+    from engine.constraining.drafting import FormDraft
     from engine.constraining.grammar_helper import GrammarHelper
 
 MOST_WAITING = 64

@@ -1,0 +1,77 @@
+"""Drafts of the forms of answers: the schemas of a request, within their bounds. Any thread.
+
+Takes a few milliseconds at most, whatever the schemas are; nothing is compiled here.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from engine.constraining.grammars import answer_schema, arguments_schema, may_call, schema_text
+from engine.constraining.schema_bounds import Bounds
+from engine.errors import InvalidRequest
+from engine.values.request import GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class FormDraft:
+    """A request whose schemas keep within the bounds.
+
+    Attributes:
+        request: The request, without its conversation.
+        digest: Of all that decides its grammar, for one model.
+    """
+
+    request: GenerationRequest
+    digest: bytes
+
+
+def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormDraft:
+    """Return the draft of a constrained request.
+
+    Args:
+        request: The request.
+        last: The draft before, which another choice of the same answer shares.
+
+    Raises:
+        InvalidRequest: A schema goes beyond what is supported.
+    """
+    if last is not None and _is_same_form(last.request, request):
+        return last
+    bounds = Bounds()
+    digest = sha256()
+    digest.update(f"{request.tool_choice} {request.allows_more_keys}".encode())
+    for field, schema in schemas_of(request):
+        try:
+            bounds.check(schema)
+            digest.update(f"\0{field}\0{schema_text(schema)}".encode())
+        except ValueError as error:
+            raise InvalidRequest(field, str(error)) from error
+    # Without the conversation, which may be long and decides nothing here.
+    return FormDraft(replace(request, messages=(), prompt=None), digest.digest())
+
+
+def schemas_of(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the schemas that an answer can be held to, each with its field."""
+    if request.constraint is not None:
+        yield "constraint.json_schema", answer_schema(request.constraint)
+    if may_call(request):
+        # By name: a dialect may have left tools of other kinds out.
+        for tool in request.tools:
+            yield f"tools.{tool.name}.parameters", arguments_schema(tool)
+
+
+def form_field(request: GenerationRequest) -> str:
+    """Return the field of a request that asks for a form."""
+    return "constraint" if request.tool_choice.mode != "required" else "tool_choice"
+
+
+def _is_same_form(one: GenerationRequest, other: GenerationRequest) -> bool:
+    """Say whether two requests share the very objects that decide their grammar."""
+    return (
+        one.constraint is other.constraint
+        and one.tools is other.tools
+        and one.tool_choice == other.tool_choice
+        and one.allows_more_keys is other.allows_more_keys
+    )
