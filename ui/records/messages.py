@@ -149,7 +149,7 @@ class MessageTree:
 
 
 def frozen(message: ConversationMessage) -> ConversationMessage:
-    """Return a message that changes no more: itself, or a copy where its answer is running."""
+    """Return a message that changes no longer: itself, or a copy if its answer is running."""
     if message.is_settled or message.run is None:
         return message
     run = replace(message.run, tool_calls=list(message.run.tool_calls))

@@ -1,4 +1,4 @@
-"""The menu that brings stop lists in and out: files, and what was copied. Main thread."""
+"""The menu that imports, exports, copies and pastes stop lists. Main thread."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +40,7 @@ class ImportExportMenu(QMenu):
         self.aboutToShow.connect(self._refresh)
 
     def show_model(self, model: StopListModel) -> None:
-        """Act on another list."""
+        """Work with another list."""
         self._model = model
 
     async def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""What stands in the cells of a stop list. Pure but for the tokens it is given; main thread."""
+"""The content of the cells of a stop list. Pure but for the tokens it is given; main thread."""
 
 from collections.abc import Sequence
 from enum import IntEnum

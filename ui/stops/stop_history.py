@@ -1,6 +1,6 @@
 """What a conversation's answers and questions say about its stop sequences.
 
-Pure; knows no Qt. Main thread, and never while tokens arrive: it is made anew when an answer ends.
+Pure; knows no Qt. Main thread; it is made again when an answer ends, never while tokens arrive.
 """
 
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ LAST_ANSWERS = 10
 
 @dataclass(frozen=True, slots=True)
 class StopUse:
-    """What one sequence did, and would have done.
+    """What one sequence did, and would have done, in a conversation.
 
     Attributes:
         fired: Answers of the conversation that it ended.
-        near: Of the last answers, those with its beginning (half of it, at least) but not all.
-        would_have_fired: Of the last answers, those that hold it whole.
-        answers: How many last answers were looked at.
-        is_in_prompt: Whether the prompt (instructions and questions) holds it.
+        near: How many of the last answers contain at least its first half, but not all of it.
+        would_have_fired: How many of the last answers contain it.
+        answers: How many of the last answers were examined.
+        is_in_prompt: Whether the instructions or questions contain it.
     """
 
     fired: int = 0
@@ -38,7 +38,7 @@ class StopHistory:
     Attributes:
         prompt: Instructions and questions.
         answers: Texts of the last answers, newest last.
-        fired: The sequence that ended it, for each answer that one ended.
+        fired: The sequences that ended answers, one for each such answer.
     """
 
     prompt: str = ""

@@ -1,4 +1,4 @@
-"""The stop list: table, input line, buttons, and what stops the model anyway. Main thread."""
+"""The editor of a stop list: table, input line and buttons, above the end tokens. Main thread."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont

@@ -127,7 +127,7 @@ class MainWindow(QMainWindow):
         self.server_panel.start()
 
     def quit(self, *, asks: bool = True) -> None:
-        """Close the window for good, whatever closing it does otherwise.
+        """Close the window and end the program, also where closing only hides the window.
 
         Args:
             asks: Whether a person is asked first where something would be lost.
@@ -170,7 +170,7 @@ class MainWindow(QMainWindow):
         return _SEPARATOR.join([*(bytes(part.data()) for part in parts), wanted.encode()])
 
     def restore_layout(self, layout: bytes) -> None:
-        """Take over size, place and columns of an earlier window; ignores what does not fit."""
+        """Restore size, place and columns of an earlier window; ignores what does not fit."""
         parts = [QByteArray(part) for part in layout.split(_SEPARATOR)]
         if len(parts) == 4:
             self.restoreState(parts[1])
@@ -243,7 +243,7 @@ class MainWindow(QMainWindow):
     # -- intents ---------------------------------------------------------------------------
 
     def toggle_sidebar(self) -> None:
-        """Show the conversations, or put them away."""
+        """Show or hide the conversations."""
         self.sidebar.setVisible(not self.sidebar.isVisible())
 
     def choose_model(self) -> None:
@@ -263,7 +263,7 @@ class MainWindow(QMainWindow):
         self.workspace.conversations.new_settings = now.new_conversation.settings()
 
     def _write_in_opened(self) -> None:
-        # Who walks through the list with the arrow keys stays in it.
+        # A person who moves through the list with the arrow keys stays in it.
         if not self.sidebar.list.is_walked:
             self.chat.focus_composer()
 

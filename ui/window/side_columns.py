@@ -1,4 +1,4 @@
-"""The side columns give way, so that the chat between them stays wide enough to read.
+"""Hides side columns where the chat between them would become too narrow to read.
 
 Main thread. A column that a person opened is wanted until that person closes it. It is shown while
 there is room for it beside a readable chat; the one that was opened last comes first. Where there
@@ -57,7 +57,7 @@ class SideColumns(QObject):
     def eventFilter(  # noqa: N802 - Qt's name
         self, watched: QObject, event: QEvent
     ) -> bool:
-        """Learn what a person opens and closes."""
+        """Note which columns a person opens and closes."""
         if isinstance(watched, QWidget) and watched in self._order and not self._is_fitting:
             if event.type() == QEvent.Type.ShowToParent:
                 self._wanted.add(watched)
@@ -71,7 +71,7 @@ class SideColumns(QObject):
         return False
 
     def fit_width(self) -> None:
-        """Fit to another width of the window; what was asked for has no more right to room."""
+        """Fit to another width of the window; a column just opened loses its precedence."""
         if self._is_fitting:
             return
         # A window manager may give a window that grew its width back; what was asked for stays.
@@ -81,13 +81,13 @@ class SideColumns(QObject):
         self.fit()
 
     def fit_soon(self) -> None:
-        """Fit once what happens now is over."""
+        """Fit once the present event has been handled."""
         if not self._is_due:
             self._is_due = True
             QTimer.singleShot(0, self, self.fit)
 
     def fit(self) -> None:
-        """Show the columns that fit and put the others away."""
+        """Show the columns that fit and hide the others."""
         self._is_due = False
         if self._is_fitting:
             return

@@ -89,7 +89,7 @@ class ConversationMenu(QObject):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Grey out what can not act now; their keys rest with them."""
+        """Disable the entries that cannot act now, and their keys with them."""
         current = self._workspace.current
         conversation, is_running = current.conversation, current.session.is_running
         shown = conversation.messages

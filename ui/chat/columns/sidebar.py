@@ -204,7 +204,7 @@ class _ConversationListView(QListView):
     def rowsAboutToBeRemoved(  # noqa: N802 - Qt's name
         self, parent: Index, start: int, end: int
     ) -> None:
-        """Leave a row that goes; which one is opened in its place is not for the list to say."""
+        """Leave a row that is removed; the workspace decides which one is opened instead."""
         self._follows_model = True
         super().rowsAboutToBeRemoved(parent, start, end)
         self._follows_model = False

@@ -42,7 +42,7 @@ class AttachmentRow(QWidget):
         self._show()
 
     def attach(self, paths: Iterable[Path]) -> None:
-        """Add files; what can not be added is said, and the others are added."""
+        """Add files; those that cannot be added are named with the reason."""
         refused = []
         files = list(self.files)
         for path in paths:
@@ -64,7 +64,7 @@ class AttachmentRow(QWidget):
         self.changed.emit()
 
     def clear(self) -> None:
-        """Take all files away."""
+        """Remove all files."""
         self.show_files(())
 
     def choose(self) -> None:

@@ -29,7 +29,7 @@ class ConversationList(QAbstractListModel):
 
     Signals:
         renamed: A conversation has another title; carries the ``Conversation``.
-        deleted: A conversation has gone; carries its title.
+        deleted: A conversation was deleted; carries its title.
         restored: A deleted conversation is back; carries the ``Conversation``.
     """
 
@@ -135,14 +135,14 @@ class ConversationList(QAbstractListModel):
         self.renamed.emit(conversation)
 
     def pin(self, conversation: Conversation, is_pinned: bool) -> None:
-        """Keep a conversation at the top, or let it go."""
+        """Pin a conversation to the top, or unpin it."""
         if conversation.is_pinned != is_pinned:
             conversation.is_pinned = is_pinned
             self._put_in_place(conversation)
             self.changed(conversation)
 
     def delete(self, conversation: Conversation) -> None:
-        """Take a conversation away; ``undo_delete`` brings the last one back."""
+        """Delete a conversation; ``undo_delete`` restores the last one."""
         row = self.row_of(conversation)
         if row < 0:
             return
@@ -185,7 +185,7 @@ class ConversationList(QAbstractListModel):
             self.repaint(conversation)
 
     def repaint(self, conversation: Conversation) -> None:
-        """Show a conversation's row anew."""
+        """Repaint a conversation's row."""
         row = self.row_of(conversation)
         if row >= 0:
             self.dataChanged.emit(self.index(row), self.index(row))

@@ -1,7 +1,7 @@
 """What can be done with a message: small buttons beside it, and the switch of its versions.
 
-Main thread. Buttons of a question stay invisible until it is pointed at or focused; they can be
-reached with the keyboard and by screen readers at all times.
+Main thread. The buttons of a question are not drawn until the pointer or the keyboard is there; the
+keyboard and screen readers reach them at all times.
 """
 
 from PySide6.QtCore import QEvent, QObject, Signal
@@ -44,8 +44,8 @@ class MessageActions(QWidget):
             message_view.installEventFilter(self)
 
     @property
-    def is_awake(self) -> bool:
-        """Whether the buttons are to be seen."""
+    def are_drawn(self) -> bool:
+        """Whether the buttons are drawn now."""
         focused = QApplication.focusWidget()
         has_focus = focused is not None and self._message_view.isAncestorOf(focused)
         return not self._is_quiet or self._message_view.underMouse() or has_focus
@@ -53,7 +53,7 @@ class MessageActions(QWidget):
     def add(self, icon: str, says: str) -> IconButton:
         """Add a button and return it."""
         button = _ActionButton(self, self._theme, icon, says)
-        # The switch stays at the outer edge, where it is seen while the others rest.
+        # The switch is always drawn, so it stays at the outer edge, where it leaves no gap.
         before_switch = self._layout.indexOf(self.earlier)
         self._layout.insertWidget(before_switch if self._is_quiet else -1, button)
         return button
@@ -68,35 +68,35 @@ class MessageActions(QWidget):
         self.later.setEnabled(number < count)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Wake when the message is pointed at."""
+        """Draw the buttons while the pointer is over the message."""
         if event.type() in (QEvent.Type.Enter, QEvent.Type.Leave):
             self.repaint_all()
         return False
 
     def repaint_all(self) -> None:
-        """Show or hide what is drawn."""
+        """Draw the buttons, or remove them from sight."""
         for button in self.findChildren(_ActionButton):
             button.update()
 
 
 class _ActionButton(IconButton):
-    """A button that draws itself while its row is awake."""
+    """A button that is drawn only while its row says so."""
 
     def __init__(self, row: MessageActions, theme: Theme, icon: str, says: str) -> None:
         super().__init__(theme, icon, says, size=_SIZE)
         self._row = row
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw nothing while the row rests; the switch of versions never rests."""
-        if self._row.is_awake or self in (self._row.earlier, self._row.later):
+        """Draw nothing while the row is hidden; the switch of versions is always drawn."""
+        if self._row.are_drawn or self in (self._row.earlier, self._row.later):
             super().paintEvent(event)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Wake the row."""
+        """Draw the row."""
         super().focusInEvent(event)
         self._row.repaint_all()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Let the row rest."""
+        """Stop drawing the row."""
         super().focusOutEvent(event)
         self._row.repaint_all()

@@ -27,7 +27,7 @@ class MessageSlot(QWidget):
     """Holds a view, or its place.
 
     Signals:
-        height_changed: The height is another; carries the slot, the old and the new height.
+        height_changed: The height changed; carries the slot, the old and the new height.
     """
 
     height_changed = Signal(object, int, int)
@@ -52,7 +52,7 @@ class MessageSlot(QWidget):
         self.setMaximumHeight(_UNBOUND_PX)
 
     def empty(self) -> None:
-        """Keep no more than the height."""
+        """Drop the view and keep its height."""
         if self.view is not None:
             self.setFixedHeight(self.height())
             # A thousand layouts that hold nothing would cost as much as their messages.
@@ -77,7 +77,7 @@ class MessageSlot(QWidget):
         return text.viewport().mapTo(self, place.topLeft().toPoint()).y()
 
     def mark(self) -> None:
-        """Draw the eye to this message for a moment."""
+        """Highlight this message for a moment."""
         self._is_marked = True
         self.update()
         QTimer.singleShot(_MARKED_MS, self, self._unmark)
@@ -93,7 +93,7 @@ class MessageSlot(QWidget):
             painter.end()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Tell of another height."""
+        """Report a change of the height."""
         super().resizeEvent(event)
         before, after = event.oldSize().height(), event.size().height()
         if before != after and before >= 0:

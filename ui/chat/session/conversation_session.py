@@ -1,4 +1,4 @@
-"""One conversation being held: sends messages, receives answers, paces them for the eye.
+"""Sends the messages of one conversation, receives its answers, and paces them for display.
 
 Main thread. An asyncio task reads the engine's event batches into a deque; a timer drains it
 at 30 Hz, so that a token costs an append and only a tick costs a signal and a repaint.
@@ -64,7 +64,7 @@ class ConversationSession(QObject):
         text_appended: The running answer grew; carries the ``Run`` and the new text.
         thinking_appended: Its reasoning grew; carries the ``Run`` and the new text.
         run_changed: A run went to another stage or read more of its prompt; carries the ``Run``.
-        run_finished: A run is over; carries the ``Run``.
+        run_finished: A run ended; carries the ``Run``.
         is_running_changed: An answer began or ended; carries whether one is running.
     """
 
@@ -89,7 +89,7 @@ class ConversationSession(QObject):
         self._traces = traces
         self._store = store
         self._answer_message: ConversationMessage | None = None
-        self._is_unkept = False
+        self._is_unsaved = False
         self._engine = engine
         self._tasks = Tasks()
         self._run: Run | None = None
@@ -134,7 +134,7 @@ class ConversationSession(QObject):
         return self._begin(edited, [edited])
 
     def regenerate(self, answer: ConversationMessage) -> Run | None:
-        """Answer a question once more; the old answer stays as a version."""
+        """Answer a question again; the old answer stays as a version."""
         if self._run is not None or answer.parent is None or answer.run is None:
             return None
         return self._begin(answer.parent)
@@ -148,7 +148,7 @@ class ConversationSession(QObject):
 
         Args:
             answer: What is to be longer.
-            without: Another stop of the conversation that does not count this once.
+            without: Another stop of the conversation that does not count this time.
         """
         run = answer.run
         if self._run is not None or answer.parent is None or run is None:
@@ -161,7 +161,7 @@ class ConversationSession(QObject):
     def answer_without_stop(
         self, answer: ConversationMessage, without: str | int | None = None
     ) -> Run | None:
-        """Answer a question once more without the stop that ended its answer, for this once."""
+        """Answer a question again without the stop that ended its answer, this time only."""
         if self._run is not None or answer.parent is None or answer.run is None:
             return None
         past = answer.run.stopped_by if without is None else without
@@ -201,7 +201,7 @@ class ConversationSession(QObject):
     def _begin(
         self,
         asked: ConversationMessage,
-        unkept: Sequence[ConversationMessage] = (),
+        unsaved: Sequence[ConversationMessage] = (),
         continued: Run | None = None,
         without: str | int | None = None,
         replaced: ConversationMessage | None = None,
@@ -210,9 +210,9 @@ class ConversationSession(QObject):
 
         Args:
             asked: What is answered.
-            unkept: Messages that are not stored yet.
+            unsaved: Messages that are not stored yet.
             continued: The run whose text the answer goes on from.
-            without: A stop of the conversation that does not count this once.
+            without: A stop of the conversation that does not count this time.
             replaced: The answer whose place this one takes; what follows it stays in sight.
         """
         conversation, model = self.conversation, self._engine.model
@@ -231,7 +231,7 @@ class ConversationSession(QObject):
         else:
             self.path_changed.emit(conversation.messages.index(answer))
         self._store.save(conversation)
-        self._store.save_messages(conversation, [*unkept, answer, *followers])
+        self._store.save_messages(conversation, [*unsaved, answer, *followers])
         self.is_running_changed.emit(True)
         self._ticks.start()
         self._keeps.start()
@@ -242,8 +242,8 @@ class ConversationSession(QObject):
 
     def _keep(self) -> None:
         """Store the running answer if it has grown."""
-        if self._is_unkept and self._answer_message is not None:
-            self._is_unkept = False
+        if self._is_unsaved and self._answer_message is not None:
+            self._is_unsaved = False
             self._store.save_messages(self.conversation, [self._answer_message])
 
     async def _answer(self, run: Run, request: GenerationRequest) -> None:
@@ -302,7 +302,7 @@ class ConversationSession(QObject):
         events = self._arrived.take_events()
         if not events:
             return
-        self._is_unkept = True
+        self._is_unsaved = True
         state_before, progress_before = run.state, run.prompt_processed
         for event in events:
             run.apply(event)

@@ -20,7 +20,7 @@ class OpenConversation(QObject):
     """A conversation with its session and its stop list; lives on while another one is shown.
 
     Signals:
-        went_on: The answer goes on with another stop list; carries its new ``Run``.
+        went_on: The answer continues with another stop list; carries its new ``Run``.
     """
 
     went_on = Signal(object)
@@ -48,7 +48,7 @@ class OpenConversation(QObject):
         self.look_back()
 
     def look_back(self) -> None:
-        """Count anew what the stop sequences did."""
+        """Count again what the stop sequences did."""
         self.stops.set_history(history_of(self.conversation))
 
     def has_other_stops(self, model: ModelInfo | None) -> bool:
@@ -59,9 +59,9 @@ class OpenConversation(QObject):
         return run.rules != stop_rules(self.conversation, model, run.without)
 
     def apply_stops(self) -> None:
-        """Let the running answer go on with the stop list as it is now.
+        """Continue the running answer with the stop list as it is now.
 
-        It ends where it is and is continued from there: what it ran with stays on record.
+        It ends where it is and is continued from there; the record of both parts stays.
         """
         if self.session.is_running:
             self._is_applying, self._applied = True, self.session.run
@@ -77,7 +77,7 @@ class OpenConversation(QObject):
             return
         if run.finished.stop.kind is not StopKind.CANCELLED:
             return  # it came to its end before the cancel did
-        # What did not count this once does not count for the rest of this answer either.
+        # A stop that was left out this time is left out of the rest of the answer as well.
         if run.can_be_continued:
             begun = self.session.continue_answer(answer, run.without)
         else:

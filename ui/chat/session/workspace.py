@@ -150,11 +150,11 @@ class Workspace(QObject):
         return self._is_ready and self._begun(self.current.session.edit(question, text, files))
 
     def regenerate(self, answer: ConversationMessage) -> bool:
-        """Answer a question once more; returns whether that was begun."""
+        """Answer a question again; returns whether an answer was begun."""
         return self._is_ready and self._begun(self.current.session.regenerate(answer))
 
     def continue_answer(self, answer: ConversationMessage) -> bool:
-        """Let the model go on with an answer, past the stop that ended it if one did.
+        """Continue an answer, past the stop that ended it if one did.
 
         Returns:
             Whether that was begun.
@@ -162,7 +162,7 @@ class Workspace(QObject):
         return self._is_ready and self._begun(self.current.session.continue_answer(answer))
 
     def answer_without_stop(self, answer: ConversationMessage) -> bool:
-        """Answer once more without the stop that ended an answer; returns whether it was begun."""
+        """Answer again without the stop that ended an answer; returns whether one was begun."""
         return self._is_ready and self._begun(self.current.session.answer_without_stop(answer))
 
     def show_version(self, message: ConversationMessage, step: int) -> None:
@@ -177,13 +177,13 @@ class Workspace(QObject):
             self.conversations.repaint(self.current.conversation)
 
     def change_draft(self, text: str) -> None:
-        """Note what stands in the composer; it is stored a moment later."""
+        """Note the text of the composer; it is saved a moment later."""
         if self.current.conversation.draft != text:
             self.current.conversation.draft = text
             self._drafts.start()
 
     def keep_draft(self) -> None:
-        """Store the draft now."""
+        """Save the draft now."""
         self._drafts.stop()
         self.conversations.changed(self.current.conversation)
 

@@ -29,7 +29,7 @@ from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.storing import ConversationStore
 
-# So many messages are handed to the store between two looks at the window.
+# The store gets so many messages at a time; the window is served in between.
 _STEP_MESSAGES = 50
 _MARKDOWN = (".md", ".markdown", ".txt")
 
@@ -42,13 +42,13 @@ class ConversationFiles(QObject):
     """Duplicates, exports and imports conversations.
 
     Signals:
-        added: A conversation has come in; carries the ``Conversation``.
-        grown: Conversations have come in and are in memory.
+        added: A conversation was imported or copied; carries the ``Conversation``.
+        grown: Conversations were imported or copied and are still in memory.
         written: A file has been written; carries its path.
         refused: A file could not be read or written; carries why, in words.
 
     Attributes:
-        transfers: The exports and imports that are under way.
+        transfers: The exports and imports that are running.
     """
 
     added = Signal(object)
@@ -88,13 +88,13 @@ class ConversationFiles(QObject):
         )
 
     def import_from(self, path: Path) -> None:
-        """Take in the conversations of a JSON file, beside those that are here."""
+        """Import the conversations of a JSON file, beside those that are here."""
         self.transfers.start(
             f"Importing {path.name}", lambda transfer: self._import(path, transfer)
         )
 
     async def finish(self) -> None:
-        """Wait until nothing is being read or written."""
+        """Wait until nothing is read or written."""
         await self._tasks.finish()
         await self.transfers.finish()
 
@@ -174,7 +174,7 @@ class ConversationFiles(QObject):
             return
         for number, conversation in enumerate(conversations):
             if transfer.is_cancelled:
-                break  # those that have come in stay
+                break  # conversations imported so far stay
             transfer.advance(number, len(conversations))
             await self._take_in(conversation)
             if number == 0:
@@ -184,7 +184,7 @@ class ConversationFiles(QObject):
         self.grown.emit()
 
     async def _take_in(self, conversation: Conversation) -> None:
-        """Add a conversation to the list; its messages are saved step by step."""
+        """Add a conversation to the list and save its messages in steps."""
         self._conversations.add(conversation)
         messages = iter(list(conversation.tree))
         while step := _next(messages):
@@ -225,7 +225,7 @@ class _Target:
         self._file.commit()
 
     def forget(self) -> None:
-        """Leave what was there before."""
+        """Discard the new file; the one that was there stays."""
         if self._file is not None:
             self._file.forget()
 

@@ -1,4 +1,4 @@
-"""Brings over what can be read of a damaged file of conversations, and says how that went.
+"""Recovers what can be read of a damaged file of conversations, and reports the result.
 
 Main thread.
 """
@@ -13,10 +13,10 @@ _WORDS = "Recovering conversations"
 
 
 class Recovery(QObject):
-    """The way back from a damaged file.
+    """Recovers conversations from a damaged file.
 
     Signals:
-        told: It has ended; carries the ``StoreProblem`` that says how.
+        told: The recovery ended; carries the ``StoreProblem`` that says how.
     """
 
     told = Signal(object)
@@ -29,7 +29,7 @@ class Recovery(QObject):
         self._transfers = transfers
 
     def begin(self) -> None:
-        """Bring over what can be read, when it is its turn."""
+        """Recover what can be read, once earlier transfers have ended."""
         self._transfers.start(_WORDS, self._recover)
 
     def decline(self) -> None:
@@ -45,12 +45,12 @@ class Recovery(QObject):
 def outcome(
     recovered: Recovered, damaged: StoreProblem | None, *, is_cancelled: bool = False
 ) -> StoreProblem:
-    """Return how a recovery went, in words; it can be begun again where it ended early.
+    """Return the result of a recovery in words; one that ended early can be started again.
 
     Args:
-        recovered: What was brought over.
+        recovered: What was recovered.
         damaged: What was wrong, with the file that was set aside.
-        is_cancelled: Whether a person ended it.
+        is_cancelled: Whether a person cancelled it.
     """
     found = counted(recovered.conversations, "conversation")
     said = counted(recovered.messages, "message")

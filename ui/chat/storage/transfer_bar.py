@@ -1,4 +1,4 @@
-"""The line below the window that tells how far an export or import is. Main thread."""
+"""The bar at the foot of the window that shows the progress of an export or import. Main thread."""
 
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QProgressBar, QPushButton, QStatusBar
@@ -6,12 +6,12 @@ from PySide6.QtWidgets import QProgressBar, QPushButton, QStatusBar
 from ui.chat.storage.transfers import Transfers
 from ui.kit.text.labels import ElidedLabel
 
-# What is done sooner needs no word: the line would only flicker.
+# A shorter transfer shows no bar, which would only flicker.
 _SHOWN_AFTER_MS = 400
 
 
 class TransferBar(QStatusBar):
-    """What is being done, how far it is, and a button that ends it; hidden while nothing is."""
+    """What is running, its progress, and a Cancel button; hidden while nothing runs."""
 
     def __init__(self, transfers: Transfers) -> None:
         super().__init__()

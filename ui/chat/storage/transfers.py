@@ -1,4 +1,4 @@
-"""Long work with files, one after the other: how far it is, and a way to end it. Main thread."""
+"""Exports and imports, one after the other, with progress and a way to cancel. Main thread."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -16,7 +16,7 @@ class Transfer:
         words: What is being done, for a person.
         done: How many conversations are finished.
         total: How many there are; 0 while that is not known.
-        is_cancelled: Whether it is to end without a result.
+        is_cancelled: Whether a person cancelled it.
     """
 
     def __init__(self, words: str, tell: Callable[[], None]) -> None:
@@ -27,7 +27,7 @@ class Transfer:
         self._tell = tell
 
     def advance(self, done: int, total: int) -> None:
-        """Note how far it is."""
+        """Set the progress."""
         self.done, self.total = done, total
         self._tell()
 
@@ -36,10 +36,10 @@ class Transfers(QObject):
     """The exports and imports of a window.
 
     Signals:
-        changed: One has begun, come further or ended; see ``now``.
+        changed: One began, made progress or ended; see ``now``.
 
     Attributes:
-        now: The one that is under way; None where none is.
+        now: The one that is running; None if there is none.
     """
 
     changed = Signal()
@@ -52,18 +52,18 @@ class Transfers(QObject):
         self._waiting: list[Transfer] = []
 
     def start(self, words: str, work: Callable[[Transfer], Coroutine[Any, Any, None]]) -> None:
-        """Do work when it is its turn.
+        """Do work once earlier transfers have ended.
 
         Args:
             words: What is being done, for a person.
-            work: Does it, looking at ``is_cancelled`` between its steps.
+            work: Does it, and checks ``is_cancelled`` between its steps.
         """
         transfer = Transfer(words, self.changed.emit)
         self._waiting.append(transfer)
         self._tasks.start(self._do(transfer, work), words)
 
     def cancel(self) -> None:
-        """End what is under way and what waits; files in the making are forgotten."""
+        """Cancel the running transfer and those that wait; unfinished files are discarded."""
         for transfer in self._waiting:
             transfer.is_cancelled = True
 
