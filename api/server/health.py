@@ -27,7 +27,11 @@ class Health(TypedDict):
 
 async def health(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /health``: 200 once a model answers, 503 until then."""
-    status = service_of(request).engine.status
+    service = service_of(request)
+    status = service.engine.status
+    if status.state == "failed":
+        # Whoever sends nothing until this is well must see it get well.
+        service.try_again()
     body: Health = {
         "status": _WORDS[status.state],
         "running": status.running,

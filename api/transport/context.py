@@ -10,7 +10,7 @@ from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.metrics import Metrics
 from api.transport.served_engine import ServedAnswer, ServedEngine
-from engine import ModelInfo, NoModel
+from engine import EngineError, ModelInfo, NoModel
 
 _SHOWN_CHARACTERS = 200
 
@@ -30,6 +30,7 @@ class Service:
         self.config = config
         self.running: set[ServedAnswer] = set()
         self.metrics = Metrics(lambda: engine.status)
+        self._trying: asyncio.Task[None] | None = None
         self._draining: set[asyncio.Task[None]] = set()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -57,6 +58,15 @@ class Service:
         async for _ in generation.batches():
             pass
         self.metrics.answer_ended(await generation.ended())
+
+    def try_again(self) -> None:
+        """Have an engine that failed start anew if it can; its status tells whether it did."""
+        if self._trying is None or self._trying.done():
+            self._trying = asyncio.get_running_loop().create_task(self._try())
+
+    async def _try(self) -> None:
+        with suppress(EngineError):  # it is still stuck, or its model cannot be read
+            await self.engine.tokenize("")
 
     async def idle(self, timeout_s: float) -> None:
         """Wait until no client waits for a generation, or until the time is up."""
