@@ -164,7 +164,6 @@ class Draft:
                     index,
                     frame.name,
                     frame.raw,
-                    frame.value,
                     "".join(self._texts.get(index, ())),
                     "".join(self._thoughts.get(index, ())),
                 )

@@ -25,8 +25,6 @@ def as_data(capture: Capture, findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the same as an object that ``json`` can write."""
     data = dataclasses.asdict(capture)
     data.pop("findings")
-    for event in data["events"]:
-        event.pop("value")
     return {
         "format": FORMAT,
         **data,

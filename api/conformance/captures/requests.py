@@ -3,23 +3,26 @@
 Pure; any thread.
 """
 
+import re
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 from api.conformance.captures.json_text import parsed
 
 # Words are read letter by letter; a request is far shorter than an answer may be.
-_COMMAND_CHARS = 1_000_000
+_COMMAND_CHARS = 256 * 1024
+_BREAK = re.compile(r"\r\n|\r")
+_CURL = re.compile(r"(?:\A|(?<=[\r\n]))[$ %>]*+curl ")
 _DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
 
 
-def asked_stops(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return the stops that a curl command among the lines asks for; () where there is none."""
-    for start, line in enumerate(lines):
-        if line.lstrip("$ %>").startswith("curl "):
-            return _stops_of_command("\n".join(lines[start:]))
-    return ()
+def asked_stops(text: str) -> tuple[str, ...]:
+    """Return the stops that a curl command in a text asks for; () where there is none."""
+    found = _CURL.search(text)
+    if found is None:
+        return ()
+    command = text[found.start() : found.start() + _COMMAND_CHARS]
+    return _stops_of_command(_BREAK.sub("\n", command).lstrip("\n"))
 
 
 def stops_of_body(body: Any) -> tuple[str, ...]:
@@ -38,7 +41,7 @@ def stops_of_body(body: Any) -> tuple[str, ...]:
 
 
 def _stops_of_command(text: str) -> tuple[str, ...]:
-    reader = shlex.shlex(text[:_COMMAND_CHARS].lstrip("$ %>"), posix=True, punctuation_chars=False)
+    reader = shlex.shlex(text.lstrip("$ %>"), posix=True, punctuation_chars=False)
     reader.whitespace_split = True
     reader.commenters = ""
     words: list[str] = []

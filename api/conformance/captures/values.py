@@ -6,7 +6,6 @@ Pure values; knows no web framework and no engine. Any thread.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 
 class WireDialect(StrEnum):
@@ -90,7 +89,6 @@ class CapturedEvent:
         index: Its place, counted from 0.
         name: The name on its ``event:`` line, where it had one.
         raw: Its data as it stood.
-        value: Its data as JSON; None where it is no JSON.
         text: What it added to the answer.
         thinking: What it added to the thinking.
     """
@@ -98,7 +96,6 @@ class CapturedEvent:
     index: int
     name: str | None
     raw: str
-    value: Any = None
     text: str = ""
     thinking: str = ""
 

@@ -1,0 +1,51 @@
+"""How captures are cut into heads, commands and frames, whatever their size."""
+
+import json
+
+import pytest
+
+from api.conformance.captures.framing import BodyForm, framed
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_every_line_end_separates_events_heads_and_commands(line_end: str) -> None:
+    body = ["data: " + json.dumps({"choices": [{"delta": {"content": c}}]}) for c in "ab"]
+    lines = [
+        '$ curl http://x -d \'{"stop": ["END"]}\'',
+        "HTTP/1.1 301 Moved",
+        "a: 1",
+        "",
+        "HTTP/1.1 200 OK",
+        "content-type: text/event-stream",
+        "",
+        *(part for one in body for part in (one, "")),
+    ]
+    found = framed(line_end.join(lines))
+    assert found.stops == ("END",)
+    assert (found.status, found.headers) == (200, {"content-type": "text/event-stream"})
+    assert [frame.value["choices"][0]["delta"]["content"] for frame in found.frames] == ["a", "b"]
+
+
+def test_a_capture_of_too_many_values_is_read_event_by_event() -> None:
+    events = 150_000
+    chunk = json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}}], "model": "m"})
+    found = framed(f"data: {chunk}\n\n" * events)
+    assert len(found.frames) == events
+    assert found.frames[-1].kept is None
+    assert found.frames[-1].value["model"] == "m"
+    collected = framed(f"[{','.join([chunk] * events)}]")
+    assert len(collected.frames) == events
+    assert collected.frames[7].value == json.loads(chunk)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['[{"a": 1}, {"b": [2, "]}"]}]', ' [ {"a": "\\"}"} , {} ] '],
+)
+def test_collected_chunks_are_cut_where_they_end(text: str) -> None:
+    assert [frame.value for frame in framed(text).frames] == json.loads(text)
+
+
+@pytest.mark.parametrize("text", ['[{"a": 1}, 2]', '[{"a": 1}] x', '[{"a": 1},]', '[{"a": 1}'])
+def test_what_is_no_array_of_objects_is_not_collected(text: str) -> None:
+    assert not (framed(text).form is BodyForm.NDJSON and len(framed(text).frames) > 1)
