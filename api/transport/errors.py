@@ -26,6 +26,8 @@ FieldPath = tuple[str | int, ...]
 # Of an error's message, and of what it repeats of a request.
 _MOST_WORDS = 1000
 _MOST_REPEATED = 200
+# The engine's words for its ordinary end.
+_SHUT_DOWN = "the engine has been shut down"
 # Of one name in a path, and of all: some are the client's own, and a path may be told twice.
 _MOST_OF_NAME = 40
 _MOST_OF_PATH = 96
@@ -162,7 +164,10 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
         case NoModel():
             return ApiError(ErrorKind.NO_MODEL, str(error) or "no model is loaded")
         case EngineClosed():
-            return ApiError(ErrorKind.UNAVAILABLE, "the server is shutting down")
+            # Given up on a stuck model, it says so; a request that still waited is told.
+            is_ending = str(error) in ("", _SHUT_DOWN)
+            why = "the server is shutting down" if is_ending else str(error)
+            return ApiError(ErrorKind.UNAVAILABLE, why)
         case EngineStuck():
             return ApiError(ErrorKind.UNAVAILABLE, str(error))
         case _:

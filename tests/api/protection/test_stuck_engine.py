@@ -87,7 +87,8 @@ def test_running_requests_end_with_an_error_in_their_dialects(stuck: StuckSite) 
         # Never a normal end.
         for word in (*normal, '"done_reason":"stop"'):
             assert word not in body
-        assert is_streamed or answer.status == 500
+        # Some may still have waited for their turn.
+        assert is_streamed or answer.status in (500, 503)
 
 
 def test_health_fails_while_the_model_is_stuck_and_new_requests_are_refused_in_words(
