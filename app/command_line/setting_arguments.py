@@ -2,11 +2,14 @@
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from ui.preferences.declaring import Declaration, Declared
+
+T = TypeVar("T", int, float)
 
 
 def add_setting(
@@ -43,31 +46,22 @@ def add_setting(
 
 
 def whole_number(said: Declaration) -> Callable[[str], int]:
-    """Return what reads a whole number within the bounds of a setting."""
-
-    def read(typed: str) -> int:
-        try:
-            value = int(typed)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{typed!r} is not a whole number") from None
-        _check(typed, value, said)
-        return value
-
-    return read
+    """Return what reads a whole number within its bounds."""
+    return partial(_read, int, "a whole number", said)
 
 
 def number(said: Declaration) -> Callable[[str], float]:
-    """Return what reads a number within the bounds of a setting."""
+    """Return what reads a number within its bounds."""
+    return partial(_read, float, "a number", said)
 
-    def read(typed: str) -> float:
-        try:
-            value = float(typed)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{typed!r} is not a number") from None
-        _check(typed, value, said)
-        return value
 
-    return read
+def _read(kind: Callable[[str], T], called: str, said: Declaration, typed: str) -> T:
+    try:
+        value = kind(typed)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{typed!r} is not {called}") from None
+    _check(typed, value, said)
+    return value
 
 
 def _check(typed: str, value: float, said: Declaration) -> None:

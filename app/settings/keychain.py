@@ -39,7 +39,7 @@ class Keychain(Protocol):
 
 
 class NoKeychain(Exception):
-    """There is no keychain, or it does not do its work."""
+    """There is no keychain, or it does not work."""
 
 
 def system_keychain() -> Keychain:
@@ -150,7 +150,7 @@ class KeyStore:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, from its first moment on."""
+    """Write a file that only its owner can read, even while it is being written."""
     made_private(path.parent)
     path.unlink(missing_ok=True)
     with open(path, "x", encoding="utf-8", opener=open_private) as file:

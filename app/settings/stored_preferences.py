@@ -43,13 +43,13 @@ class StoredPreferences:
 
     @property
     def last_model(self) -> Path | None:
-        """The folder of the model that was used last; None where it is not known or has gone."""
+        """The folder of the model that was used last; None if unknown or gone."""
         path = self._settings.last_model
         # Unlike a Path's, this question has an answer for what can be no path at all.
         return Path(path) if path and os.path.isdir(path) else None
 
     def keep_last_model(self, path: Path | None) -> None:
-        """Keep the folder of the model that is used; None for the one that comes with us.
+        """Keep the folder of the model that is used; None for the demo model.
 
         Raises:
             OSError: It cannot be written.

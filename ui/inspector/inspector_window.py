@@ -5,20 +5,13 @@ rests while it is hidden.
 """
 
 import time
-from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import (
-    QDragEnterEvent,
-    QDropEvent,
-    QKeySequence,
-    QShortcut,
     QShowEvent,
 )
 from PySide6.QtWidgets import (
-    QFrame,
     QHBoxLayout,
-    QMainWindow,
     QPushButton,
     QSplitter,
     QTabWidget,
@@ -42,7 +35,7 @@ from ui.inspector.tape.tape_view import TapeView
 from ui.inspector.tape.tokens_tab import TokensTab
 from ui.inspector.timing.timing_tab import TimingTab
 from ui.kit.controls.choice import Choice
-from ui.kit.controls.reading_order import move_focus
+from ui.kit.controls.own_window import OwnWindow
 from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_from
 from ui.kit.system.file_dialogs import choose_file, choose_target
@@ -60,7 +53,7 @@ _HINT = "Point at a token, or go through them with the arrow keys, to see what i
 _OPENED = "Saved runs (*.json *.fullstop-run)"
 
 
-class InspectorWindow(QMainWindow):
+class InspectorWindow(OwnWindow):
     """Says why an answer stopped, how near it came otherwise, and what another list would do."""
 
     def __init__(
@@ -70,13 +63,7 @@ class InspectorWindow(QMainWindow):
         tools: InspectorTools,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
-        self.setObjectName("canvas")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setWindowTitle("Stop Inspector")
-        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
-        self.setAcceptDrops(True)
-        self.resize(1080, 820)
+        super().__init__(theme, "Stop Inspector", (1080, 820), parent, inspector.open_file)
         self.inspector = inspector
         self.head = VerdictHead(theme, inspector)
         self.tape = TapeView(theme)
@@ -119,10 +106,6 @@ class InspectorWindow(QMainWindow):
         self._connect_signals()
         self._show_run(inspector.shown)
 
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Go on with Tab as one reads."""
-        return move_focus(self, is_next)
-
     async def finish(self) -> None:
         """Wait for what is under way."""
         await self.api.finish()
@@ -135,18 +118,6 @@ class InspectorWindow(QMainWindow):
         """Catch up on what arrived while it was hidden."""
         super().showEvent(event)
         self._show_run(self.inspector.shown)
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take files."""
-        if event.mimeData().hasUrls():
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: QDropEvent) -> None:
-        """Open the first file."""
-        for url in event.mimeData().urls():
-            if url.isLocalFile():
-                self.inspector.open_file(Path(url.toLocalFile()))
-                return
 
     # -- building --------------------------------------------------------------------------
 
@@ -182,15 +153,12 @@ class InspectorWindow(QMainWindow):
         splitter.setStretchFactor(0, 2)
         splitter.setStretchFactor(1, 3)
         splitter.setChildrenCollapsible(False)
-        page = QFrame()
-        page.setObjectName("canvas")
-        layout = QVBoxLayout(page)
+        layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 14, 18, 16)
         layout.setSpacing(14)
         layout.addLayout(bar)
         layout.addWidget(self.head)
         layout.addWidget(splitter, 1)
-        self.setCentralWidget(page)
 
     def _connect_signals(self) -> None:
         inspector = self.inspector

@@ -1,4 +1,4 @@
-"""A model that is fetched: how far, how fast, how long still; cancel and resume. Main thread."""
+"""One download in the list: progress, rate and time left; cancel and resume. Main thread."""
 
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout

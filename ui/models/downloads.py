@@ -1,4 +1,4 @@
-"""Downloads of models as the window shows them: how far, how fast, how long still. Main thread.
+"""Downloads of models: progress, rate and time left. Main thread.
 
 Each has a thread of its own, which ends with the program; partial downloads are kept.
 """
@@ -58,12 +58,12 @@ class Download(QObject):
 
     @property
     def progress(self) -> DownloadProgress:
-        """How far it has come."""
+        """How much of it has arrived."""
         return self._latest
 
     @property
     def bytes_per_s(self) -> float:
-        """How fast it comes, over the last seconds; 0 where that is not known yet."""
+        """Bytes per second over the last seconds; 0 while that is not known."""
         if len(self._marks) < 2 or self.progress.phase != "fetching":
             return 0.0
         (first_s, first), (last_s, last) = self._marks[0], self._marks[-1]
@@ -71,12 +71,12 @@ class Download(QObject):
 
     @property
     def left_s(self) -> float | None:
-        """How long it will still take; None where that is not known yet."""
+        """Seconds that it will still take; None while that is not known."""
         rate = self.bytes_per_s
         return (self._latest.total_bytes - self._latest.done_bytes) / rate if rate > 0 else None
 
     def start(self) -> None:
-        """Begin, or go on after an end that was none. Needs the running loop."""
+        """Begin, or resume a partial download. Needs the running loop."""
         self.stage, self.message = "running", ""
         self._marks.clear()
         self._gives_up = threading.Event()
@@ -95,7 +95,7 @@ class Download(QObject):
             self._end("cancelled", "Cancelled. What was downloaded is kept and resumed.")
 
     def mark(self) -> None:
-        """Note how far it is, for the rate."""
+        """Record the progress, from which the rate is computed."""
         now, done = time.monotonic(), self._latest.done_bytes
         if self._marks and done < self._marks[-1][1]:
             self._marks.clear()  # the hub began anew
@@ -180,18 +180,18 @@ class Downloads(QObject):
         return ""
 
     def resume(self, one: Download) -> None:
-        """Go on with a download."""
+        """Resume a download."""
         one.start()
         self._timer.start()
 
     def forget(self, one: Download) -> None:
-        """Take one that has ended off the list; its files stay."""
+        """Remove a finished download from the list; its files stay."""
         if one.stage != "running" and one in self.items:
             self.items.remove(one)
             self.changed.emit()
 
     def cancel_all(self) -> None:
-        """Give up all that run."""
+        """Cancel all running downloads."""
         for one in self.items:
             one.cancel()
 

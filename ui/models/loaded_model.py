@@ -1,4 +1,4 @@
-"""The model that answers, or is on its way: state, progress, and what can be done. Main thread."""
+"""The loaded model, or the one being loaded: state, progress, actions. Main thread."""
 
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout

@@ -1,4 +1,4 @@
-"""The models on this computer as the window lists them, and what may be done with each.
+"""The models on this computer: the list, loading, folders and downloads.
 
 Main thread; disks are looked at on others.
 """
@@ -23,7 +23,7 @@ from ui.preferences.preferences_state import PreferencesState
 
 @dataclass(frozen=True, slots=True)
 class LibraryModel:
-    """A model and how it goes together with this computer.
+    """A model, and whether it fits into the memory of this computer.
 
     Attributes:
         found: What its folder says.
@@ -81,11 +81,11 @@ class ModelLibrary(QObject):
 
     @property
     def rests_after_min(self) -> int:
-        """Minutes after which a model that nobody asks frees its memory; 0 for never."""
+        """Minutes without a request after which the model is unloaded; 0 for never."""
         return self._preferences.now.models.rests_after_min
 
     def change_idle_minutes(self, minutes: int) -> None:
-        """Free the memory of an idle model after so many minutes; 0 for never."""
+        """Unload an idle model after so many minutes; 0 for never."""
         self._preferences.change_models(rests_after_min=minutes)
 
     def refresh(self) -> None:
@@ -105,13 +105,13 @@ class ModelLibrary(QObject):
         self.refresh()
 
     def remove_folder(self, folder: Path) -> None:
-        """Look there no more; nothing is deleted."""
+        """Stop looking for models in a folder; nothing is deleted."""
         known = self._preferences.now.models.folders
         self._preferences.change_models(folders=tuple(f for f in known if Path(f) != folder))
         self.refresh()
 
     def added_folder_of(self, found: FoundModel) -> Path | None:
-        """Return the folder that a person added and in which a model is; None if none is."""
+        """Return the added folder that contains a model; None if no added folder does."""
         return next(
             (f for f in self.folders if f == found.folder or f in found.folder.parents), None
         )
@@ -122,7 +122,7 @@ class ModelLibrary(QObject):
         return info is not None and info.path == found.folder.resolve()
 
     async def finish(self) -> None:
-        """End downloads, whose parts are kept, and wait until nothing is looked at."""
+        """End downloads, keeping partial files, and wait for the search to end."""
         self.downloads.cancel_all()
         await self._tasks.finish()
 

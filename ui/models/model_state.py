@@ -76,12 +76,12 @@ class ModelState(QObject):
 
     @property
     def is_unloaded(self) -> bool:
-        """Whether the model's memory was freed until somebody asks."""
+        """Whether the model is unloaded until the next request."""
         return self._engine.status.is_unloaded
 
     @property
     def answers_under_way(self) -> int:
-        """Answers that are written or wait, those of other programs included."""
+        """Answers that are running or waiting, those of other programs included."""
         return self._engine.status.running + self._engine.status.waiting
 
     def load(self, path: Path, *, cancels_running: bool = False) -> None:
@@ -102,17 +102,17 @@ class ModelState(QObject):
             self.load(self.path)
 
     def cancel_load(self) -> None:
-        """Break off loading; nothing happens where nothing loads."""
+        """Cancel loading, if a model is being loaded."""
         if self.stage == "loading":
             self._engine.cancel_load()
 
     def unload(self, *, cancels_running: bool = False) -> None:
-        """Free the model; running answers are waited for, unless they are to be ended."""
+        """Unload the model, after running answers or by ending them."""
         if self.stage == "ready":
             self._tasks.start(self._unload(cancels_running), "unload")
 
     def unload_after(self, idle_s: float | None) -> None:
-        """Free the memory of a model that nobody asks for so long; None never does."""
+        """Unload a model that is idle for so long; None never does."""
         self._engine.unload_after(idle_s)
 
     async def finish(self) -> None:

@@ -38,7 +38,7 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a stretch of time as one says it."""
+    """Return a duration in words."""
     if seconds < 60:
         return f"{max(1, round(seconds))} s"
     if seconds < 3600:
@@ -47,7 +47,7 @@ def duration(seconds: float) -> str:
 
 
 def facts(found: FoundModel, used_at: float) -> str:
-    """Return what a model's folder says, in one line."""
+    """Return the facts about a model's folder, in one line."""
     words = [found.architecture] if found.architecture else []
     if found.bits is not None:
         words.append(f"{found.bits} bit")

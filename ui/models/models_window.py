@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from engine import counted
 from engine.library.memory import Fit
-from ui.kit.controls.reading_order import move_focus
+from ui.kit.controls.own_window import OwnWindow
 from ui.kit.look.theme import Theme
 from ui.kit.system.file_dialogs import choose_folder
 from ui.kit.text.labels import label
@@ -31,15 +31,11 @@ from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import fit_words, sentence, size
 
 
-class ModelsWindow(QWidget):
+class ModelsWindow(OwnWindow):
     """Everything about models."""
 
     def __init__(self, theme: Theme, library: ModelLibrary, parent: QWidget | None = None) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
-        self.setObjectName("canvas")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setWindowTitle("Models")
-        theme.open_size(self, 760, 800)
+        super().__init__(theme, "Models", (760, 800), parent)
         self._theme = theme
         self._library = library
         self.loaded = LoadedModel(theme, library)
@@ -75,15 +71,10 @@ class ModelsWindow(QWidget):
         library.downloads.changed.connect(self._fill_downloads)
         library.downloads.progressed.connect(self._refresh_downloads)
         self.loaded.unload.clicked.connect(self._unload)
-        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self.close)
         self._fill()
         self._fill_downloads()
         self.repository.setFocus()
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Go on with Tab as one reads."""
-        return move_focus(self, is_next)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Look at the disks again: another program may have brought a model."""
@@ -220,7 +211,7 @@ class ModelsWindow(QWidget):
 
 
 class _Question(QFrame):
-    """A question with its answers, and a way to do nothing."""
+    """A question with its answers and Cancel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -234,7 +225,7 @@ class _Question(QFrame):
         self.hide()
 
     def ask(self, question: str, answers: list[tuple[str, Callable[[], None]]]) -> None:
-        """Ask; one of the answers, or Cancel, puts it away."""
+        """Ask; each answer, and Cancel, hides the question."""
         for button in self.buttons:
             button.hide()
             button.deleteLater()

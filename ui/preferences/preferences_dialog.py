@@ -67,7 +67,7 @@ class PreferencesDialog(QDialog):
         preferences.keeping_failed.connect(self._say)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Go on with Tab as one reads."""
+        """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
 
     def _fit(self) -> None:

@@ -31,7 +31,7 @@ class KeyKeeper(Protocol):
 
 
 class ApiKeyState(QObject):
-    """What is known of the key.
+    """Whether there is a key, and where it is.
 
     Signals:
         changed: Place, fresh key, message or whether it is busy are others now.

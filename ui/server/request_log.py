@@ -86,7 +86,7 @@ class RequestLogPanel(QWidget):
         self._refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Rest while nobody looks."""
+        """Stop following the log while nobody can see it."""
         super().hideEvent(event)
         self.table.set_shown(False)
 
@@ -160,7 +160,7 @@ class RequestLogPanel(QWidget):
             self.entry_chosen.emit(entry)
 
     def _choose_again(self) -> None:
-        """Mark the chosen request again where the table was filled anew."""
+        """Select the chosen request again after the table was filled anew."""
         row = self.table.row_of(self._chosen)
         if row >= 0:
             self._is_choosing_again = True
@@ -170,7 +170,7 @@ class RequestLogPanel(QWidget):
             self._miss_chosen()
 
     def _miss_chosen(self) -> None:
-        """Say that the chosen request is no longer shown, if that is so."""
+        """Tell that the chosen request is no longer shown, if that is so."""
         if self._chosen and self.table.row_of(self._chosen) < 0:
             self._chosen = ""
             self.entry_changed.emit(None)

@@ -132,7 +132,7 @@ class RequestTable(QAbstractTableModel):
         log.cleared.connect(self.refresh)
 
     def set_shown(self, is_shown: bool) -> None:
-        """Follow the log, or rest: a table that nobody sees costs nothing."""
+        """Follow the log only while the table can be seen."""
         if is_shown == self._is_shown:
             return
         self._is_shown = is_shown

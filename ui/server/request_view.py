@@ -86,14 +86,14 @@ class RequestView(QTableView):
 
 
 class _ToneDelegate(QStyledItemDelegate):
-    """Colours status and stop by how the request went; the words say it too."""
+    """Colors status and stop by how the request went; the words say it too."""
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)
         self._theme = theme
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
-        """Give the text its colour."""
+        """Give the text its color."""
         super().initStyleOption(option, index)
         entry = index.data(ENTRY_ROLE)
         color = self._color_of(entry, RequestColumn(index.column()))

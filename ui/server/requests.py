@@ -51,7 +51,7 @@ class RequestAnswer:
 
     @property
     def size_bytes(self) -> int:
-        """Roughly what keeping it costs."""
+        """Roughly how much memory it takes, in bytes."""
         prompt = self.request.prompt
         asked = sum(len(message.content) for message in self.request.messages)
         return 200 + asked + len(prompt or ()) + len(self.text) + len(self.thinking)
@@ -114,7 +114,7 @@ class RequestEntry:
 
     @property
     def size_bytes(self) -> int:
-        """Roughly what keeping it costs."""
+        """Roughly how much memory it takes, in bytes."""
         bodies = 600 + len(self.asked.text) + len(self.answered.text)
         return bodies + sum(answer.size_bytes for answer in self.answers)
 
@@ -218,7 +218,7 @@ class RequestLog(QObject):
         return self._entries.get(request_id)
 
     def take(self, entries: Iterable[RequestEntry]) -> None:
-        """Take entries in; one of a known id replaces what was known of it."""
+        """Add entries; an entry with a known id replaces the earlier one."""
         for entry in entries:
             known = self._entries.get(entry.id)
             if known is None and (self.is_paused or not entry.is_open):
@@ -235,7 +235,7 @@ class RequestLog(QObject):
         self.taken.emit()
 
     def set_paused(self, is_paused: bool) -> None:
-        """Let new requests pass by, or take them again."""
+        """Stop listing new requests, or list them again."""
         if is_paused != self.is_paused:
             self.is_paused = is_paused
             self.passed_by = 0

@@ -64,7 +64,7 @@ class ServerPanel(QObject):
             self.switch.turn(True)
 
     def end(self) -> None:
-        """Remember the switch as it is now: from now on it is the program that turns it off."""
+        """Stop remembering changes of the switch: from now on the program turns it off."""
         self._is_ending = True
 
     async def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""Whom the server lets in: reach, port, key and web pages. Main thread."""
+"""Who may use the server: reach, port, key and web pages. Main thread."""
 
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
@@ -23,7 +23,7 @@ from ui.server.server_panel import ServerPanel
 
 
 class ServerSettings(QWidget):
-    """Every change acts at once; a server that is on starts anew with it."""
+    """Every change acts at once; a running server restarts with it."""
 
     def __init__(self, theme: Theme, panel: ServerPanel) -> None:
         super().__init__()

@@ -55,11 +55,11 @@ class ServerSwitch(QObject):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the switch is on, reached or not."""
+        """Whether the switch is on, even if the server has not started yet."""
         return self._is_wanted
 
     def turn(self, is_on: bool) -> None:
-        """Start or stop the server in the background; a change of mind is honoured."""
+        """Start or stop the server in the background; the last call counts."""
         if is_on == self._is_wanted:
             return
         self._is_wanted = is_on
@@ -75,7 +75,7 @@ class ServerSwitch(QObject):
             self.changed.emit()
 
     def restart(self) -> None:
-        """Let a running server begin anew, with settings that are others now."""
+        """Restart a running server with changed settings."""
         if not self._is_wanted:
             return
         self._is_stale = True

@@ -6,7 +6,7 @@ Main thread. It is made when it is first wanted and rests while it is hidden.
 import asyncio
 
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QFont, QHideEvent, QKeySequence, QShortcut
+from PySide6.QtGui import QFont, QHideEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -20,7 +20,7 @@ from engine.files.causes import os_cause
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.buttons import ToggleSwitch
 from ui.kit.controls.copy_button import CopyButton
-from ui.kit.controls.reading_order import move_focus
+from ui.kit.controls.own_window import OwnWindow
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.labels import label
 from ui.kit.text.pill import StatusPill
@@ -34,15 +34,11 @@ from ui.server.server_words import pill_of, reach_words
 _SETTINGS_PX = 316
 
 
-class ServerWindow(QWidget):
+class ServerWindow(OwnWindow):
     """Everything about serving other programs."""
 
     def __init__(self, theme: Theme, panel: ServerPanel, parent: QWidget | None = None) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
-        self.setObjectName("canvas")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setWindowTitle("Server")
-        theme.open_size(self, 1420, 800)
+        super().__init__(theme, "Server", (1420, 800), parent)
         self._theme = theme
         self._panel = panel
         self._tasks = Tasks()
@@ -63,10 +59,6 @@ class ServerWindow(QWidget):
         self._connect_signals()
         self._refresh()
 
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Go on with Tab as one reads."""
-        return move_focus(self, is_next)
-
     async def finish(self) -> None:
         """End what is under way."""
         for task in list(self._replaying):
@@ -75,13 +67,13 @@ class ServerWindow(QWidget):
         await self.log.finish()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """A key is shown once: it has gone when the window comes back."""
+        """Hide a new key: it is shown only once."""
         super().hideEvent(event)
         if not event.spontaneous():
             self._panel.key.hide_key()
 
     def changeEvent(self, event: QEvent) -> None:
-        """Rest while minimised, too."""
+        """Stop following the log while the window is minimized, too."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.WindowStateChange:
             self.log.table.set_shown(self.isVisible() and not self.isMinimized())
@@ -153,7 +145,6 @@ class ServerWindow(QWidget):
         self.log.export_failed.connect(self._say)
         self.detail.replay_wanted.connect(self._replay)
         self.detail.close_button.clicked.connect(self._close_detail)
-        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -173,7 +164,7 @@ class ServerWindow(QWidget):
         self.detail.show()
 
     def _follow_entry(self, entry: RequestEntry | None) -> None:
-        """Show what is new of the request; a pane that was put away stays away."""
+        """Show what has changed in the request; a closed pane stays closed."""
         if entry is None:
             self.detail.hide()
         elif not self.detail.isHidden():

@@ -15,6 +15,7 @@ from ui.chat.session.traces import RunTrace, Traces
 from ui.inspector.comparison.comparing import compare
 from ui.inspector.ending.ending_odds import ending_odds
 from ui.inspector.ending.near_misses import rule_reports
+from ui.inspector.ending.what_if_tab import WhatIfTab
 from ui.inspector.ending.why import why
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.tape.tape import Tape, TokenMark, alternatives, percent, token_words
@@ -333,3 +334,9 @@ def test_a_long_run_keeps_its_newest_tokens_and_is_not_replayed(record: Record) 
     assert [token.index for token in short.tokens] == [2, 3]
     assert short.recording() is None
     assert whole.recording() is not None
+
+
+def test_while_the_tokens_of_a_whole_run_are_gathered_none_are_said_to_be_missing(
+    record: Record,
+) -> None:
+    assert WhatIfTab._why_not(record(["a", "b"])) == "Replaying the run…"

@@ -129,7 +129,7 @@ class SettingsPopover(QFrame):
         self._shown_prompt = self.system_prompt.toPlainText()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Go on with Tab as one reads."""
+        """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
 
     def pop_up(self, anchor: QWidget) -> None:

@@ -147,7 +147,7 @@ class OddsCurve(QWidget):
         return QRectF(left, line / 2, width, max(1, self.height() - line * (0.5 + _LINES_BELOW)))
 
     def _points(self, odds: EndingOdds, area: QRectF) -> list[QPointF]:
-        """Return the curve, at most a point a pixel, where the highest of each counts."""
+        """Return the curve with at most one point for each pixel, the highest in it."""
         count = len(odds.values)
         step = max(1, count // max(1, int(area.width())))
         places = range(0, count, step)

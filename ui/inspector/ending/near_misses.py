@@ -38,7 +38,7 @@ class NearMiss:
 
 @dataclass(frozen=True, slots=True)
 class RuleReport:
-    """What became of one stop string.
+    """What happened to one stop string.
 
     Attributes:
         number: From 1, its place in the list.
@@ -106,7 +106,7 @@ def _report(
 
 
 def _longest_prefix(rule: str, text: str) -> int:
-    """Return how many of a rule's first characters occur together; by halving the distance."""
+    """Return how many of a rule's first characters occur together, by binary search."""
     low, high = 0, len(rule)
     while low < high:
         middle = (low + high + 1) // 2

@@ -20,6 +20,7 @@ from ui.kit.text.labels import label
 from ui.stops.stop_list_editor import StopListEditor
 
 MAX_SHOWN_CHARS = 20_000
+_REPLAYING = "Replaying the run…"
 
 
 class WhatIfTab(QWidget):
@@ -57,7 +58,7 @@ class WhatIfTab(QWidget):
         self._refresh()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Play the run when somebody looks."""
+        """Replay the run once the tab is seen."""
         super().showEvent(event)
         self._inspector.try_lists()
         self._refresh()
@@ -93,9 +94,7 @@ class WhatIfTab(QWidget):
         self.save.setEnabled(outcome is not None)
         if outcome is None:
             self.kept.clear()
-            self.sentence.setText(
-                "Replaying the run…" if can_try else self._why_not(self._inspector.shown)
-            )
+            self.sentence.setText(_REPLAYING if can_try else self._why_not(self._inspector.shown))
             return
         same = " The run itself ended there too." if outcome.is_same else ""
         self.sentence.setText(f"{outcome.sentence}{same}")
@@ -120,6 +119,8 @@ class WhatIfTab(QWidget):
             return "Other lists can be tried when the answer has ended."
         if shown.trace is None:
             return "The tokens of this run were not recorded, so nothing can be tried on it."
+        if shown.can_be_replayed:
+            return _REPLAYING  # its tokens are still being gathered
         return "Only the newest tokens of this run are kept, so it cannot be played again."
 
     def _use(self) -> None:

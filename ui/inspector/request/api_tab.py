@@ -39,7 +39,7 @@ PARTS = (
 
 
 class ApiTab(QWidget):
-    """Which API, which part of the exchange, and its text."""
+    """Which API, which part of the request or answer, and its text."""
 
     def __init__(self, theme: Theme, inspector: Inspector, tools: InspectorTools) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class ApiTab(QWidget):
         self._views: list[WireView] = []
         self._rendered: ShownRun | None = None
         self.api = Choice(theme, "API")
-        self.part = Choice(theme, "Part of the exchange")
+        self.part = Choice(theme, "Part of the request or answer")
         self.part.addItems([words for words, _ in PARTS])
         for choice in (self.api, self.part):
             choice.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
@@ -78,7 +78,7 @@ class ApiTab(QWidget):
         self.copy.clicked.connect(lambda: copy_from(self.copy, self._text()))
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Show another run's exchange."""
+        """Show another run's request and answer."""
         if shown is not self._rendered:
             self._views, self._rendered = [], None
             self._refresh()
@@ -86,7 +86,7 @@ class ApiTab(QWidget):
             self._ask()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Ask for the exchange when somebody looks."""
+        """Ask for the request and answer once the tab is seen."""
         super().showEvent(event)
         self._ask()
 
@@ -140,7 +140,7 @@ class ApiTab(QWidget):
         self.note.setText(_CUT.format(counted(cut, "character")) if cut > 0 else _NOTE)
 
     def _text(self) -> str:
-        """Return the shown part of the exchange, whole."""
+        """Return the shown part of the request or answer, whole."""
         row = self.api.currentIndex()
         if not 0 <= row < len(self._views):
             return ""

@@ -44,7 +44,7 @@ class PromptTab(QWidget):
             self._ask()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Ask for the prompt when somebody looks."""
+        """Read the prompt once the tab is seen."""
         super().showEvent(event)
         self._ask()
 

@@ -1,4 +1,4 @@
-"""What the inspector is looking at: the open conversation's run, a saved one, or a request's.
+"""The run in the inspector: the open conversation's, a saved one, or a request's.
 
 Main thread. Tells its views at most ten times a second that a running answer has grown.
 """
@@ -101,7 +101,7 @@ class Inspector(QObject):
             self._tasks.start(self._try_lists(shown), "gather the tokens of a run")
 
     def rest(self, duration_ms: float) -> None:
-        """Tell of growth less often for a while: showing it took so long."""
+        """Announce growth less often for a while, because showing it took long."""
         self._growth.setInterval(max(GROWTH_MS, round(duration_ms * _REST_SHARE)))
 
     def show_open_conversation(self) -> None:
@@ -133,7 +133,7 @@ class Inspector(QObject):
         ]
 
     def open_file(self, path: Path) -> None:
-        """Show a saved run; a file that is none is said."""
+        """Show a saved run, or say why a file is not one."""
         self._tasks.start(self._open(path), "open a saved run")
 
     def earlier_runs(self) -> list[ShownRun]:

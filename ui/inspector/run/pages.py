@@ -1,4 +1,4 @@
-"""Pages of text in the inspector: their frames and their texts begin at one edge. Main thread."""
+"""Pages of text in the inspector, with one left edge for frames and texts. Main thread."""
 
 from PySide6.QtWidgets import QPlainTextEdit, QTextBrowser, QTextEdit
 
@@ -17,7 +17,7 @@ def reading_page(says: str) -> QTextBrowser:
 
 
 def align(page: QTextEdit | QPlainTextEdit) -> None:
-    """Let a page's text begin where that of every other page does."""
+    """Give a page the same left edge for its text as every other page."""
     if isinstance(page, QTextEdit):
         page.setProperty("kind", "page")
         page.document().setDocumentMargin(TEXT_MARGIN_PX)

@@ -105,7 +105,7 @@ class ProbeFault:
 
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
-    """One check and what became of it."""
+    """One check and its result."""
 
     title: str
     outcome: CheckOutcome

@@ -23,7 +23,7 @@ DELAY_MS = 60
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOutcome:
-    """What would have happened.
+    """What the tried list would have done.
 
     Attributes:
         sentence: In words.
@@ -91,7 +91,7 @@ class WhatIf(QObject):
             self._delay.start()
 
     def case(self, question: str) -> Callable[[], str] | None:
-        """Return what makes the text of a saved run with the tried list, which takes a moment."""
+        """Return a function that writes the run with the tried list as text; it takes a moment."""
         if self.recording is None or self.outcome is None or self._played is None:
             return None
         rules = self._rules(self.recording, self.outcome.strings)

@@ -7,7 +7,6 @@ import asyncio
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
@@ -24,7 +23,7 @@ from ui.inspector.servers.capture_page import capture_page
 from ui.inspector.servers.capture_source import SHOWN_CHARS, CaptureSource
 from ui.kit.background.files import FileRefused, read_text
 from ui.kit.background.tasks import Tasks
-from ui.kit.controls.reading_order import move_focus
+from ui.kit.controls.own_window import OwnWindow
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.system.clipboard import copied_text, copy_from
 from ui.kit.system.file_dialogs import choose_file
@@ -44,17 +43,11 @@ _RESULT_HINT = (
 )
 
 
-class CaptureWindow(QWidget):
+class CaptureWindow(OwnWindow):
     """What was captured at the left, what it says and what is wrong at the right."""
 
     def __init__(self, theme: Theme, tools: InspectorTools, parent: QWidget | None = None) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
-        self.setObjectName("canvas")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setWindowTitle("Captured Answer")
-        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
-        self.setAcceptDrops(True)
-        self.resize(1080, 720)
+        super().__init__(theme, "Captured Answer", (1080, 720), parent, self.open_file)
         self._theme = theme
         self._tools = tools
         self._tasks = Tasks()
@@ -90,10 +83,6 @@ class CaptureWindow(QWidget):
         theme.changed.connect(self._show)
         self._show()
 
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Go on with Tab as one reads."""
-        return move_focus(self, is_next)
-
     def paste_capture(self) -> None:
         """Take what is on the clipboard."""
         self.source.set_capture(copied_text())
@@ -105,18 +94,6 @@ class CaptureWindow(QWidget):
     async def finish(self) -> None:
         """Wait for what is under way."""
         await self._tasks.finish()
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take files."""
-        if event.mimeData().hasUrls():
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: QDropEvent) -> None:
-        """Open the first file."""
-        for url in event.mimeData().urls():
-            if url.isLocalFile():
-                self.open_file(Path(url.toLocalFile()))
-                return
 
     def _lay_out(self) -> None:
         left = QWidget()
@@ -152,7 +129,7 @@ class CaptureWindow(QWidget):
             self.source.set_capture(text)
 
     def _read(self) -> None:
-        """Read what stands in the source; what was being read before no longer matters."""
+        """Read the text in the source; the result of an earlier reading is ignored."""
         text = self.source.capture
         self._asked += 1
         stops = []

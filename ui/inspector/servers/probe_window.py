@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QFormLayout,
     QHBoxLayout,
@@ -21,7 +19,7 @@ from ui.inspector.servers.probing import Probing
 from ui.kit.background.files import FileRefused, write_text
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.choice import Choice
-from ui.kit.controls.reading_order import move_focus
+from ui.kit.controls.own_window import OwnWindow
 from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_from
 from ui.kit.system.file_dialogs import choose_target
@@ -29,16 +27,11 @@ from ui.kit.text.labels import label
 from ui.preferences.preferences import DEFAULT_PORT
 
 
-class ProbeWindow(QWidget):
+class ProbeWindow(OwnWindow):
     """Address, dialect, model and key above; progress and results below."""
 
     def __init__(self, theme: Theme, tools: InspectorTools, parent: QWidget | None = None) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
-        self.setObjectName("canvas")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setWindowTitle("Probe a Server")
-        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
-        self.resize(860, 760)
+        super().__init__(theme, "Probe a Server", (860, 760), parent)
         self._theme = theme
         self.probing = Probing(tools, self)
         self._tasks = Tasks()
@@ -72,10 +65,6 @@ class ProbeWindow(QWidget):
         self.probing.changed.connect(self._refresh)
         theme.changed.connect(self._refresh)
         self._refresh()
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Go on with Tab as one reads."""
-        return move_focus(self, is_next)
 
     async def finish(self) -> None:
         """End a probe that is under way."""

@@ -96,7 +96,7 @@ class Probing(QObject):
 
 
 def _sentence(words: str) -> str:
-    """Return words as a sentence of their own."""
+    """Return words as a complete sentence."""
     end = "" if words.endswith((".", "?", "!")) else "."
     begin = words if words.startswith("http") else f"{words[:1].upper()}{words[1:]}"
     return f"{begin}{end}"

@@ -1,4 +1,4 @@
-"""Tables of rows, as several tabs of the inspector have them. Main thread."""
+"""Tables of rows that several tabs of the inspector use. Main thread."""
 
 from collections.abc import Callable, Sequence
 

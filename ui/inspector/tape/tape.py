@@ -1,4 +1,4 @@
-"""A run's tokens as they lie side by side: what was held, matched and cut. Pure; any thread."""
+"""A run's tokens side by side: what was held, matched and cut. Pure; any thread."""
 
 import math
 from bisect import bisect_right
@@ -19,7 +19,7 @@ CHANNEL_NAMES = {
 
 
 class TokenMark(IntFlag):
-    """What became of a piece of text."""
+    """What happened to a piece of text."""
 
     NONE = 0
     HELD = 1
@@ -29,7 +29,7 @@ class TokenMark(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of one token's text of which the same is to be said throughout.
+    """A piece of one token's text that is marked in one way.
 
     Attributes:
         row: The token's place on the tape.
@@ -132,7 +132,7 @@ class Tape:
 
 
 def chip_text(token: TokenTrace) -> str:
-    """Return what stands for a token without text: a special token's name, or its bytes."""
+    """Return what is shown for a token without text: a special token's name, or its bytes."""
     if token.special is not None:
         return token.special
     if token.raw:

@@ -83,7 +83,7 @@ class TapeMarks:
 
 
 def add(ranges: list[Range], written: Range) -> None:
-    """Append what was written last, or let the range before it go on."""
+    """Add a range, or extend the one before it."""
     if ranges and ranges[-1].end == written.begin:
         ranges[-1] = Range(ranges[-1].begin, written.end)
     else:
@@ -91,7 +91,7 @@ def add(ranges: list[Range], written: Range) -> None:
 
 
 def _hatch(painter: QPainter, area: QRectF, colors: Colors) -> None:
-    """Fill an area with slanting lines, which lie where they lay whatever is scrolled."""
+    """Fill an area with slanting lines that stay in place while the text scrolls."""
     painter.save()
     painter.setClipRect(area)
     painter.fillRect(area, QColor(colors.limit_soft))

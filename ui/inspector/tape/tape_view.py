@@ -136,7 +136,7 @@ class TapeView(QTextEdit):
         self._go_to_chosen()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the text, then what is to be said of its tokens."""
+        """Draw the text, then the marks of its tokens."""
         super().paintEvent(event)
         if self._tokens:
             painter = QPainter(self.viewport())

@@ -54,7 +54,7 @@ class TokensTab(QWidget):
         self._say()
 
     def catch_up(self) -> None:
-        """Take what has arrived, if anybody sees it."""
+        """Add the tokens that have arrived, if the tab can be seen."""
         if not self.isVisible():
             return
         bar = self.table.verticalScrollBar()
@@ -65,7 +65,7 @@ class TokensTab(QWidget):
             self.table.scrollToBottom()
 
     def choose_token(self, index: int) -> None:
-        """Choose a token's row without saying so."""
+        """Select a token's row without emitting ``token_chosen``."""
         row = self.model.row_of(index)
         selection = self.table.selectionModel()
         if row is None or row == selection.currentIndex().row():

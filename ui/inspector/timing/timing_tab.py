@@ -55,13 +55,13 @@ class TimingTab(QWidget):
             self.waits.setText(held_words(tuple(trace.tokens)) if trace and finished else "")
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Say what was not worked out while it was hidden."""
+        """Compute what was skipped while the tab was hidden."""
         super().showEvent(event)
         self.catch_up()
 
 
 class PhaseBars(QWidget):
-    """Rows of name, bar and time; the bars lie where the phases lay."""
+    """Rows of name, bar and time; each bar begins when its phase began."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
