@@ -1,8 +1,8 @@
-"""The errors that the engine's callers are meant to handle. Pure values, any thread."""
+"""The errors that callers of the engine handle. Pure values; any thread."""
 
 
 class EngineError(Exception):
-    """Something the engine could not do, said in words a person can act on."""
+    """The engine could not do something; the message says what, so that a person can act on it."""
 
 
 class InvalidRequest(EngineError):

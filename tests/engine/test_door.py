@@ -75,3 +75,16 @@ def test_nobody_inherits_what_owns_the_engine_thread() -> None:
         and {ast.unparse(base).rpartition(".")[2] for base in node.bases} & {"Engine", "Generation"}
     ]
     assert heirs == []
+
+
+def test_each_public_name_is_used_by_another_package() -> None:
+    root = Path(engine.__file__).parents[1]
+    used = {
+        alias.name
+        for package in ("api", "ui", "app")
+        for path in (root / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "engine"
+        for alias in node.names
+    }
+    assert set(engine.__all__) - used == set()

@@ -1,4 +1,4 @@
-"""One engine of several processes: who they are, what they say, and what happens if one is lost."""
+"""One engine of several processes: their launch, their messages, and the loss of one of them."""
 
 import asyncio
 import contextlib

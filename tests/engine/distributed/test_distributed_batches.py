@@ -1,4 +1,4 @@
-"""The leading and the following side of one batch: same rows, same cache, whoever drew."""
+"""The leading and the following side of one batch: equal rows and caches, whoever sampled."""
 
 from pathlib import Path
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""What is kept of earlier prompts: what helps most is found, and no more is kept than may be."""
+"""The prompt cache finds the longest common beginning and keeps to its limits."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""The threads that compute let the others go first, and do not interrupt each other."""
+"""Threads that compute give way to other threads, and do not interrupt each other."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Models that are on the machine already are found where people have them, and nothing else."""
+"""Models on this machine are found in the folders where people keep them, and nothing else is."""
 
 import json
 import shutil

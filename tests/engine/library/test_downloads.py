@@ -1,4 +1,4 @@
-"""Models are fetched from a hub on this machine, which breaks off, refuses and sends damage."""
+"""Models are downloaded from a local hub that breaks connections, refuses, and damages files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Before a model is loaded it is known whether it fits."""
+"""Whether a model fits into memory is known before it is loaded."""
 
 import json
 from pathlib import Path

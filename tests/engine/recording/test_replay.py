@@ -1,4 +1,4 @@
-"""A replay must give what a real run would have given, and a saved run must survive its file."""
+"""A replay gives what a real run would have given, and a saved run is read as it was written."""
 
 import dataclasses
 import json

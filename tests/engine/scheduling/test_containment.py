@@ -1,4 +1,4 @@
-"""What goes wrong with one answer ends that answer and no other."""
+"""A fault in one answer ends that answer and no other."""
 
 import asyncio
 import json

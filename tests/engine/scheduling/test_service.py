@@ -1,4 +1,4 @@
-"""The engine as its callers meet it: acceptance, cancelling, queueing, faults, models."""
+"""The engine as its callers use it: acceptance, cancelling, queueing, faults, models."""
 
 import asyncio
 import time
