@@ -43,12 +43,12 @@ from ui.kit.text.labels import ElidedLabel, label
 from ui.records.report import markdown_report
 
 LEVELS = (
-    (TraceLevel.OFF, "The reason only", "Nothing of the tokens is kept"),
-    (TraceLevel.STOPS, "Tokens and stops", "Each token and what the matcher made of it"),
-    (TraceLevel.FULL, "Everything", "Probabilities and alternatives of each token as well"),
+    (TraceLevel.OFF, "The reason only", "No tokens are recorded"),
+    (TraceLevel.STOPS, "Tokens and stops", "Each token, and what was held back or cut"),
+    (TraceLevel.FULL, "Everything", "Also the probability and alternatives of each token"),
 )
 
-_HINT = "Point at a token, or go through them with the arrow keys, to see what is known of it."
+_HINT = "Point at a token, or use the arrow keys, to see its details."
 
 _OPENED = "Saved runs (*.json *.fullstop-run)"
 

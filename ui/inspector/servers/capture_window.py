@@ -34,8 +34,8 @@ MAX_BYTES = 16 * 1024 * 1024
 _DELAY_MS = 250
 _HINT = (
     "Paste an answer here: the JSON or the event stream of Messages, Chat Completions, "
-    "Completions, Responses, /generate or Ollama. A curl command before it tells the stops "
-    "that were asked for."
+    "Completions, Responses, /generate or Ollama. If a curl command comes first, the requested "
+    "stops are read from it."
 )
 _RESULT_HINT = (
     "What the answer says appears here: what is wrong with it, why it ended, its text and its "
@@ -61,8 +61,8 @@ class CaptureWindow(OwnWindow):
         self.source.setFont(fixed_font(self.source.font(), 0.93))
         self.source.setAcceptDrops(False)
         self.stops = QLineEdit()
-        self.stops.setAccessibleName("The stops that were asked for")
-        self.stops.setPlaceholderText(r"Stops that were asked for, separated by spaces: END \n\n")
+        self.stops.setAccessibleName("The requested stops")
+        self.stops.setPlaceholderText(r"Requested stops, separated by spaces: END \n\n")
         self.page = reading_page("What the answer says and what is wrong with it")
         self.page.setPlaceholderText(_RESULT_HINT)
         align(self.source)
@@ -156,7 +156,7 @@ class CaptureWindow(OwnWindow):
         view = self.view
         self.copy.setEnabled(view is not None and view.is_answer)
         if view is None:
-            self.title.setText("What did that server really say?")
+            self.title.setText("Check an answer of any server")
             self.page.clear()
             return
         self.title.setText(view.title)

@@ -37,12 +37,12 @@ class ProbeWindow(OwnWindow):
         self._tasks = Tasks()
         self.url = QLineEdit(f"http://127.0.0.1:{DEFAULT_PORT}")
         dialects = [(name, name) for name in tools.probe_dialects]
-        self.dialect = Choice(theme, "API", [("", "Whatever answers"), *dialects])
+        self.dialect = Choice(theme, "API", [("", "Detect automatically"), *dialects])
         self.model = QLineEdit()
-        self.model.setPlaceholderText("The first that the server lists")
+        self.model.setPlaceholderText("The first model that the server lists")
         self.key = QLineEdit()
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
-        self.key.setPlaceholderText("None; it is never kept")
+        self.key.setPlaceholderText("None. Keys are never saved.")
         self.start = QPushButton("Probe")
         self.start.setProperty("kind", "primary")
         self.start.setDefault(True)
@@ -92,8 +92,8 @@ class ProbeWindow(OwnWindow):
         layout.setSpacing(12)
         layout.addWidget(
             label(
-                "Asks a server with and without stops and compares what comes. It sends up to two "
-                "hundred small requests.",
+                "Sends up to two hundred small requests, with and without stops, and compares "
+                "the answers.",
                 "muted",
                 0.97,
                 is_wrapped=True,
