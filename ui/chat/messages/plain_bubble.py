@@ -36,7 +36,8 @@ class PlainBubble(QWidget):
         self._text = FlowText()
         self._text.setPlainText(text)
         self._text.setAccessibleName(f"You: {text}")
-        self._text.setVisible(bool(text) or not self.files)
+        if self.files and not text:
+            self._text.hide()  # never shown here: a part without a parent would be a window
         self._card = QFrame()
         self._card.setObjectName("bubble")
         inner = QVBoxLayout(self._card)
