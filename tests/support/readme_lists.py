@@ -1,7 +1,7 @@
 """The lists of the README's pages, made from the code.
 
 ``python -m tests.support.readme_lists`` writes each list between its two marks into its page;
-``tests/test_readme.py`` compares them. The shortcuts need Qt, the other lists do not.
+``tests/conventions/test_readme.py`` compares them. The shortcuts need Qt, the other lists do not.
 """
 
 import argparse
