@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from PySide6.QtCore import QRect, Qt
+from PySide6.QtCore import QEvent, QObject, QRect, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -190,6 +190,32 @@ async def is_in_order(top: QWidget) -> None:
     back = walked(top, back=True)
     first = back.index(seen[-1])
     assert [*back[first:], *back[:first]] == seen[::-1]
+
+
+def test_no_part_of_a_conversation_is_ever_a_window_of_its_own(use: Use) -> None:
+    class Watch(QObject):
+        seen: ClassVar[list[str]] = []
+
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+            is_shown = event.type() == QEvent.Type.Show
+            if is_shown and isinstance(watched, QWidget) and watched.isWindow():
+                self.seen.append(type(watched).__name__)
+            return False
+
+    async def steps(window: MainWindow) -> None:
+        watch = Watch()
+        application = QApplication.instance()
+        assert application is not None
+        application.installEventFilter(watch)
+        try:
+            await answered(window)
+            window.chat.composer.attachments.show_files([Attachment("a.txt", "x")])
+            await answered(window)
+        finally:
+            application.removeEventFilter(watch)
+        assert watch.seen == []
+
+    use(steps)
 
 
 def test_tab_reads_the_main_window(use: Use) -> None:
