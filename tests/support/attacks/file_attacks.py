@@ -45,7 +45,7 @@ from ui.records.storing import MemoryConversationStore
 from ui.stops import stop_list_text as stop_exchange
 from ui.words.verdicts import answer_line
 
-GOLDEN = Path(__file__).parent.parent / "api" / "golden"
+GOLDEN = Path(__file__).parents[2] / "api" / "golden"
 _MOST_BYTES = 1 << 28
 
 
