@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         NoModel,
         PromptTooLong,
         QueueFull,
+        RequestCancelled,
     )
     from engine.inference.backend import Backend, Loader
     from engine.inference.loader import load_model
@@ -96,6 +97,7 @@ _NAMES_BY_MODULE = {
         "NoModel",
         "PromptTooLong",
         "QueueFull",
+        "RequestCancelled",
     ),
     "engine.inference.backend": ("Backend", "Loader"),
     "engine.inference.loader": ("load_model",),

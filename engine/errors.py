@@ -60,6 +60,10 @@ class QueueFull(EngineError):
         self.retry_after_s = retry_after_s
 
 
+class RequestCancelled(EngineError):
+    """The request was cancelled before its answer began: on purpose, or for another model."""
+
+
 class EngineClosed(EngineError):
     """The engine has been shut down."""
 

@@ -17,6 +17,7 @@ from engine import (
     NoModel,
     PromptTooLong,
     QueueFull,
+    RequestCancelled,
     StopKind,
 )
 
@@ -27,6 +28,7 @@ FieldPath = tuple[str | int, ...]
 _MOST_WORDS = 1000
 _MOST_REPEATED = 200
 # The engine's words for its ordinary end.
+_CANCELLED = "the generation was cancelled on the server"
 _SHUT_DOWN = "the engine has been shut down"
 # Of one name in a path, and of all: some are the client's own, and a path may be told twice.
 _MOST_OF_NAME = 40
@@ -170,6 +172,8 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
             return ApiError(ErrorKind.UNAVAILABLE, why)
         case EngineStuck():
             return ApiError(ErrorKind.UNAVAILABLE, str(error))
+        case RequestCancelled():
+            return ApiError(ErrorKind.UNAVAILABLE, _CANCELLED)
         case _:
             return ApiError(ErrorKind.INTERNAL, str(error))
 
@@ -179,7 +183,7 @@ def failure_of(finished: Finished) -> ApiError | None:
     if finished.stop.kind is StopKind.ERROR:
         return ApiError(ErrorKind.INTERNAL, finished.error or "the generation failed")
     if finished.stop.kind is StopKind.CANCELLED:
-        return ApiError(ErrorKind.UNAVAILABLE, "the generation was cancelled on the server")
+        return ApiError(ErrorKind.UNAVAILABLE, _CANCELLED)
     return None
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Literal, assert_never
 
-from engine.errors import EngineClosed, EngineError
+from engine.errors import EngineClosed, RequestCancelled
 from engine.inference.backend import Loader
 from engine.inference.tuning import share_one_arena, work_in_long_turns
 from engine.scheduling.commands import (
@@ -261,7 +261,7 @@ class EngineThread:
                 slot.change = command
                 if command.cancels_running and slot.backend is not None:
                     self._scheduler.cancel_all(slot.backend)
-                    self._intake.cancel_all(EngineError("cancelled before it was taken"))
+                    self._intake.cancel_all(RequestCancelled("cancelled before it was taken"))
                 self._change_model()
             case CountTokens() | RenderPrompt() | Tokenize():
                 if slot.backend is None:
@@ -279,7 +279,7 @@ class EngineThread:
 
     def _cancel(self, generation: Generation) -> None:
         """End one answer; a request that has not been taken yet goes with all its choices."""
-        why = EngineError("cancelled before it was taken")
+        why = RequestCancelled("cancelled before it was taken")
         if self._intake.cancel(generation, why):
             return
         if self._slot.backend is not None:

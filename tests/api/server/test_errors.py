@@ -5,7 +5,14 @@ import pytest
 from api.dialects.anthropic.errors import error_to_wire as messages_error
 from api.dialects.openai.errors import error_to_wire as chat_error
 from api.transport.errors import ApiError, ErrorKind, failure_of, field_path, from_engine
-from engine.errors import EngineClosed, InvalidRequest, ModelLoadFailed, NoModel, QueueFull
+from engine.errors import (
+    EngineClosed,
+    InvalidRequest,
+    ModelLoadFailed,
+    NoModel,
+    QueueFull,
+    RequestCancelled,
+)
 
 
 @pytest.mark.parametrize(
@@ -101,3 +108,9 @@ def test_only_a_broken_generation_is_a_failure(scenario: Any) -> None:
     failure = failure_of(scenario.finished)
 
     assert (failure is not None) == (scenario.name in ("error_after_text", "cancelled"))
+
+
+def test_a_request_that_is_cancelled_for_another_model_can_be_sent_again() -> None:
+    error = from_engine(RequestCancelled("cancelled before it was taken"), {})
+    assert error.kind is ErrorKind.UNAVAILABLE
+    assert "cancelled" in error.message

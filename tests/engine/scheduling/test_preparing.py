@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from engine.errors import EngineError, EngineStuck, InvalidRequest, PromptTooLong, QueueFull
+from engine.errors import (
+    EngineError,
+    EngineStuck,
+    InvalidRequest,
+    PromptTooLong,
+    QueueFull,
+    RequestCancelled,
+)
 from engine.inference.backend import Prompt
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
@@ -123,6 +130,30 @@ def test_a_cancel_works_while_the_prompt_is_rendered(tmp_path: Path) -> None:
         # Nothing of the cancelled answer was generated.
         assert all(rows == 1 for rows, _ in stage.model.calls)
         assert len(stage.model.calls) < 20
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_change_of_model_cancels_a_request_whose_prompt_is_rendered(tmp_path: Path) -> None:
+    goes_on, begun = threading.Event(), threading.Event()
+
+    def before(asked: GenerationRequest) -> None:
+        begun.set()
+        goes_on.wait(60)
+
+    stage = stage_of(tmp_path)
+
+    async def play() -> None:
+        engine = Engine(loader=rendering(stage, before))
+        await engine.load(tmp_path)
+        asked = asyncio.ensure_future(engine.generate(request("long")))
+        await asyncio.to_thread(begun.wait, 60)
+        loading = asyncio.ensure_future(engine.load(tmp_path, cancels_running=True))
+        with pytest.raises(RequestCancelled):
+            await asked
+        goes_on.set()
+        await loading
         await engine.aclose()
 
     run(play())

@@ -5,7 +5,7 @@ import pytest
 from PySide6.QtWidgets import QButtonGroup
 
 from engine import UNEXPECTED
-from engine.errors import InvalidRequest, QueueFull
+from engine.errors import InvalidRequest, QueueFull, RequestCancelled
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.chat import Message
 from engine.values.events import (
@@ -101,6 +101,22 @@ def test_the_request_carries_what_belongs_to_the_conversation(
             Message("assistant", "1"),
             Message("user", "Two"),
         )
+
+    run(watch())
+
+
+def test_a_message_that_is_cancelled_before_the_engine_takes_it_counts_as_stopped(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def watch() -> None:
+        chat = session(scripted)
+        scripted.refusal = RequestCancelled("cancelled before it was taken")
+        stopped = chat.send("Early")
+        assert stopped is not None
+        await eventually(lambda: not chat.is_running)
+        assert stopped.finished is not None
+        assert stopped.finished.stop.kind is StopKind.CANCELLED
+        assert not stopped.refusal
 
     run(watch())
 

@@ -18,6 +18,7 @@ from engine import (
     Generation,
     GenerationRequest,
     ModelInfo,
+    RequestCancelled,
     StopInfo,
     StopKind,
     TextDelta,
@@ -256,6 +257,8 @@ class ConversationSession(QObject):
             self._generation = generation
             async for batch in generation.batches():
                 self._arrived.add(batch)
+        except RequestCancelled:
+            pass  # ends as an answer that was stopped
         except EngineError as error:
             run.refusal = failure_words(error)
             run.state = RunState.REFUSED
