@@ -73,7 +73,7 @@ class SentBody:
         helper: Reads it if it is large.
         model: The loaded model; None where none is loaded.
         small: The whole of it, unpacked, if that is small; None if it is large.
-        is_large: Whether the helper must read it, once all of it has come.
+        is_large: Whether the helper must read it once the whole body has arrived.
         size_bytes: Its size; of a packed one the unpacked size, once that is known.
         on_drop: Called when it is let go of.
     """
@@ -96,7 +96,7 @@ class SentBody:
         self.size_bytes += len(data)
 
     def settle(self) -> None:
-        """Note that all of it has come: from now on a small one is at hand, unpacked.
+        """Note that the whole body has arrived. A small one is unpacked from now on.
 
         Raises:
             ApiError: It is small and cannot be unpacked.

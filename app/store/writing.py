@@ -15,7 +15,8 @@ from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 
-# Every message has 200 characters to show in the list; '' says that there are messages.
+# The start of the newest text, for the list. Empty text means that there are messages all the
+# same; NULL, that there are none.
 _PREVIEW = """
     coalesce(
         (SELECT substr(m.text, 1, 200) FROM messages m

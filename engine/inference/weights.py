@@ -1,6 +1,6 @@
 """Reads a model's weights into memory, part by part, and refuses weights that hold NaN.
 
-One NaN makes every answer of a model nonsense, and nothing else would report it. Engine thread.
+One NaN spoils every answer of a model, and nothing else would report it. Engine thread.
 """
 
 from typing import Any

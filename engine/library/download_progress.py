@@ -1,4 +1,4 @@
-"""How far a download has come, and the errors that end it. Pure values; any thread."""
+"""The progress of a download, and the errors that end it. Pure values; any thread."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,7 +21,7 @@ class DownloadCancelled(DownloadFailed):
 
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
-    """How far a download has come.
+    """The progress of a download.
 
     Attributes:
         phase: Asking the hub, fetching files, verifying them.

@@ -1,4 +1,4 @@
-"""Answers of ``/generate``: each frame of a stream holds all that has come so far.
+"""Answers of ``/generate``: each frame of a stream repeats the whole answer so far.
 
 Pure but for their own state; knows no web framework. Any thread.
 https://docs.sglang.ai/basic_usage/native_api.html
@@ -45,7 +45,7 @@ def finish_reason_to_wire(finished: Finished) -> GenerateFinish:
 
 
 class _GrowingAnswer:
-    """One answer as far as it has come.
+    """One answer up to now.
 
     Args:
         params: The request.

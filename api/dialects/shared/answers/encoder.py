@@ -97,7 +97,7 @@ class AnswerEncoder(ABC, Generic[_Frame]):
         self._text(call.raw, choice)
 
     def _token(self, trace: TokenTrace, choice: int) -> None:
-        """Add what is told of one token; its text came before."""
+        """Add the details of one token, whose text was added before."""
 
     def _progress(self, progress: PromptProgress, choice: int) -> None:
         """Tell that the prompt is being read."""
