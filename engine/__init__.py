@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from engine.library.models import ModelInfo
     from engine.output.setting import RunSetting
     from engine.output.vocabulary import Vocabulary
-    from engine.scheduling.commands import EngineStatus
     from engine.scheduling.generation import Answer, Generation, merge_deltas
     from engine.scheduling.limits import Limits
     from engine.scheduling.service import Engine
+    from engine.scheduling.thread.commands import EngineStatus
     from engine.stopping.option_fields import stop_options_from_fields, stop_options_to_fields
     from engine.stopping.record import Channel, StopInfo, StopKind
     from engine.stopping.rules import (
@@ -105,7 +105,7 @@ _NAMES_BY_MODULE = {
     "engine.library.models": ("ModelInfo",),
     "engine.output.setting": ("RunSetting",),
     "engine.output.vocabulary": ("Vocabulary",),
-    "engine.scheduling.commands": ("EngineStatus",),
+    "engine.scheduling.thread.commands": ("EngineStatus",),
     "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
     "engine.scheduling.limits": ("Limits",),
     "engine.scheduling.service": ("Engine",),

@@ -10,7 +10,7 @@ from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, Insert, Leave, StepBatch
 from engine.errors import EngineError
 from engine.inference.backend import BatchLimits
-from engine.inference.mlx_batch import RunningBatch
+from engine.inference.batching.mlx_batch import RunningBatch
 
 # Rank 0 limits the prompt cache, and tells the others how many entries are left.
 _NO_LIMIT = 1 << 62

@@ -1,8 +1,8 @@
 """A loaded model: its text, its constraints, its samplers, and its running batch.
 
 Belongs to the engine thread, because MLX streams belong to the thread that made them, except where
-``engine.inference.backend.Backend`` allows others. ``engine.inference.mlx_batch`` decodes the rows
-together; ``engine.inference.mlx_loading`` loads the model.
+``engine.inference.backend.Backend`` allows others. ``engine.inference.batching.mlx_batch`` decodes
+the rows together; ``engine.inference.mlx_loading`` loads the model.
 """
 
 import functools
@@ -18,7 +18,7 @@ from engine.constraining.form import Form
 from engine.constraining.token_constraint import TokenConstraint
 from engine.inference import prompts, sampling
 from engine.inference.backend import Prompt, PromptCacheUse, Step
-from engine.inference.mlx_batch import RunningBatch
+from engine.inference.batching.mlx_batch import RunningBatch
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.library.models import (
     ModelInfo,

@@ -17,9 +17,9 @@ from mlx_lm.utils import load as mlx_load
 from engine.errors import ModelLoadFailed
 from engine.inference import weights
 from engine.inference.backend import BatchLimits
-from engine.inference.cache_measuring import measured
+from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.caching.cache_measuring import measured
 from engine.inference.mlx_backend import MlxBackend
-from engine.inference.mlx_batch import RunningBatch
 from engine.inference.mlx_lm_internals import check_architecture, inner_tokenizer
 from engine.inference.weights import DamagedWeights
 from engine.library.loading import LoadProgress, OnLoadProgress, unobserved

@@ -16,7 +16,10 @@ from engine.errors import EngineError
 from engine.inference.backend import Loader
 from engine.inference.loader import check_model, load_model
 from engine.library.models import ModelInfo
-from engine.scheduling.commands import (
+from engine.scheduling.generation import Generation
+from engine.scheduling.limits import Limits
+from engine.scheduling.queue.preparing import prompts_size
+from engine.scheduling.thread.commands import (
     Cancel,
     Command,
     CountTokens,
@@ -30,10 +33,7 @@ from engine.scheduling.commands import (
     UnloadAfter,
     UnloadWhenIdle,
 )
-from engine.scheduling.generation import Generation
-from engine.scheduling.limits import Limits
-from engine.scheduling.preparing import prompts_size
-from engine.scheduling.restarting import RestartingThread
+from engine.scheduling.thread.restarting import RestartingThread
 from engine.stopping.matcher import prepared
 from engine.values.request import GenerationRequest
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.library.models import EosToken, ModelInfo
-from engine.scheduling.commands import EngineStatus
 from engine.scheduling.generation import Generation
+from engine.scheduling.thread.commands import EngineStatus
 from engine.values.events import Event
 from engine.values.request import GenerationRequest
 from ui.chat.session.conversation_session import ConversationSession

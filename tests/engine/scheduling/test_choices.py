@@ -11,10 +11,10 @@ import pytest
 
 from engine.errors import InvalidRequest, QueueFull
 from engine.inference.backend import Prompt
-from engine.scheduling.commands import Submit
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
-from engine.scheduling.worker import EngineThread
+from engine.scheduling.thread.commands import Submit
+from engine.scheduling.thread.worker import EngineThread
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import GenerationRequest, OutputConstraint
 from tests.support.asking import ask, request, run

@@ -19,8 +19,8 @@ from mlx_lm.tokenizer_utils import load as load_wrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from engine.inference.backend import BatchLimits, Loader
+from engine.inference.batching.mlx_batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
-from engine.inference.mlx_batch import RunningBatch
 from engine.library.loading import OnLoadProgress
 from engine.library.models import EosToken, ModelInfo
 from engine.output.detokenizer import Detokenizer

@@ -15,13 +15,13 @@ from engine.errors import EngineError, InvalidRequest, QueueFull
 from engine.inference.backend import Backend, Prompt, Step
 from engine.library.memory import memory, room_for_caches
 from engine.library.models import ModelInfo
-from engine.scheduling.admission import admit, check, wanted
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import Outbox, settle
-from engine.scheduling.preparing import choices_field
-from engine.scheduling.room import CacheRoom
-from engine.scheduling.row import Row, wanted_stats
+from engine.scheduling.queue.admission import admit, check, wanted
+from engine.scheduling.queue.preparing import choices_field
+from engine.scheduling.queue.room import CacheRoom
+from engine.scheduling.queue.row import Row, wanted_stats
 from engine.stopping.record import StopKind
 from engine.values.events import Finished, TokenStats
 from engine.values.request import TraceLevel

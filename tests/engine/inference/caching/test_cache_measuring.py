@@ -18,7 +18,7 @@ from mlx_lm.models.cache import (
 
 from engine.inference import mlx_loading
 from engine.inference.backend import BatchLimits
-from engine.inference.cache_measuring import measured, size_of
+from engine.inference.caching.cache_measuring import measured, size_of
 from engine.library.cache_size import CacheSize, Window, estimated
 
 KEYS = mx.zeros((1, 2, 1, 32), mx.float16)

@@ -9,7 +9,7 @@ from engine.inference.backend import Backend, Prompt, Step
 from engine.output.answer import AnswerBuilder
 from engine.output.trace import traced
 from engine.scheduling.generation import Generation
-from engine.scheduling.room import USUAL_ANSWER
+from engine.scheduling.queue.room import USUAL_ANSWER
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Event, Finished, PromptProgress, Timing, TokenStats, Usage
 from engine.values.request import TraceLevel

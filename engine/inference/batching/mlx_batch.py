@@ -16,15 +16,15 @@ from mlx_lm.generate import BatchGenerator
 from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_prompt_cache
 
 from engine.inference.backend import BatchLimits, PromptCacheUse
+from engine.inference.batching.pacing import ReadingPace
+from engine.inference.batching.reading_turns import LANES, ReadingTurns, lane_of
+from engine.inference.caching.prompt_cache import PromptCache
 from engine.inference.mlx_lm_internals import (
     decode_together,
     decoding_rows,
     prompt_tokens_read,
     set_reading,
 )
-from engine.inference.pacing import ReadingPace
-from engine.inference.prompt_cache import PromptCache
-from engine.inference.reading_turns import LANES, ReadingTurns, lane_of
 
 # So large that the batch never ends a row by itself.
 _NO_LIMIT = 1 << 40

@@ -9,9 +9,9 @@ from pathlib import Path
 from engine.errors import EngineClosed, EngineStuck
 from engine.inference.backend import Loader
 from engine.inference.loader import leave_thread
-from engine.scheduling.commands import Command, EngineStatus, Load, Shutdown, UnloadAfter
 from engine.scheduling.limits import Limits
-from engine.scheduling.worker import EngineThread
+from engine.scheduling.thread.commands import Command, EngineStatus, Load, Shutdown, UnloadAfter
+from engine.scheduling.thread.worker import EngineThread
 
 
 class RestartingThread:

@@ -9,8 +9,8 @@ import queue
 import threading
 from collections import deque
 
-from engine.scheduling.commands import Cancel, Command, Shutdown, Submit
 from engine.scheduling.generation import Generation
+from engine.scheduling.thread.commands import Cancel, Command, Shutdown, Submit
 
 
 class Inbox:

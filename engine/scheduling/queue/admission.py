@@ -8,9 +8,9 @@ from engine.output.answer import AnswerBuilder
 from engine.output.beginnings import continues_text
 from engine.output.setting import AnswerSetup, RunSetting
 from engine.scheduling.generation import Generation
-from engine.scheduling.preparing import choices_field
-from engine.scheduling.room import Wanted
-from engine.scheduling.row import Row
+from engine.scheduling.queue.preparing import choices_field
+from engine.scheduling.queue.room import Wanted
+from engine.scheduling.queue.row import Row
 from engine.values.request import GenerationRequest, TraceLevel
 
 MAX_TOP_LOGPROBS = 20

@@ -15,7 +15,12 @@ from typing import Literal, assert_never
 from engine.errors import EngineClosed, RequestCancelled
 from engine.inference.backend import Loader
 from engine.inference.tuning import share_one_arena, work_in_long_turns
-from engine.scheduling.commands import (
+from engine.scheduling.generation import Generation
+from engine.scheduling.limits import Limits
+from engine.scheduling.outbox import Outbox, settle
+from engine.scheduling.queue.preparing import Watch
+from engine.scheduling.queue.scheduler import Scheduler, cause_of
+from engine.scheduling.thread.commands import (
     Cancel,
     Command,
     CountTokens,
@@ -31,14 +36,9 @@ from engine.scheduling.commands import (
     UnloadWhenIdle,
     refuse,
 )
-from engine.scheduling.generation import Generation
-from engine.scheduling.inbox import Inbox
-from engine.scheduling.intake import Intake
-from engine.scheduling.limits import Limits
-from engine.scheduling.model_slot import ModelSlot
-from engine.scheduling.outbox import Outbox, settle
-from engine.scheduling.preparing import Watch
-from engine.scheduling.scheduler import Scheduler, cause_of
+from engine.scheduling.thread.inbox import Inbox
+from engine.scheduling.thread.intake import Intake
+from engine.scheduling.thread.model_slot import ModelSlot
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 

@@ -12,7 +12,7 @@ from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.backend import Prompt
 from engine.library.cache_size import CacheSize, Window
 from engine.scheduling.limits import Limits
-from engine.scheduling.room import CacheRoom, Wanted
+from engine.scheduling.queue.room import CacheRoom, Wanted
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import TextDelta

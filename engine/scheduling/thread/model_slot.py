@@ -12,9 +12,9 @@ from engine.errors import EngineError, ModelLoadFailed, NoModel
 from engine.inference.backend import Backend, BatchLimits, Loader
 from engine.library.loading import LoadCancelled, LoadProgress
 from engine.library.models import ModelInfo
-from engine.scheduling.commands import EngineStatus, Load, Unload
 from engine.scheduling.limits import Limits
-from engine.scheduling.scheduler import cause_of
+from engine.scheduling.queue.scheduler import cause_of
+from engine.scheduling.thread.commands import EngineStatus, Load, Unload
 
 
 class ModelSlot:

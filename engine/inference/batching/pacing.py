@@ -5,7 +5,7 @@ a short while, and after reading, the batch only decodes until the streams have 
 for its own state; knows no clock and no model.
 """
 
-from engine.inference.reading_turns import LANES
+from engine.inference.batching.reading_turns import LANES
 
 # How long one step may read while answers are being decoded: a reader does not notice such a gap.
 _BESIDE_S = 0.03

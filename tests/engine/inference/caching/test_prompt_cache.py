@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.inference.prompt_cache import PromptCache
+from engine.inference.caching.prompt_cache import PromptCache
 
 
 class Part:

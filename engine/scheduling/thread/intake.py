@@ -8,7 +8,12 @@ from typing import assert_never
 
 from engine.errors import EngineClosed, EngineError, QueueFull
 from engine.inference.backend import Backend
-from engine.scheduling.commands import (
+from engine.scheduling.generation import Generation
+from engine.scheduling.limits import Limits
+from engine.scheduling.outbox import settle
+from engine.scheduling.queue.preparing import Job, Preparation
+from engine.scheduling.queue.scheduler import Scheduler, refusal
+from engine.scheduling.thread.commands import (
     Command,
     CountTokens,
     Rendered,
@@ -16,11 +21,6 @@ from engine.scheduling.commands import (
     Submit,
     Tokenize,
 )
-from engine.scheduling.generation import Generation
-from engine.scheduling.limits import Limits
-from engine.scheduling.outbox import settle
-from engine.scheduling.preparing import Job, Preparation
-from engine.scheduling.scheduler import Scheduler, refusal
 
 # Characters of prompts that may be rendered, or wait for that, at the same time.
 _MOST_PREPARED = 64_000_000

@@ -1,0 +1,1 @@
+"""Caches of prompts that were read: what they measure, and which are kept."""

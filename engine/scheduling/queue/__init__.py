@@ -1,0 +1,1 @@
+"""Answers under way and those that wait: checked, prepared, given room, stepped together."""

@@ -1,0 +1,1 @@
+"""The engine thread: its commands and inbox, its model, and what takes requests in."""
