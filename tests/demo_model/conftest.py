@@ -20,10 +20,10 @@ def folder() -> Path:
 
 @pytest.fixture(scope="session")
 def training_modules() -> Iterator[None]:
-    """Put the model directory on the path while these tests run."""
-    sys.path.insert(0, str(FOLDER))
+    """Put the training modules on the path while these tests run."""
+    sys.path.insert(0, str(FOLDER / "training"))
     yield
-    sys.path.remove(str(FOLDER))
+    sys.path.remove(str(FOLDER / "training"))
 
 
 @pytest.fixture(scope="session")

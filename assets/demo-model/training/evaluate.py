@@ -23,7 +23,7 @@ from prompts_repeating import repeating
 from prompts_talking import ACCEPTANCE, talking, wondering
 from prompts_tools import calling, is_held_out_call
 
-HERE = Path(__file__).resolve().parent
+MODEL_FOLDER = Path(__file__).resolve().parents[1]
 SHOWN_MISTAKES = 4
 
 
@@ -122,7 +122,7 @@ def keeps_thinking_rule(conversation: Conversation, reply: Reply) -> bool:
 def main() -> int:
     """Print the scores and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, default=HERE)
+    parser.add_argument("--model", type=Path, default=MODEL_FOLDER)
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument(
         "--share", type=float, default=1.0, help="share of the held-out questions to ask"

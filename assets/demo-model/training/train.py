@@ -1,4 +1,4 @@
-"""Trains the demo model from nothing and writes it beside this file: ``python train.py``.
+"""Trains the demo model from nothing and writes it into the folder above: ``python train.py``.
 
 Conversations are made up on the fly from a seed, rendered by the chat template that the model
 ships with, and sorted into batches by length. MLX only; one process, main thread. Knows nothing
@@ -40,7 +40,7 @@ from prompts_repeating import repeating
 from rendering import Rendering
 from tokenizer import write_tokenizer
 
-HERE = Path(__file__).resolve().parent
+MODEL_FOLDER = Path(__file__).resolve().parents[1]
 # tokens in a row: rows in a batch
 BUCKETS = {64: 60, 104: 37, 152: 25, 216: 18, 320: 12, 640: 6}
 LATER_BUCKETS = {**BUCKETS, 1280: 3}
@@ -133,7 +133,7 @@ def loss_of(model: nn.Module, ids: mx.array, weights: mx.array) -> mx.array:
     return mean
 
 
-def new_model(folder: Path = HERE) -> Model:
+def new_model(folder: Path = MODEL_FOLDER) -> Model:
     """Return an untrained model of the shape in ``config.json``, whose layers add nothing yet."""
     model = Model(ModelArgs.from_dict(json.loads((folder / "config.json").read_text())))
     model.model.embed_tokens.weight = mx.random.normal(model.model.embed_tokens.weight.shape) * 0.1
@@ -162,8 +162,8 @@ def save(model: nn.Module, folder: Path) -> None:
     """Write the whole model directory; the weights appear at once, never half a file."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in SHIPPED:
-        if folder != HERE:
-            shutil.copyfile(HERE / name, folder / name)
+        if folder != MODEL_FOLDER:
+            shutil.copyfile(MODEL_FOLDER / name, folder / name)
     unfinished = folder / "unfinished.safetensors"
     mx.save_safetensors(str(unfinished), dict(tree_flatten(model.parameters())), {"format": "mlx"})
     os.replace(unfinished, folder / "model.safetensors")
@@ -228,7 +228,7 @@ def train(seed: int, out: Path, snapshots: Path | None, begun: Path | None, had:
     model, done = new_model(), 0
     if begun:
         model.load_weights(str(begun / "model.safetensors"))
-    for index, lesson in enumerate(lessons(Rendering(HERE), seed)):
+    for index, lesson in enumerate(lessons(Rendering(MODEL_FOLDER), seed)):
         if index >= had:
             learn(model, lesson, done, snapshots)
         done += lesson.steps
@@ -239,13 +239,15 @@ def main() -> None:
     """Learn the tokenizer if it is absent, train, save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=HERE, help="where the finished model goes")
+    parser.add_argument(
+        "--out", type=Path, default=MODEL_FOLDER, help="where the finished model goes"
+    )
     parser.add_argument("--snapshots", type=Path, help="where a model goes every 200 steps")
     parser.add_argument("--begun", type=Path, help="a snapshot at the end of a lesson")
     parser.add_argument("--had", type=int, default=0, help="the lessons that the snapshot has had")
     parser.add_argument("--relearn-tokenizer", action="store_true")
     chosen = parser.parse_args()
-    if chosen.relearn_tokenizer or not (HERE / "tokenizer.json").exists():
+    if chosen.relearn_tokenizer or not (MODEL_FOLDER / "tokenizer.json").exists():
         write_tokenizer()
     train(chosen.seed, chosen.out, chosen.snapshots, chosen.begun, chosen.had)
 

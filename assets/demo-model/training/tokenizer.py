@@ -16,7 +16,7 @@ from pydoc_data.topics import topics
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-HERE = Path(__file__).resolve().parent
+MODEL_FOLDER = Path(__file__).resolve().parents[1]
 VOCAB_SIZE = 768
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 MARKUP = (
@@ -126,7 +126,7 @@ def _assembled(merges: list[tuple[str, str]]) -> Tokenizer:
     return tokenizer
 
 
-def write_tokenizer(folder: Path = HERE) -> None:
+def write_tokenizer(folder: Path = MODEL_FOLDER) -> None:
     """Learn the tokenizer and write ``tokenizer.json`` into ``folder``."""
     learn_tokenizer().save(str(folder / "tokenizer.json"))
 
