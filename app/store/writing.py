@@ -15,12 +15,13 @@ from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 
-# The start of the newest text, for the list. Empty text means that there are messages all the
-# same; NULL, that there are none.
+# The start of the newest text, for the list: what is shown, where there are no versions. Empty
+# text means that there are messages all the same; NULL, that there are none.
 _PREVIEW = """
     coalesce(
         (SELECT substr(m.text, 1, 200) FROM messages m
-         WHERE m.conversation_id = conversations.id AND m.text <> ''
+         WHERE m.conversation_id = conversations.id
+             AND trim(m.text, ' ' || char(9, 10, 13)) <> ''
          ORDER BY m.number DESC LIMIT 1),
         (SELECT '' FROM messages m WHERE m.conversation_id = conversations.id LIMIT 1)
     )
@@ -53,6 +54,15 @@ _SAVE_PRESET = _inserting("presets", PresetRow, "INSERT OR REPLACE")
 _TAKE_CONVERSATION = _inserting("conversations", ConversationRow, "INSERT OR IGNORE")
 _TAKE_MESSAGE = _inserting("messages", MessageRow, "INSERT OR IGNORE")
 _TAKE_PRESET = _inserting("presets", PresetRow, "INSERT OR IGNORE")
+
+# Conversations in which some message is followed by several versions. Without versions each
+# message but the first follows one of its own.
+_WITH_VERSIONS = """
+SELECT conversation_id FROM messages GROUP BY conversation_id
+    HAVING count(*) > 1 + count(DISTINCT parent_id)
+"""
+# As in ``MessageRow``, without the runs, which a preview does not need.
+_SAID = ", ".join("NULL" if name == "run" else name for name in MessageRow._fields)
 
 _DELETE_UNUSED = """
 DELETE FROM conversations WHERE NOT is_pinned AND draft = ''
@@ -93,7 +103,23 @@ def summaries(connection: sqlite3.Connection) -> list[Conversation]:
         f"SELECT {columns(ConversationRow)}, {_PREVIEW} FROM conversations "
         "WHERE deleted_at IS NULL ORDER BY is_pinned DESC, updated_at DESC"
     )
-    return [rows.conversation_from(ConversationRow(*row), preview) for *row, preview in found]
+    read = [rows.conversation_from(ConversationRow(*row), preview) for *row, preview in found]
+    with_versions = {identity for (identity,) in connection.execute(_WITH_VERSIONS)}
+    for conversation in read:
+        if conversation.id in with_versions:
+            conversation.unload(_shown_preview(connection, conversation.id))
+    return read
+
+
+def _shown_preview(connection: sqlite3.Connection, conversation_id: str) -> str:
+    """Return the preview of the versions that are shown."""
+    found = connection.execute(
+        f"SELECT {_SAID} FROM messages WHERE conversation_id = ? ORDER BY number",
+        (conversation_id,),
+    )
+    conversation = Conversation()
+    conversation.tree.fill(rows.messages_from(MessageRow(*row) for row in found))
+    return conversation.preview
 
 
 def messages(connection: sqlite3.Connection, conversation_id: str) -> list[ConversationMessage]:

@@ -88,6 +88,29 @@ def test_only_the_newest_conversation_is_read_at_the_start(use: Use) -> None:
     use(steps)
 
 
+def test_the_preview_after_a_restart_is_of_the_version_that_is_shown(use: Use) -> None:
+    branched = conversation("old", "the shown answer")
+    question, shown = branched.messages
+    branched.tree.add(ConversationMessage("assistant", "a later version"), question)
+    branched.tree.add(ConversationMessage("user", "a later question"), None)
+    branched.tree.show(shown)
+    # The newest version is shown, and nothing was said in what follows it.
+    blank = conversation("older", "an earlier answer")
+    blank.tree.add(ConversationMessage("assistant", "the newest answer"), blank.messages[0])
+    blank.add(ConversationMessage("user", " \n"))
+    branched.updated_at, blank.updated_at = 2, 1
+    kept(use, conversation(), branched, blank)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        _, second, third = store.load_all()
+        assert not second.is_loaded
+        assert not third.is_loaded
+        assert (second.preview, third.preview) == (branched.preview, blank.preview)
+        assert (second.preview, third.preview) == ("the shown answer", "the newest answer")
+
+    use(steps)
+
+
 def test_an_answer_that_was_running_is_interrupted_afterwards(use: Use) -> None:
     written = conversation()
     run = Run(stops=("x",), state=RunState.STREAMING, text="half of")
