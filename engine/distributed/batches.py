@@ -51,7 +51,7 @@ class LeadingBatch(RunningBatch):
         except Exception as error:
             raise self._followers.blame(error) from error
 
-    def leave(self, row: int) -> None:
+    def leave(self, row: int, unused: int = 0) -> None:
         """Take a row out everywhere; its cache is kept under the tokens that rank 0 sampled."""
         cache, tokens = self._taken_out(row)
         length = self._prompt_lengths.pop(row)

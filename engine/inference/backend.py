@@ -16,6 +16,7 @@ from engine.output.channels import Beginning
 from engine.output.detokenizer import Detokenizer
 from engine.output.families.family import Family
 from engine.output.vocabulary import Vocabulary
+from engine.speculating.counting import CheckedGuesses
 from engine.stopping.record import Channel
 from engine.values.events import TokenStats
 from engine.values.request import GenerationRequest
@@ -60,13 +61,16 @@ class Step:
 
     Attributes:
         read: Per row that is still reading its prompt: (row, tokens read in this batch so far).
-        sampled: Per decoding row: (row, token id, log-probabilities or None).
+        sampled: Per decoding row: (row, token id, log-probabilities or None). A row whose guesses
+            were accepted has several, one after the other.
         failed: Per row that cannot go on after its token of this step: (row, why).
+        checked: The rows whose guesses were checked.
     """
 
     read: list[tuple[int, int]] = field(default_factory=list)
     sampled: list[tuple[int, int, Any]] = field(default_factory=list)
     failed: list[tuple[int, str]] = field(default_factory=list)
+    checked: dict[int, CheckedGuesses] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +164,14 @@ class Backend(Protocol):
         """
         ...
 
-    def leave(self, row: int) -> None:
-        """Take a row out of the batch at any time, and keep its cache."""
+    def leave(self, row: int, unused: int = 0) -> None:
+        """Take a row out of the batch at any time, and keep its cache.
+
+        Args:
+            row: The row.
+            unused: How many of its last step's tokens came after the end of its answer; the kept
+                cache is without them.
+        """
         ...
 
     def reset(self) -> None:

@@ -194,10 +194,10 @@ class MlxBackend:
         with mx.stream(_stats_stream()):
             return sampling.token_stats(sampled, self._eos, count)
 
-    def leave(self, row: int) -> None:
+    def leave(self, row: int, unused: int = 0) -> None:
         """Take a row out of the batch and keep its cache for the next turn."""
         self._held.pop(row, None)
-        self._batch.leave(row)
+        self._batch.leave(row, unused)
 
     def reset(self) -> None:
         """Drop all rows and the batch itself after a step that failed."""

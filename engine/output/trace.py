@@ -5,11 +5,15 @@ Pure. The engine uses it for runs that ask for a trace; a replay uses the same.
 
 from engine.output.answer import AnswerBuilder
 from engine.stopping.record import Channel, StopInfo
-from engine.values.events import TextDelta, ThinkingDelta, TokenStats, TokenTrace
+from engine.values.events import TextDelta, ThinkingDelta, TokenOrigin, TokenStats, TokenTrace
 
 
 def traced(
-    builder: AnswerBuilder, token_id: int, time_s: float, stats: TokenStats | None
+    builder: AnswerBuilder,
+    token_id: int,
+    time_s: float,
+    stats: TokenStats | None,
+    origin: TokenOrigin = TokenOrigin.SAMPLED,
 ) -> StopInfo | None:
     """Feed a token to an answer and append its ``TokenTrace`` to the answer's events.
 
@@ -18,6 +22,7 @@ def traced(
         token_id: The sampled id.
         time_s: Seconds since the request was submitted.
         stats: How likely the token was, if that was asked for.
+        origin: Whether it was guessed.
 
     Returns:
         The record if the answer ends with this token.
@@ -47,6 +52,7 @@ def traced(
             special=builder.vocabulary.special.get(token_id),
             stats=stats,
             settled=() if spans is None else spans.settle(is_over=stop is not None),
+            origin=origin,
         )
     )
     return stop

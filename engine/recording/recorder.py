@@ -24,7 +24,14 @@ class Recorder:
         """Note an event."""
         if isinstance(event, TokenTrace):
             self._tokens.append(
-                RecordedToken(event.token_id, event.raw, event.piece, event.special, event.time_s)
+                RecordedToken(
+                    event.token_id,
+                    event.raw,
+                    event.piece,
+                    event.special,
+                    event.time_s,
+                    event.origin,
+                )
             )
             self._call_text = None
         elif isinstance(event, ToolCallDelta):
@@ -58,4 +65,5 @@ class Recorder:
             residue=finished.residue,
             calls=self._calls,
             stop=finished.stop,
+            speculation=finished.speculation,
         )

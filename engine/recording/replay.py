@@ -16,7 +16,14 @@ from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.chat import ToolCall
-from engine.values.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from engine.values.events import (
+    Event,
+    Speculation,
+    TextDelta,
+    ThinkingDelta,
+    TokenOrigin,
+    ToolCallDelta,
+)
 
 _T = TypeVar("_T")
 
@@ -31,6 +38,7 @@ class RecordedToken:
         piece: The text that it completed in the recorded run.
         special: Its text, if it is a special token, else None.
         time_s: Seconds after submission.
+        origin: Whether it was guessed.
     """
 
     token_id: int
@@ -38,6 +46,7 @@ class RecordedToken:
     piece: str
     special: str | None = None
     time_s: float = 0.0
+    origin: TokenOrigin = TokenOrigin.SAMPLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,7 @@ class Recording:
         residue: Text that appeared only when the detokenizer was finished.
         calls: Parsed calls, by the raw text that held them.
         stop: Why the run ended.
+        speculation: What guessing did for it.
     """
 
     setting: RunSetting
@@ -61,6 +71,7 @@ class Recording:
     residue: str
     calls: dict[str, tuple[ToolCall, ...]]
     stop: StopInfo
+    speculation: Speculation = field(default_factory=Speculation)
 
 
 @dataclass(slots=True)
@@ -115,7 +126,7 @@ def replay(
         if texts is not None:
             texts.index = index
         if is_traced:
-            stop = traced(builder, token.token_id, token.time_s, None)
+            stop = traced(builder, token.token_id, token.time_s, None, token.origin)
         else:
             stop = builder.add(token.token_id)
         if stop is not None:

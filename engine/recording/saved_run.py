@@ -21,8 +21,13 @@ Version 1::
       "calls": [{"raw": "{...}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}]}],
       "stop": {"kind": "stop_string", "value": "END", "token_id": 44, "token_text": "D",
                "channel": "text", "text_offset": 26, "token_index": 20, "rule_index": 0,
-               "held": "", "dropped": "END"}
+               "held": "", "dropped": "END"},
+      "speculation": {"passes": 3, "guessed": 12, "accepted": 9, "prediction_accepted": 0,
+                      "prediction_rejected": 0, "forced": 0}
     }
+
+A token that was guessed has an ``origin`` as well (``lookup``, ``prediction``, ``draft`` or
+``forced``); ``speculation`` is missing in files of earlier versions.
 
 Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 """
@@ -41,6 +46,7 @@ from engine.stopping.option_fields import stop_options_from_fields
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope, checked_strings
 from engine.values.chat import ToolCall
+from engine.values.events import Speculation, TokenOrigin
 
 VERSION = 1
 
@@ -76,6 +82,7 @@ def to_json(recording: Recording, question: str = "") -> str:
                 "piece": token.piece,
                 "special": token.special,
                 "time_s": token.time_s,
+                **({} if token.origin is TokenOrigin.SAMPLED else {"origin": token.origin.value}),
             }
             for token in recording.tokens
         ],
@@ -85,6 +92,7 @@ def to_json(recording: Recording, question: str = "") -> str:
             for raw, calls in recording.calls.items()
         ],
         "stop": dataclasses.asdict(recording.stop),
+        "speculation": dataclasses.asdict(recording.speculation),
     }
     return json.dumps(values, ensure_ascii=False, indent=1)
 
@@ -120,6 +128,7 @@ def _recording(top: Fields) -> Recording:
             for fields in _all(top, "calls")
         },
         stop=stop_from(top.inner("stop")),
+        speculation=speculation_from(top),
     )
 
 
@@ -191,6 +200,22 @@ def _token(fields: Fields) -> RecordedToken:
         piece=fields.take("piece", str),
         special=fields.maybe("special", str),
         time_s=fields.maybe("time_s", float) or 0.0,
+        origin=_origin(fields.maybe("origin", str)),
+    )
+
+
+def _origin(name: str | None) -> TokenOrigin:
+    # A later version may know more sources of guesses.
+    return TokenOrigin(name) if name in set(TokenOrigin) else TokenOrigin.SAMPLED
+
+
+def speculation_from(fields: Fields) -> Speculation:
+    """Return the counts in the field ``speculation`` of an object; zeros where it has none."""
+    if not fields.has("speculation"):
+        return Speculation()
+    counts = fields.inner("speculation")
+    return Speculation(
+        **{one.name: counts.maybe(one.name, int) or 0 for one in dataclasses.fields(Speculation)}
     )
 
 

@@ -4,6 +4,7 @@ Pure values; made on the engine thread, read on any.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from engine.stopping.record import Channel, StopInfo
 from engine.values.chat import ToolCall
@@ -94,6 +95,19 @@ class TokenSpan:
         return self.start + len(self.text)
 
 
+class TokenOrigin(StrEnum):
+    """How a token came to be: computed alone, or guessed by a source and confirmed by the model.
+
+    Whatever the origin, it is the token that the model would have drawn without any guess.
+    """
+
+    SAMPLED = "sampled"
+    LOOKUP = "lookup"
+    PREDICTION = "prediction"
+    DRAFT = "draft"
+    FORCED = "forced"
+
+
 @dataclass(frozen=True, slots=True)
 class TokenTrace:
     """One sampled token and what became of it.
@@ -112,6 +126,7 @@ class TokenTrace:
         stats: How likely it was; at trace level ``full`` only.
         settled: The tokens of which it is now known what they are in the answer's text, in
             their order; at trace level ``full`` only.
+        origin: Whether it was guessed, and by which source.
     """
 
     index: int
@@ -126,6 +141,7 @@ class TokenTrace:
     special: str | None = None
     stats: TokenStats | None = None
     settled: tuple[TokenSpan, ...] = ()
+    origin: TokenOrigin = TokenOrigin.SAMPLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +180,28 @@ class Timing:
     total_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """What guessing did for one answer. Guesses beyond the end of the answer count nowhere.
+
+    Attributes:
+        passes: Forward passes that checked guesses.
+        guessed: Guessed tokens that the model checked; forced ones are not among them.
+        accepted: Those of them that the model drew itself.
+        prediction_accepted: Of the accepted ones, those guessed from the request's prediction.
+        prediction_rejected: Tokens guessed from the request's prediction that the model did not
+            draw.
+        forced: Tokens that the answer's constraint left as the only ones, checked several at once.
+    """
+
+    passes: int = 0
+    guessed: int = 0
+    accepted: int = 0
+    prediction_accepted: int = 0
+    prediction_rejected: int = 0
+    forced: int = 0
+
+
 def tokens_per_s(usage: Usage, timing: Timing) -> float | None:
     """Return the decoding speed, or None where fewer than two tokens were sampled."""
     if usage.output_tokens < 2 or timing.decode_s <= 0:
@@ -183,6 +221,7 @@ class Finished:
         unfinished_tool_call: Raw text of a tool call that was cut short, else empty.
         residue: Text that appeared only when the last characters were finalised.
         settled: The tokens that were not settled by the last trace; see ``TokenTrace``.
+        speculation: What guessing did for the answer.
     """
 
     stop: StopInfo
@@ -192,6 +231,7 @@ class Finished:
     unfinished_tool_call: str = ""
     residue: str = ""
     settled: tuple[TokenSpan, ...] = ()
+    speculation: Speculation = Speculation()
 
 
 Event = PromptProgress | TextDelta | ThinkingDelta | ToolCallDelta | TokenTrace | Finished

@@ -20,7 +20,7 @@ from engine import (
     stop_options_to_fields,
 )
 from engine.files.fields import Fields
-from engine.recording.saved_run import stop_from
+from engine.recording.saved_run import speculation_from, stop_from
 from ui.records.conversations import ConversationSettings, StopEntry
 from ui.records.runs import Run, RunState
 
@@ -204,4 +204,5 @@ def _finished(fields: Fields) -> Finished:
         error=fields.maybe("error", str),
         unfinished_tool_call=fields.maybe("unfinished_tool_call", str) or "",
         residue=fields.maybe("residue", str) or "",
+        speculation=speculation_from(fields),
     )

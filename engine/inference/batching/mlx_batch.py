@@ -166,8 +166,13 @@ class RunningBatch:
             [(part.uid, part.token, part.logprobs) for part in sampled],
         )
 
-    def leave(self, row: int) -> None:
-        """Take a row out at any time, and keep its cache for the next turn."""
+    def leave(self, row: int, unused: int = 0) -> None:
+        """Take a row out at any time, and keep its cache for the next turn.
+
+        Args:
+            row: The row.
+            unused: How many of the last step's tokens its reader did not get.
+        """
         self._keep(*self._taken_out(row))
 
     def _taken_out(self, row: int) -> tuple[Any, list[int] | None]:

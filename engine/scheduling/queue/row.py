@@ -10,8 +10,18 @@ from engine.output.answer import AnswerBuilder
 from engine.output.trace import traced
 from engine.scheduling.generation import Generation
 from engine.scheduling.queue.room import USUAL_ANSWER
+from engine.speculating.counting import CheckedGuesses, counted
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Event, Finished, PromptProgress, Timing, TokenStats, Usage
+from engine.values.events import (
+    Event,
+    Finished,
+    PromptProgress,
+    Speculation,
+    Timing,
+    TokenOrigin,
+    TokenStats,
+    Usage,
+)
 from engine.values.request import TraceLevel
 
 _log = logging.getLogger(__name__)
@@ -29,8 +39,9 @@ class Row:
         trace: How much of each token is reported.
     """
 
-    __slots__ = ("_cached", "_expected_tokens", "_first_at", "_joined_at", "_last_at", "builder",
-                 "generation", "number", "prompt", "submitted_at", "trace")  # fmt: skip
+    __slots__ = ("_cached", "_expected_tokens", "_first_at", "_joined_at", "_last_at",
+                 "_speculation", "builder", "generation", "number", "prompt", "submitted_at",
+                 "trace")  # fmt: skip
 
     def __init__(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
@@ -47,6 +58,7 @@ class Row:
         self._joined_at: float | None = None
         self._first_at: float | None = None
         self._last_at = submitted_at
+        self._speculation = Speculation()
 
     @property
     def prompt_tokens(self) -> int:
@@ -75,7 +87,11 @@ class Row:
         return PromptProgress(self._cached + tokens, self.prompt_tokens, self._cached)
 
     def sampled(
-        self, token_id: int, now: float, stats: TokenStats | Exception | None = None
+        self,
+        token_id: int,
+        now: float,
+        stats: TokenStats | Exception | None = None,
+        origin: TokenOrigin = TokenOrigin.SAMPLED,
     ) -> StopInfo | None:
         """Take the next token; return the record if it is the last.
 
@@ -83,6 +99,7 @@ class Row:
             token_id: The token.
             now: When it was sampled.
             stats: How likely it was, or the error of computing that, which is raised.
+            origin: Whether it was guessed.
         """
         if self._first_at is None:
             self._first_at = now
@@ -91,7 +108,11 @@ class Row:
             return self.builder.add(token_id)
         if isinstance(stats, Exception):
             raise stats
-        return traced(self.builder, token_id, now - self.submitted_at, stats)
+        return traced(self.builder, token_id, now - self.submitted_at, stats, origin)
+
+    def checked(self, found: CheckedGuesses, taken: int | None = None) -> None:
+        """Count the guesses of a pass; ``taken`` as for ``counted``."""
+        self._speculation = counted(self._speculation, found, taken)
 
     def finish(self, stop: StopInfo, now: float, error: str | None = None) -> Finished:
         """Return the last event."""
@@ -117,6 +138,7 @@ class Row:
             unfinished_tool_call=self.builder.unfinished_call,
             residue=self.builder.reader.residue,
             settled=() if spans is None else spans.settle(is_over=True),
+            speculation=self._speculation,
         )
 
     def end(self, kind: StopKind, now: float, error: str | None = None) -> list[Event]:

@@ -17,6 +17,7 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import Message
+from engine.values.events import Speculation, TokenOrigin
 from engine.values.request import GenerationRequest, TraceLevel
 from tests.support.asking import request, run
 from tests.support.scripted import END, TEMPLATE, Stage
@@ -244,3 +245,26 @@ def test_stops_in_a_file_are_checked_like_any_others() -> None:
     values["rules"]["strings"] = [""]  # type: ignore[index]
     with pytest.raises(DamagedRun, match=r"rules\.strings\[0\]"):
         from_json(json.dumps(values))
+
+
+def test_a_saved_run_keeps_which_tokens_were_guessed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["one", " two"]})
+
+    async def play() -> Recording:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        whole = await recorded(engine, request("go"))
+        await engine.aclose()
+        return whole
+
+    plain = run(play())
+    first, *others = plain.tokens
+    guessed = dataclasses.replace(
+        plain,
+        tokens=(first, *(dataclasses.replace(one, origin=TokenOrigin.LOOKUP) for one in others)),
+        speculation=Speculation(passes=1, guessed=3, accepted=2),
+    )
+    saved = to_json(guessed)
+    assert from_json(saved) == guessed
+    later = saved.replace('"lookup"', '"a source of a later version"')
+    assert {one.origin for one in from_json(later).tokens} == {TokenOrigin.SAMPLED}

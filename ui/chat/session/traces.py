@@ -14,6 +14,7 @@ from engine import (
     Generation,
     GenerationRequest,
     RunSetting,
+    Speculation,
     StopInfo,
     StopRules,
     TokenTrace,
@@ -41,6 +42,7 @@ class RunTrace:
         tokens: Its newest tokens.
         stop: Why it ended, once it has.
         residue: Text that appeared only at the end.
+        speculation: What guessing did for the run.
         calls: Parsed tool calls by the raw text that held them.
         is_saved: Whether it comes from a file.
         vocabulary: What token ids stand for; None for a saved run.
@@ -60,6 +62,7 @@ class RunTrace:
         self.tokens: deque[TokenTrace] = deque(maxlen=most_tokens)
         self.stop: StopInfo | None = None
         self.residue = ""
+        self.speculation = Speculation()
         self.calls: dict[str, tuple[ToolCall, ...]] = {}
         self.is_saved = False
         self.vocabulary: Vocabulary | None = None
@@ -86,6 +89,7 @@ class RunTrace:
         elif isinstance(event, Finished):
             self.stop = event.stop
             self.residue = event.residue
+            self.speculation = event.speculation
 
     def recording(self) -> Recording | None:
         """Return the run for a replay; None before its end and where tokens are missing."""
@@ -96,11 +100,13 @@ class RunTrace:
             rules=self.rules,
             max_tokens=self.max_tokens,
             tokens=tuple(
-                RecordedToken(t.token_id, t.raw, t.piece, t.special, t.time_s) for t in self.tokens
+                RecordedToken(t.token_id, t.raw, t.piece, t.special, t.time_s, t.origin)
+                for t in self.tokens
             ),
             residue=self.residue,
             calls=self.calls,
             stop=self.stop,
+            speculation=self.speculation,
         )
 
 
@@ -114,6 +120,7 @@ def trace_of(recording: Recording) -> RunTrace:
             trace.take(event)
     trace.calls = recording.calls
     trace.residue = recording.residue
+    trace.speculation = recording.speculation
     trace.stop = played.stop or recording.stop
     trace.is_saved = True
     return trace

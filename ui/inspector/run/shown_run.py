@@ -103,6 +103,7 @@ def shown_recording(recording: Recording, name: str, question: str = "") -> Show
         stop,
         Usage(output_tokens=len(recording.tokens)),
         Timing(first_token_s=times[0], decode_s=times[-1] - times[0], total_s=times[-1]),
+        speculation=recording.speculation,
     )
     run = Run(
         stops=recording.rules.strings,

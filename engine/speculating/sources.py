@@ -1,0 +1,52 @@
+"""What a source of guesses offers. Types only.
+
+One object serves one row of the batch, on the engine thread.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from engine.values.events import TokenOrigin
+
+
+class GuessSource(Protocol):
+    """Guesses the next tokens of one answer.
+
+    It is told every token of the answer, in order, as soon as the token is known; the prompt is
+    given to its constructor. What it proposes is always checked by the model: a wrong guess costs
+    time and nothing else.
+
+    Attributes:
+        origin: What the tokens that it guesses are marked with.
+    """
+
+    origin: TokenOrigin
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Take the next tokens of the answer: usually one, or those of an accepted run."""
+        ...
+
+    def strength(self) -> int:
+        """Return how much speaks for the guesses it could make now; 0 where it has none.
+
+        Called before each token, so it must cost next to nothing. The number is comparable only
+        with others of the same source: guesses of like strength are expected to be right equally
+        often, which is measured while the answer is generated. Lookup returns the length of the
+        match.
+        """
+        ...
+
+    def propose(self, most: int) -> Sequence[int]:
+        """Return up to ``most`` tokens that may follow those it was told; none is fine."""
+        ...
+
+
+class ForcedTokens(Protocol):
+    """A constraint that knows which tokens must come next."""
+
+    def forced(self, most: int) -> Sequence[int]:
+        """Return up to ``most`` tokens that must follow, in order.
+
+        Each of them is the only token that the constraint allows in its place.
+        """
+        ...
