@@ -69,9 +69,13 @@ class Fields:
             raise DamagedFile(f"{self._where}{name}: must be {wanted}")
         if isinstance(value, float) and not math.isfinite(value):
             raise self.wrong(name, "must be a number, not infinity or NaN")
-        if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-            raise DamagedFile(f"{self._where}{name}: contains half of a character (a surrogate)")
+        if isinstance(value, str):
+            self._must_be_whole(name, value)
         return value
+
+    def _must_be_whole(self, name: str, text: str) -> None:
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            raise self.wrong(name, "contains half of a character (a surrogate)")
 
     def choice(self, name: str, kind: type[_T]) -> _T:
         """Return a field that must name a member of an enumeration."""
@@ -85,6 +89,12 @@ class Fields:
     def inner(self, name: str) -> "Fields":
         """Return the fields of an object within."""
         return Fields(self._values.get(name), f"{self._where}{name}")
+
+    def each(self, kind: type[_T]) -> dict[str, _T]:
+        """Return all fields of an object whose names are free, each of the same kind."""
+        for name in self._values:
+            self._must_be_whole(name, name)
+        return {name: self.take(name, kind) for name in self._values}
 
     def has(self, name: str) -> bool:
         """Return whether a field is there and not null."""

@@ -156,11 +156,13 @@ def _rules(fields: Fields) -> StopRules:
 
 
 def _scopes(fields: Fields) -> tuple[tuple[str, StopScope], ...]:
-    found = fields.maybe("scopes", list) or []
     try:
-        return tuple((str(string), StopScope(scope)) for string, scope in found)
+        pairs = [(s, StopScope(scope)) for s, scope in fields.maybe("scopes", list) or []]
     except (ValueError, TypeError) as error:
         raise fields.wrong("scopes", str(error)) from error
+    for string, _ in pairs:
+        checked_strings([string], "rules.scopes")
+    return tuple(pairs)
 
 
 def _setting(top: Fields) -> RunSetting:

@@ -112,11 +112,7 @@ def headers_of(vocabulary: Vocabulary) -> HeaderFamily | None:
 
 def saved_headers(fields: Fields) -> HeaderFamily | None:
     """Return the family of a saved run; None if it is another; raises ``DamagedFile``."""
-    try:
-        values = fields.take("harmony", dict)
-        markers = {str(name): int(token_id) for name, token_id in values.items()}
-    except (ValueError, TypeError) as error:
-        raise fields.wrong("harmony", str(error)) from error
+    markers = fields.inner("harmony").each(int)
     return HeaderFamily(markers) if markers else None
 
 

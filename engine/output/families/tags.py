@@ -4,6 +4,7 @@ A model without tags belongs here as well: its answers are plain text.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,8 @@ from engine.output.families.tag_splitter import TagSplitter
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
+
+_TOKEN_ID = re.compile(r"[0-9]{1,18}")
 
 JSON_CALLS = "json_tools"
 """mlx-lm's name of the style ``<tool_call>{"name": …, "arguments": …}</tool_call>``."""
@@ -172,14 +175,15 @@ def saved_tags(fields: Fields) -> TagFamily:
         think_end=fields.maybe("think_end", str),
         tool_start=fields.maybe("tool_start", str),
         tool_end=fields.maybe("tool_end", str),
-        tags=_by_id(fields, "ids", fields.take("ids", dict)),
-        parts=_by_id(fields, "parts", fields.maybe("parts", dict) or {}),
+        tags=_by_id(fields, "ids"),
+        parts=_by_id(fields, "parts") if fields.has("parts") else {},
         call_style=fields.maybe("call_style", str) or "",
     )
 
 
-def _by_id(fields: Fields, name: str, values: Mapping[Any, Any]) -> dict[int, str]:
-    try:
-        return {int(token_id): str(text) for token_id, text in values.items()}
-    except (ValueError, TypeError) as error:
-        raise fields.wrong(name, str(error)) from error
+def _by_id(fields: Fields, name: str) -> dict[int, str]:
+    texts = fields.inner(name).each(str)
+    for token_id in texts:
+        if not _TOKEN_ID.fullmatch(token_id):
+            raise fields.wrong(name, f"{token_id[:40]!r} is not a token id")
+    return {int(token_id): text for token_id, text in texts.items()}

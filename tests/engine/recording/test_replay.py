@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,17 @@ def saved() -> dict[str, object]:
     return values
 
 
+def rules(**changes: object) -> dict[str, object]:
+    """Return the rules of a saved run with other fields."""
+    return {"rules": {**saved()["rules"], **changes}}  # type: ignore[dict-item]
+
+
+def channels(**changes: object) -> dict[str, object]:
+    """Return the setting of a saved run with other fields of its channels."""
+    setting: dict[str, Any] = saved()["setting"]  # type: ignore[assignment]
+    return {"setting": {**setting, "channels": {**setting["channels"], **changes}}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -233,6 +245,16 @@ def saved() -> dict[str, object]:
         ({"tokens": 7}, "tokens: must be a list"),
         ({"stop": {"kind": "odd"}}, "stop.kind"),
         ({"rules": None}, "rules: must be an object"),
+        (channels(harmony={"<|call|>": math.inf}), r"channels\.harmony\.<\|call\|>: must be a whole"),
+        (channels(harmony={"<|call|>": "5"}), r"channels\.harmony\.<\|call\|>: must be a whole"),
+        (channels(harmony={"<|call|>": True}), r"channels\.harmony\.<\|call\|>: must be a whole"),
+        (rules(scopes=[[["a"], "all"]]), r"rules\.scopes\[0\]: must be a string"),
+        (rules(scopes=[["\ud800", "all"]]), r"rules\.scopes\[0\]"),
+        (channels(harmony=None), r"channels\.harmony: must be an object"),
+        (channels(ids={"9" * 5_000: "<a>"}), r"channels\.ids: '9{40}' is not a token id"),
+        (channels(ids={"5": ["<a>"]}), r"channels\.ids\.5: must be text"),
+        (channels(parts={"five": "<a>"}), r"channels\.parts: 'five' is not a token id"),
+        (channels(parts={"5": "\ud800"}), r"channels\.parts\.5: contains half of a character"),
     ],
 )
 def test_a_damaged_run_names_the_place(change: dict[str, object], message: str) -> None:
