@@ -220,6 +220,8 @@ class Generation:
             self._accepted.set_result(None)
         else:
             self._accepted.set_exception(refusal)
+            # A caller that was cancelled before it waited never asks; that is no stray error.
+            self._accepted.exception()
 
 
 def merge_deltas(events: list[Event]) -> list[Event]:

@@ -26,23 +26,31 @@ BAD_BODIES: tuple[object, ...] = (
     {"model": 7, "messages": "no", "prompt": {}, "input": 3, "text": 4, "max_tokens": -1},
 )
 _SHARES = {"whole": 4, "streamed": 5, "leaves": 2, "bad": 1}
-_TIMEOUT_S = 60.0
 
 
 class Clients:
     """So many clients of one server, each asking one thing after another.
+
+    Args:
+        count: How many clients.
+        seed: The same seed asks the same questions.
+        raw_prompts: The prompts of all cases as the model's template renders them.
+        patience_s: A client that gets no answer for so long counts that as a fault.
 
     Attributes:
         counts: What was done how often.
         faults: What went wrong, in words; empty is what we are here for.
     """
 
-    def __init__(self, count: int, seed: int, raw_prompts: dict[str, str]) -> None:
+    def __init__(
+        self, count: int, seed: int, raw_prompts: dict[str, str], patience_s: float = 60.0
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
         self._count = count
         self._seed = seed
         self._raw_prompts = raw_prompts
+        self._patience_s = patience_s
         self._round = 0
 
     def run(self, url: str, model: str, seconds: float) -> None:
@@ -65,14 +73,14 @@ class Clients:
         async with aiohttp.ClientSession() as session:
             while time.monotonic() < ends_at_s:
                 dialect = rng.choice(list(DRIVERS))
-                budget = Budget(1, time.monotonic() + _TIMEOUT_S)
+                budget = Budget(1, time.monotonic() + self._patience_s)
                 client = Client(
                     session,
                     DRIVERS[dialect],
                     url,
                     model=model,
                     api_key=None,
-                    timeout_s=_TIMEOUT_S,
+                    timeout_s=self._patience_s,
                     budget=budget,
                 )
                 what = rng.choices(list(_SHARES), list(_SHARES.values()))[0]

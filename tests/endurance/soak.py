@@ -1,10 +1,11 @@
 """Mixed traffic for as long as it is told, every answer checked, and what leaked at the end.
 
-    python -m tests.endurance.soak [--minutes 10] [--clients 12] [--seed 1]
+    python -m tests.endurance.soak [--minutes 10] [--clients 12] [--seed 1] [--attacks]
 
 The whole program runs in this process, its window offscreen: clients of every dialect, some of
 which leave or send nonsense, a person who chats, cancels, switches models and settings, and a
-server that is started anew between two rounds. Between rounds everything rests and what the
+server that is started anew between two rounds. With ``--attacks``, others send it broken and heavy
+bodies and random schemas all the while. Between rounds everything rests and what the
 process holds is read. Exit code 0 only if every answer was right and nothing has grown.
 """
 
@@ -24,6 +25,7 @@ import qasync
 from PySide6.QtWidgets import QApplication
 
 from app.folders.paths import conversations_file, demo_model
+from tests.endurance.attackers import Attackers, Seen
 from tests.endurance.clients import Clients, RenderPrompt, raw_prompts
 from tests.endurance.house import KEPT_KB_PER_CHAT, House
 from tests.endurance.leaks import Reading, grown, read
@@ -40,8 +42,11 @@ async def soak(application: QApplication, options: argparse.Namespace, folder: P
     shutil.copytree(*models)
     rng = random.Random(options.seed)
     house = House(application, models)
-    clients = Clients(options.clients, options.seed, raw_prompts(RenderPrompt(str(models[0]))))
+    prompts = raw_prompts(RenderPrompt(str(models[0])))
+    clients = Clients(options.clients, options.seed, prompts, options.patience)
+    attackers = Attackers(options.seed) if options.attacks else None
     await house.begin()
+    seen = Seen()
     readings: list[tuple[Reading, int]] = []
     seconds = options.minutes * 60 / _ROUNDS
     try:
@@ -49,7 +54,11 @@ async def soak(application: QApplication, options: argparse.Namespace, folder: P
             began = time.monotonic()
             is_over = asyncio.Event()
             chatting = asyncio.create_task(house.chat_until(is_over, rng))
+            if attackers is not None:
+                attackers.begin(house.url, seconds)
             await asyncio.to_thread(clients.run, house.url, "any", seconds)
+            if attackers is not None:
+                seen = await asyncio.to_thread(attackers.seen)
             is_over.set()
             await chatting
             await house.change_server(rng)
@@ -63,11 +72,20 @@ async def soak(application: QApplication, options: argparse.Namespace, folder: P
             )
     finally:
         await house.end()
+        if attackers is not None:
+            attackers.end()
     (early, chats_before), (late, chats) = readings[_WARM_UP_ROUNDS], readings[-1]
     kept_kb = (chats - chats_before) * KEPT_KB_PER_CHAT
-    found = [*clients.faults, *house.faults, *grown(early, late, kept_kb=kept_kb)]
+    found = [
+        *clients.faults,
+        *house.faults,
+        *seen.faults,
+        *grown(early, late, kept_kb=kept_kb),
+    ]
     for what, count in sorted(clients.counts.items()):
         print(f"{what:<24} {count:6d}")
+    if attackers is not None:
+        print(f"answers to attacks by status: {dict(sorted(seen.statuses.items()))}")
     for one in found[:_SHOWN_FAULTS]:
         print(f"FAULT {one}")
     print(f"{len(found)} faults in {sum(clients.counts.values())} requests and {chats} chats")
@@ -80,6 +98,8 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--clients", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--attacks", action="store_true", help="others attack it all the while")
+    parser.add_argument("--patience", type=float, default=60.0, help="a client's, in seconds")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

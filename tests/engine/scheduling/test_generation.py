@@ -1,12 +1,15 @@
 """A generation's events between the engine thread and a reader who may be slow or gone."""
 
 import asyncio
+import gc
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from engine.scheduling import generation as generation_module
 from engine.scheduling.generation import Generation, merge_deltas
+from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Event, Finished, TextDelta, Timing, TokenTrace, Usage
 from tests.support.asking import request, run
@@ -99,3 +102,22 @@ def test_any_number_may_wait_for_the_end_and_one_that_gives_up_disturbs_no_other
         assert await generation.ended() is END
 
     run(play())
+
+
+def test_a_refusal_that_comes_after_its_caller_has_gone_is_no_stray_error() -> None:
+    async def play() -> list[dict[str, Any]]:
+        stray: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: stray.append(context))
+        engine = Engine()
+        task = asyncio.create_task(engine.generate(request("x")))
+        await asyncio.sleep(0)  # now it is sent, and nobody waits for the answer yet
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await engine.aclose()
+        assert task.cancelled()
+        await asyncio.sleep(0)
+        gc.collect()
+        await asyncio.sleep(0)
+        return stray
+
+    assert run(play()) == []
