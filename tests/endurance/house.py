@@ -16,6 +16,7 @@ from app.desktop.garbage_collection import collected_on
 from app.desktop.window import kept_conversations, server_window
 from app.folders import paths
 from app.settings.stored_preferences import StoredPreferences
+from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
 from tests.endurance.cases import CASES, Case
 from tests.ui.driving import eventually
@@ -41,11 +42,14 @@ class House:
         faults: What went wrong, in words.
     """
 
-    def __init__(self, application: QApplication, models: tuple[Path, Path]) -> None:
+    def __init__(
+        self, application: QApplication, models: tuple[Path, Path], limits: Limits | None = None
+    ) -> None:
         self.chats = 0
         self.faults: list[str] = []
         self._application = application
         self._models = models
+        self._limits = limits
         self._open = AsyncExitStack()
 
     async def begin(self) -> None:
@@ -55,7 +59,7 @@ class House:
         stored = StoredPreferences(paths.config_folder())
         self.preferences = PreferencesState(stored.preferences(), stored)
         self.preferences.change_server(port=18642)
-        self.engine = await self._open.enter_async_context(open_engine())
+        self.engine = await self._open.enter_async_context(open_engine(self._limits))
         store = await self._open.enter_async_context(kept_conversations())
         theme = Theme(self._application, self.preferences.now.theme)
         self.window = server_window(self.engine, theme, store, self.preferences, loop)

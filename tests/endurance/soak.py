@@ -25,6 +25,7 @@ import qasync
 from PySide6.QtWidgets import QApplication
 
 from app.folders.paths import conversations_file, demo_model
+from engine.scheduling.limits import Limits
 from tests.endurance.attackers import Attackers, Seen
 from tests.endurance.clients import Clients, RenderPrompt, raw_prompts
 from tests.endurance.house import KEPT_KB_PER_CHAT, House
@@ -34,6 +35,7 @@ _ROUNDS = 10
 _WARM_UP_ROUNDS = 2
 _SHOWN_FAULTS = 20
 _REST_S = 1.0
+_CACHE_BYTES = 1 << 25
 
 
 async def soak(application: QApplication, options: argparse.Namespace, folder: Path) -> int:
@@ -41,7 +43,8 @@ async def soak(application: QApplication, options: argparse.Namespace, folder: P
     models = (demo_model(), folder / "another-model")
     shutil.copytree(*models)
     rng = random.Random(options.seed)
-    house = House(application, models)
+    # Earlier prompts are kept on purpose, up to a limit: here a small one.
+    house = House(application, models, Limits(prompt_cache_bytes=_CACHE_BYTES))
     prompts = raw_prompts(RenderPrompt(str(models[0])))
     clients = Clients(options.clients, options.seed, prompts, options.patience)
     attackers = Attackers(options.seed) if options.attacks else None
@@ -80,7 +83,7 @@ async def soak(application: QApplication, options: argparse.Namespace, folder: P
         *clients.faults,
         *house.faults,
         *seen.faults,
-        *grown(early, late, kept_kb=kept_kb),
+        *grown(early, late, kept_kb=kept_kb, is_attacked=options.attacks),
     ]
     for what, count in sorted(clients.counts.items()):
         print(f"{what:<24} {count:6d}")

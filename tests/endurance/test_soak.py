@@ -4,15 +4,26 @@ import os
 import subprocess
 import sys
 
+import pytest
 
-def test_a_short_soak_finds_every_answer_right_and_nothing_left_over() -> None:
+
+def _soaked(*options: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.endurance.soak", "--minutes", "0.1", "--clients", "6"],
+        [sys.executable, "-m", "tests.endurance.soak", *options],
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1800,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 faults in" in done.stdout
+
+
+def test_a_short_soak_finds_every_answer_right_and_nothing_left_over() -> None:
+    _soaked("--minutes", "0.1", "--clients", "6")
+
+
+@pytest.mark.slow
+def test_no_answer_is_wrong_while_others_attack() -> None:
+    _soaked("--minutes", "1", "--clients", "24", "--attacks", "--patience", "300")
