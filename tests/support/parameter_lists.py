@@ -6,8 +6,9 @@ list is made again. A test finds parameters of which the page does not yet say w
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
+from api.dialects.shared.parameters.sampling import Vendor
 from api.server.openapi import document
 from api.server.routes import ROUTES
 
@@ -15,16 +16,14 @@ _Schema = dict[str, Any]
 _Field = tuple[str, str]
 """The name of a parameter, and what it may be."""
 
-# The routes of each vendor, each with the word over its column.
+# The paths of each vendor's routes that read parameters; each is a column.
 VENDORS = {
-    "Anthropic": {"/v1/messages": "Messages", "/v1/messages/count_tokens": "count_tokens"},
-    "OpenAI": {
-        "/v1/chat/completions": "Chat",
-        "/v1/completions": "Completions",
-        "/v1/responses": "Responses",
-    },
-    "SGLang": {"/generate": "/generate"},
-    "Ollama": {"/api/chat": "chat", "/api/generate": "generate", "/api/show": "show"},
+    vendor: [
+        route.path
+        for route in ROUTES
+        if route.dialect is not None and route.dialect.vendor == vendor and route.request
+    ]
+    for vendor in get_args(Vendor)
 }
 # Objects of ours are the same in every dialect and have a list of their own.
 _OWN = "fullstop"
@@ -62,30 +61,28 @@ def requests() -> dict[str, list[_Field]]:
 
 def parameters(vendor: str, before: str) -> str:
     """Return the list of a vendor's parameters, with the meanings that stand in ``before``."""
-    titles, every = VENDORS[vendor], requests()
+    columns, every = VENDORS[vendor], requests()
     taken: dict[_Field, list[str]] = {}
-    for path in titles:
+    for path in columns:
         for field in every[path]:
             taken.setdefault(field, []).append(path)
-    return _table(list(titles.values()) if len(titles) > 1 else [], taken, titles, before)
+    return _table(columns if len(columns) > 1 else [], taken, before)
 
 
 def own_parameters(before: str) -> str:
     """Return the list of what is in the object ``fullstop``, with the meanings in ``before``."""
     schemas = document(ROUTES)["components"]["schemas"]
     own = {"$ref": "#/components/schemas/FullstopOptions"}
-    return _table([], {field: [] for field in _fields(own, schemas, f"{_OWN}.")}, {}, before)
+    return _table([], {field: [] for field in _fields(own, schemas, f"{_OWN}.")}, before)
 
 
-def _table(
-    columns: list[str], taken: dict[_Field, list[str]], titles: dict[str, str], before: str
-) -> str:
-    head = ["parameter", "value", "what it does", *columns]
+def _table(columns: list[str], taken: dict[_Field, list[str]], before: str) -> str:
+    head = ["parameter", "value", "what it does", *(f"`{path}`" for path in columns)]
     lines = [head, ["---"] * len(head)]
     known = meanings(before)
     by_name = {name: meaning for (name, _), meaning in known.items()}  # where its value changed
     for (name, may_be), paths in taken.items():
-        marks = ["yes" if path in paths else "" for path in titles] if columns else []
+        marks = ["yes" if path in paths else "" for path in columns]
         meaning = known.get((name, may_be)) or by_name.get(name, "")
         lines.append([f"`{name}`", may_be, meaning, *marks])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

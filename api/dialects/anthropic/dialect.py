@@ -16,6 +16,7 @@ from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
 DIALECT = Dialect(
     name="Messages",
     title="Anthropic Messages",
+    vendor="Anthropic",
     reference="https://docs.claude.com/en/api/messages",
     render_error=error_to_wire,
     error_type=MessageErrorAnswer,

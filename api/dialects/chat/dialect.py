@@ -22,6 +22,7 @@ def _own_names(params: ChatCompletionParams) -> Mapping[str, str]:
 DIALECT = Dialect(
     name="Chat Completions",
     title="OpenAI Chat Completions",
+    vendor="OpenAI",
     reference="https://platform.openai.com/docs/api-reference/chat",
     render_error=error_to_wire,
     error_type=ErrorAnswer,

@@ -23,7 +23,6 @@ from api.dialects.openai.parameters import (
     GenerationParams,
     StreamOptions,
 )
-from api.dialects.shared.answers.report import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.content import (
     TEXT_OR_PARTS,
@@ -179,7 +178,6 @@ class ChatChoice(ChoiceEnding):
     index: int
     message: AnswerMessage
     logprobs: ChatLogprobs | None
-    fullstop: NotRequired[FullstopReport]
 
 
 class ChatCompletion(TypedDict):
@@ -208,7 +206,6 @@ class ChunkChoice(ChoiceEnding):
     index: int
     delta: ChatDelta
     logprobs: ChatLogprobs | None
-    fullstop: NotRequired[FullstopReport]
 
 
 class ChatCompletionChunk(TypedDict):

@@ -16,10 +16,9 @@ from api.dialects.chat.wire import (
     ChunkChoice,
 )
 from api.dialects.openai.choices import Choices, ChoicesEncoder
-from api.dialects.openai.endings import call_to_wire, stop_to_wire, usage_to_wire
+from api.dialects.openai.endings import call_to_wire, ending_to_wire, usage_to_wire
 from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
 from api.dialects.openai.parameters import includes_usage
-from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.answers.said import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
@@ -34,22 +33,18 @@ def write_completion(
 
     Takes what ``WriteWhole`` does.
     """
-    choices = []
-    for index, (events, finished) in enumerate(answers):
-        reason, matched = stop_to_wire(finished.stop)
-        choice: ChatChoice = {
+    reports = is_report_wanted(params.fullstop)
+    choices: list[ChatChoice] = [
+        {
             "index": index,
             "message": _message(events, params),
             "logprobs": (
                 _logprobs(answer_tokens(events), head.vocabulary) if params.logprobs else None
             ),
-            "finish_reason": reason,
-            "matched_stop": matched,
-            "stop_reason": matched,
+            **ending_to_wire(finished, reports=reports),
         }
-        if is_report_wanted(params.fullstop):
-            choice["fullstop"] = report_to_wire(finished)
-        choices.append(choice)
+        for index, (events, finished) in enumerate(answers)
+    ]
     return {
         "id": _id(head),
         "object": "chat.completion",
@@ -133,18 +128,8 @@ class ChatEncoder(ChoicesEncoder):
             self._delta(choice, _fields(f'"tool_calls":{calls}'))
 
     def _last_choice(self, finished: Finished, choice: int) -> ChunkChoice:
-        reason, matched = stop_to_wire(finished.stop)
-        last: ChunkChoice = {
-            "index": choice,
-            "delta": {},
-            "logprobs": None,
-            "finish_reason": reason,
-            "matched_stop": matched,
-            "stop_reason": matched,
-        }
-        if self._choices.reports:
-            last["fullstop"] = report_to_wire(finished)
-        return last
+        ending = ending_to_wire(finished, reports=self._choices.reports)
+        return {"index": choice, "delta": {}, "logprobs": None, **ending}
 
 
 def _fields(delta: str, logprobs: str = "null") -> str:

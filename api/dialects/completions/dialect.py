@@ -12,6 +12,7 @@ from api.dialects.shared.dialect import AnswerRoute, Dialect
 DIALECT = Dialect(
     name="Completions",
     title="OpenAI Completions",
+    vendor="OpenAI",
     reference="https://platform.openai.com/docs/api-reference/completions",
     render_error=error_to_wire,
     error_type=ErrorAnswer,

@@ -13,7 +13,6 @@ from typing_extensions import TypedDict
 
 from api.dialects.openai.answers import ChoiceEnding, CompletionUsage, ErrorAnswer
 from api.dialects.openai.parameters import GenerationParams, StreamOptions
-from api.dialects.shared.answers.report import FullstopReport
 
 
 def _as_prompts(value: Any) -> Any:
@@ -81,7 +80,6 @@ class TextChoice(ChoiceEnding):
     index: int
     text: str
     logprobs: TextLogprobs | None
-    fullstop: NotRequired[FullstopReport]
 
 
 class Completion(TypedDict):

@@ -13,7 +13,7 @@ from api.dialects.completions.wire import (
     TextLogprobs,
 )
 from api.dialects.openai.choices import Choices, ChoicesEncoder
-from api.dialects.openai.endings import stop_to_wire, usage_to_wire
+from api.dialects.openai.endings import ending_to_wire, usage_to_wire
 from api.dialects.openai.logprobs import (
     answer_tokens,
     finite,
@@ -21,7 +21,6 @@ from api.dialects.openai.logprobs import (
     token_text,
 )
 from api.dialects.openai.parameters import includes_usage
-from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.answers.said import raw_text_of
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
@@ -36,10 +35,9 @@ def write_completion(
 
     Takes what ``WriteWhole`` does.
     """
-    choices = []
-    for index, (events, finished) in enumerate(answers):
-        reason, matched = stop_to_wire(finished.stop)
-        choice: TextChoice = {
+    reports = is_report_wanted(params.fullstop)
+    choices: list[TextChoice] = [
+        {
             "index": index,
             "text": _echo(params, index) + raw_text_of(events),
             "logprobs": (
@@ -47,13 +45,10 @@ def write_completion(
                 if params.logprobs is not None
                 else None
             ),
-            "finish_reason": reason,
-            "matched_stop": matched,
-            "stop_reason": matched,
+            **ending_to_wire(finished, reports=reports),
         }
-        if is_report_wanted(params.fullstop):
-            choice["fullstop"] = report_to_wire(finished)
-        choices.append(choice)
+        for index, (events, finished) in enumerate(answers)
+    ]
     usages = [finished.usage for _, finished in answers]
     return {
         "id": _id(head),
@@ -140,15 +135,5 @@ class CompletionEncoder(ChoicesEncoder):
         return f'"text":{json_text(text)},"logprobs":{json_text(logprobs)}'
 
     def _last_choice(self, finished: Finished, choice: int) -> TextChoice:
-        reason, matched = stop_to_wire(finished.stop)
-        last: TextChoice = {
-            "index": choice,
-            "text": "",
-            "logprobs": None,
-            "finish_reason": reason,
-            "matched_stop": matched,
-            "stop_reason": matched,
-        }
-        if self._choices.reports:
-            last["fullstop"] = report_to_wire(finished)
-        return last
+        ending = ending_to_wire(finished, reports=self._choices.reports)
+        return {"index": choice, "text": "", "logprobs": None, **ending}

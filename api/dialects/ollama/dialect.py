@@ -36,6 +36,7 @@ from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, QueryRoute
 DIALECT = Dialect(
     name="Ollama",
     title="Ollama",
+    vendor="Ollama",
     reference="https://github.com/ollama/ollama/blob/main/docs/api.md",
     render_error=error_to_wire,
     error_type=OllamaErrorAnswer,

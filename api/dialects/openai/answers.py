@@ -8,6 +8,8 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from api.dialects.shared.answers.report import FullstopReport
+
 FinishReason = Literal["stop", "length", "tool_calls"]
 ErrorType = Literal["invalid_request_error", "permission_error", "rate_limit_error", "server_error"]
 
@@ -91,3 +93,4 @@ class ChoiceEnding(TypedDict):
     stop_reason: NotRequired[
         Annotated[str | int | None, Field(description="the same as matched_stop")]
     ]
+    fullstop: NotRequired[FullstopReport]

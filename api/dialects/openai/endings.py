@@ -6,9 +6,28 @@ Pure functions, no web framework. Any thread.
 from collections.abc import Sequence
 from typing import assert_never
 
-from api.dialects.openai.answers import CallAnswer, CompletionUsage, FinishReason
+from api.dialects.openai.answers import CallAnswer, ChoiceEnding, CompletionUsage, FinishReason
 from api.dialects.shared.answers.errors import not_an_ending
-from engine import StopInfo, StopKind, ToolCall, Usage
+from api.dialects.shared.answers.report import report_to_wire
+from engine import Finished, StopInfo, StopKind, ToolCall, Usage
+
+
+def ending_to_wire(finished: Finished, *, reports: bool) -> ChoiceEnding:
+    """Return how a choice ended.
+
+    Args:
+        finished: The end of its generation.
+        reports: Whether the stop record is told, too.
+    """
+    reason, matched = stop_to_wire(finished.stop)
+    ending: ChoiceEnding = {
+        "finish_reason": reason,
+        "matched_stop": matched,
+        "stop_reason": matched,
+    }
+    if reports:
+        ending["fullstop"] = report_to_wire(finished)
+    return ending
 
 
 def stop_to_wire(stop: StopInfo) -> tuple[FinishReason, str | int | None]:

@@ -14,6 +14,7 @@ from api.dialects.shared.dialect import AnswerRoute, Dialect
 DIALECT = Dialect(
     name="Responses",
     title="OpenAI Responses",
+    vendor="OpenAI",
     reference="https://platform.openai.com/docs/api-reference/responses",
     render_error=error_to_wire,
     error_type=ErrorAnswer,

@@ -17,6 +17,7 @@ from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute, admit_
 DIALECT = Dialect(
     name="Generate",
     title="SGLang /generate",
+    vendor="SGLang",
     reference="https://docs.sglang.ai/basic_usage/native_api.html",
     render_error=error_to_wire,
     error_type=SglangErrorAnswer,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from api.dialects.shared.body import WireModel
+from api.dialects.shared.parameters.sampling import Vendor
 from api.transport.context import Service, check_model
 from api.transport.errors import ApiError
 from api.transport.events import StreamEncoder
@@ -193,6 +194,7 @@ class Dialect:
     Attributes:
         name: Its name in logs, metrics and documents.
         title: Its name for people.
+        vendor: Whose names the parameters of its requests have.
         reference: The address of the vendor's reference.
         render_error: Makes the envelope of a failure.
         error_type: The envelope's type.
@@ -206,6 +208,7 @@ class Dialect:
 
     name: str
     title: str
+    vendor: Vendor
     reference: str
     render_error: RenderError
     error_type: Any

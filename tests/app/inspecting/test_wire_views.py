@@ -37,8 +37,10 @@ from ui.inspector.run.tools import WireView
 from ui.records.runs import Run
 
 TITLES = [dialect.title for dialect in DIALECTS]
-# Those whose requests hold a conversation, not a prompt.
-WITH_TURNS = [one for one in DIALECTS if one.name not in ("Completions", "Generate")]
+RAW = GenerationRequest(prompt="1\n2\n", stops=StopRules(("6",)), max_tokens=20)
+# Requests of the others hold a conversation.
+WITH_PROMPTS = [one for one in DIALECTS if one.ask(RAW, "model", "") is not None]
+WITH_TURNS = [one for one in DIALECTS if one not in WITH_PROMPTS]
 COUNT = "Count from 1 to 10, one number per line"
 WEATHER = Tool("get_weather", "Get the weather", {"type": "object", "properties": {}})
 CALL = ToolCall("toolu_1", "get_weather", '{"city": "Paris"}')
@@ -172,7 +174,7 @@ def test_a_raw_prompt_is_asked_where_there_are_words_for_it(engine: Engine, addr
     )
     shown = run(recorded(engine, asked))
     found = {view.name: view for view in run(wire_views(engine, shown, address))}
-    for name in ("OpenAI Completions", "SGLang /generate"):
+    for name in (dialect.title for dialect in WITH_PROMPTS):
         assert found[name].whole.startswith("HTTP/1.1 200 OK\n")
         assert '"Count"' in found[name].request
     assert len(found) == 2
@@ -233,12 +235,12 @@ def test_a_running_answer_cannot_be_sent_yet(engine: Engine) -> None:
 def test_a_raw_prompt_is_shown_in_the_apis_that_take_one_and_no_error_in_the_others(
     engine: Engine, counted: ShownRun
 ) -> None:
-    raw = dataclasses.replace(
-        counted, asked=GenerationRequest(prompt="1\n2\n", stops=StopRules(("6",)), max_tokens=20)
-    )
+    raw = dataclasses.replace(counted, asked=RAW)
     found = run(wire_views(engine, raw, "http://127.0.0.1:1"))
-    assert [view.name for view in found] == ["OpenAI Completions", "SGLang /generate"]
+    assert 0 < len(found) < len(DIALECTS)
+    assert [view.name for view in found] == [dialect.title for dialect in WITH_PROMPTS]
     for view in found:
+        assert json.dumps(RAW.prompt) in view.request
         assert "200 OK" in view.whole.splitlines()[0]
         assert "after validation" not in view.whole
 
@@ -250,10 +252,9 @@ def test_instructions_alone_are_shown_in_the_apis_that_take_them(
         counted, asked=GenerationRequest(messages=(Message("system", "Count."),), max_tokens=20)
     )
     found = run(wire_views(engine, alone, "http://127.0.0.1:1"))
-    assert {view.name for view in found} == {
-        "OpenAI Chat Completions",
-        "OpenAI Completions",
-        "SGLang /generate",
-        "Ollama",
-    }
+    # Where instructions are a field of their own, a request needs a turn beside them.
+    apart = {"system", "instructions"}
+    assert [view.name for view in found] == [
+        one.title for one in DIALECTS if not apart & one.answers[0].request.model_fields.keys()
+    ]
     assert all("200 OK" in view.whole.splitlines()[0] for view in found)
