@@ -23,12 +23,12 @@ from engine.scheduling.service import Engine
 from engine.stopping.rules import StopScope
 from engine.values.request import TraceLevel
 from tests.support.hub import Hub, hub
+from tests.support.kept import preferences_state
 from tests.support.said import finished_run
 from tests.take_screenshots import ROOT, SIZE, save, take_all, until
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import TEXT_PERCENTS
 from ui.preferences.preferences_dialog import PreferencesDialog
-from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.storing import MemoryConversationStore
@@ -91,7 +91,7 @@ class Tour:
         self.text_percent = text_percent
         self.engine = Engine()
         self.theme = Theme(application, "light")
-        self.preferences = PreferencesState()
+        self.preferences = preferences_state()
         self.preferences.change(text_percent=text_percent)
         self.window = server_window(
             self.engine,

@@ -113,16 +113,15 @@ def shortcuts() -> str:
 
     from app.desktop.window import server_window
     from engine.scheduling.service import Engine
+    from tests.support.kept import preferences_state
     from ui.kit.look.theme import Theme
-    from ui.preferences.preferences import Preferences
-    from ui.preferences.preferences_state import PreferencesState
     from ui.records.storing import MemoryConversationStore
     from ui.window.shortcuts import plain, shortcuts_of
 
     application = QApplication.instance() or QApplication([])
     assert isinstance(application, QApplication)
     engine, loop = Engine(), asyncio.new_event_loop()
-    preferences = PreferencesState(Preferences())
+    preferences = preferences_state()
     store = MemoryConversationStore()
     window = server_window(engine, Theme(application), store, preferences, loop)
     portable = QKeySequence.SequenceFormat.PortableText

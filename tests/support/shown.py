@@ -8,6 +8,7 @@ from typing import Any
 from app.inspecting.api_tools import ApiTools
 from engine import Engine
 from engine.library.discovery import ModelFolders
+from tests.support.kept import preferences_state
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import Preferences
@@ -60,7 +61,7 @@ def main_window(
     model_folders: Callable[[tuple[Path, ...]], ModelFolders] | None = None,
 ) -> MainWindow:
     """Return a window; parts that a test does not give keep everything in memory."""
-    chosen = preferences or PreferencesState(Preferences(theme=theme.mode))
+    chosen = preferences or preferences_state(Preferences(theme=theme.mode))
 
     def panel(switch: ServerSwitch) -> ServerPanel:
         return ServerPanel(switch, chosen, ApiKeyState(NoKey()), RequestLog(), SilentServer())

@@ -36,14 +36,9 @@ class PreferencesState(QObject):
     changed = Signal(object)
     keeping_failed = Signal(str)
 
-    def __init__(
-        self,
-        preferences: Preferences | None = None,
-        store: PreferencesStore | None = None,
-        parent: QObject | None = None,
-    ) -> None:
-        super().__init__(parent)
-        self._now = preferences or Preferences()
+    def __init__(self, preferences: Preferences, store: PreferencesStore) -> None:
+        super().__init__()
+        self._now = preferences
         self._store = store
         self._tasks = Tasks()
         self._keeping: asyncio.Task[None] | None = None
@@ -99,14 +94,13 @@ class PreferencesState(QObject):
         if preferences == self._now:
             return
         before, self._now = self._now, preferences
-        self._is_unkept = self._store is not None
-        if self._is_unkept and self._keeping is None:
+        self._is_unkept = True
+        if self._keeping is None:
             self._keeping = self._tasks.start(self._keep(), "keep the preferences")
         self.changed.emit(before)
 
     async def _keep(self) -> None:
         """Keep the newest values; a slow disk must not hold up the window."""
-        assert self._store is not None
         try:
             while self._is_unkept:
                 self._is_unkept = False

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +15,9 @@ from app.folders import paths
 from app.settings.options import ChatOptions
 from app.settings.stored_preferences import StoredPreferences
 from engine.scheduling.service import Engine
+from tests.support.kept import preferences_state
 from tests.support.shown import SilentServer, main_window
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import Preferences
-from ui.preferences.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow
 
 
@@ -59,19 +59,23 @@ def test_with_a_tray_a_closed_window_lives_on_while_the_server_is_wanted(
 ) -> None:
     monkeypatch.setattr(app.desktop.tray_icon, "has_tray", lambda: True)
     monkeypatch.setattr(QSystemTrayIcon, "show", lambda _: None)
-    preferences = PreferencesState(Preferences())
+    preferences = preferences_state()
     switch = window.workspace.server
     assert switch is not None
-    with in_tray(window, preferences):
-        assert not window.goes_on_when_closed()
-        monkeypatch.setattr(type(switch), "is_wanted", property(lambda _: True))
-        assert window.goes_on_when_closed()
-        preferences.change(stays_in_tray=False)
-        assert not window.goes_on_when_closed()
+
+    async def steps() -> None:
+        with in_tray(window, preferences):
+            assert not window.goes_on_when_closed()
+            monkeypatch.setattr(type(switch), "is_wanted", property(lambda _: True))
+            assert window.goes_on_when_closed()
+            preferences.change(stays_in_tray=False)
+            assert not window.goes_on_when_closed()
+
+    asyncio.run(steps())
 
 
 def test_without_a_tray_a_closed_window_has_ended(window: MainWindow) -> None:
-    with in_tray(window, PreferencesState(Preferences())):
+    with in_tray(window, preferences_state()):
         assert not window.goes_on_when_closed()
 
 

@@ -26,11 +26,11 @@ from app.inspecting.capture_views import read_capture
 from engine.recording.replay import replay
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
+from tests.support.kept import preferences_state
 from tests.ui.driving import eventually
 from ui.inspector.servers.capture_window import CaptureWindow
 from ui.inspector.servers.probe_window import ProbeWindow
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import MemoryConversationStore
 
 LEAK = """curl http://x/v1/chat/completions -d '{"stop": ["END"]}'
@@ -169,7 +169,7 @@ def test_a_request_of_another_app_is_inspected_with_its_tokens(
     run: Run, theme: Theme, engine: Engine
 ) -> None:
     async def steps() -> None:
-        preferences = PreferencesState()
+        preferences = preferences_state()
         preferences.change_server(port=_free_port())
         loop = asyncio.get_running_loop()
         window = server_window(engine, theme, MemoryConversationStore(), preferences, loop)
@@ -224,7 +224,7 @@ def test_every_control_of_the_other_windows_has_a_name(
 
     async def steps() -> None:
         loop = asyncio.get_running_loop()
-        store, preferences = MemoryConversationStore(), PreferencesState()
+        store, preferences = MemoryConversationStore(), preferences_state()
         window = server_window(engine, theme, store, preferences, loop)
         window.show()
         window.others.show_capture()

@@ -14,11 +14,11 @@ import pytest
 from app.desktop.window import server_window
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
+from tests.support.kept import preferences_state
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from ui.inspector.inspector_window import InspectorWindow
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import MemoryConversationStore
 from ui.window.main_window import MainWindow
 
@@ -40,7 +40,7 @@ async def served(stage: Stage, theme: Theme) -> AsyncIterator[tuple[MainWindow, 
     """Yield a window whose server is on, and the server's address."""
     engine = Engine(loader=stage.load)
     await engine.load(stage.folder)
-    preferences = PreferencesState()
+    preferences = preferences_state()
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         preferences.change_server(port=int(place.getsockname()[1]))

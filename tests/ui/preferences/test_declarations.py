@@ -6,11 +6,12 @@ import pytest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
+from tests.support.kept import preferences_state
+from tests.ui.driving import RunOnLoop
 from ui.kit.look.theme import Theme
 from ui.preferences.declaring import Declared, declare, declared
 from ui.preferences.preferences import PAGES, NewConversation, Preferences, declaration
 from ui.preferences.preferences_dialog import PreferencesDialog
-from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import ConversationSettings
 
 ALL = list(declared(Preferences))
@@ -36,20 +37,23 @@ def test_the_dialog_has_a_control_for_each_preference_of_its_pages(
 ) -> None:
     parent = QWidget()
     qtbot.addWidget(parent)
-    dialog = PreferencesDialog(theme, PreferencesState(), parent)
+    dialog = PreferencesDialog(theme, preferences_state(), parent)
     assert set(dialog.controls) == {one.path for one in ALL if one.setting.place in PAGES}
     assert [dialog.tabs.tabText(tab) for tab in range(dialog.tabs.count())] == list(PAGES)
     assert all(control.accessibleName() for control in dialog.controls.values())
     dialog.close()
 
 
-def test_a_preference_is_found_and_changed_by_its_path() -> None:
-    state = PreferencesState()
-    state.change_value("server.port", 9000)
-    state.change_value("theme", "dark")
-    assert (state.now.server.port, state.now.theme) == (9000, "dark")
-    assert [state.value_of(path) for path in ("server.port", "theme")] == [9000, "dark"]
-    assert declaration("server.port").most == 65_535
+def test_a_preference_is_found_and_changed_by_its_path(run: RunOnLoop) -> None:
+    async def steps() -> None:
+        state = preferences_state()
+        state.change_value("server.port", 9000)
+        state.change_value("theme", "dark")
+        assert (state.now.server.port, state.now.theme) == (9000, "dark")
+        assert [state.value_of(path) for path in ("server.port", "theme")] == [9000, "dark"]
+        assert declaration("server.port").most == 65_535
+
+    run(steps())
 
 
 def test_a_new_conversation_begins_with_settings_of_a_conversation() -> None:

@@ -6,6 +6,8 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
+from tests.support.kept import preferences_state
+from tests.ui.driving import RunOnLoop
 from ui.kit.controls.check_box import CheckBox
 from ui.kit.controls.choice import Choice
 from ui.kit.controls.number_field import NumberField
@@ -13,7 +15,6 @@ from ui.kit.look.colors import DARK, LIGHT, strengthened
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import Preferences, ServerPreferences
 from ui.preferences.preferences_dialog import PreferencesDialog
-from ui.preferences.preferences_state import PreferencesState
 from ui.server.origins_editor import origin_problem
 
 Control = TypeVar("Control", bound=QWidget)
@@ -38,44 +39,52 @@ def plain_theme(theme: Theme) -> Iterator[Theme]:
     theme.set_high_contrast(False)
 
 
-def test_each_control_changes_its_preference_at_once(theme: Theme, parent: QWidget) -> None:
-    state = PreferencesState(Preferences(theme="light"))
-    dialog = PreferencesDialog(theme, state, parent)
-    control(dialog, "theme", Choice).choose("dark")
-    control(dialog, "has_high_contrast", CheckBox).setChecked(True)
-    control(dialog, "server.at_launch", Choice).choose("off")
-    control(dialog, "stays_in_tray", CheckBox).setChecked(False)
-    control(dialog, "new_conversation.temperature", NumberField).setValue(0.4)
-    control(dialog, "new_conversation.max_tokens", NumberField).setValue(128)
-    control(dialog, "new_conversation.is_thinking", CheckBox).setChecked(True)
-    dialog.show()
-    prompt = control(dialog, "new_conversation.system_prompt", QPlainTextEdit)
-    prompt.setPlainText("Be brief.")
-    dialog.close()
-    now = state.now
-    assert (now.theme, now.has_high_contrast, now.stays_in_tray) == ("dark", True, False)
-    assert now.server.at_launch == "off"
-    begin = now.new_conversation
-    assert (begin.temperature, begin.max_tokens, begin.is_thinking) == (0.4, 128, True)
-    assert begin.system_prompt == "Be brief."
+def test_each_control_changes_its_preference_at_once(
+    theme: Theme, parent: QWidget, run: RunOnLoop
+) -> None:
+    async def steps() -> None:
+        state = preferences_state(Preferences(theme="light"))
+        dialog = PreferencesDialog(theme, state, parent)
+        control(dialog, "theme", Choice).choose("dark")
+        control(dialog, "has_high_contrast", CheckBox).setChecked(True)
+        control(dialog, "server.at_launch", Choice).choose("off")
+        control(dialog, "stays_in_tray", CheckBox).setChecked(False)
+        control(dialog, "new_conversation.temperature", NumberField).setValue(0.4)
+        control(dialog, "new_conversation.max_tokens", NumberField).setValue(128)
+        control(dialog, "new_conversation.is_thinking", CheckBox).setChecked(True)
+        dialog.show()
+        prompt = control(dialog, "new_conversation.system_prompt", QPlainTextEdit)
+        prompt.setPlainText("Be brief.")
+        dialog.close()
+        now = state.now
+        assert (now.theme, now.has_high_contrast, now.stays_in_tray) == ("dark", True, False)
+        assert now.server.at_launch == "off"
+        begin = now.new_conversation
+        assert (begin.temperature, begin.max_tokens, begin.is_thinking) == (0.4, 128, True)
+        assert begin.system_prompt == "Be brief."
+
+    run(steps())
 
 
 def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
-    state = PreferencesState(Preferences(theme="dark", server=ServerPreferences(at_launch="on")))
+    state = preferences_state(Preferences(theme="dark", server=ServerPreferences(at_launch="on")))
     dialog = PreferencesDialog(theme, state, parent)
     assert control(dialog, "theme", Choice).currentText() == "Dark"
     assert control(dialog, "server.at_launch", Choice).currentText() == "Always on"
     assert control(dialog, "new_conversation.temperature", NumberField).text() == "Model default"
 
 
-def test_a_preference_that_stays_the_same_is_no_change(theme: Theme) -> None:
-    state = PreferencesState()
-    told: list[object] = []
-    state.changed.connect(told.append)
-    state.change(theme="system")
-    assert told == []
-    state.change_server(port=99)
-    assert told == [Preferences()]
+def test_a_preference_that_stays_the_same_is_no_change(run: RunOnLoop) -> None:
+    async def steps() -> None:
+        state = preferences_state()
+        told: list[object] = []
+        state.changed.connect(told.append)
+        state.change(theme="system")
+        assert told == []
+        state.change_server(port=99)
+        assert told == [Preferences()]
+
+    run(steps())
 
 
 @pytest.mark.parametrize(
@@ -144,7 +153,7 @@ def test_high_contrast_is_switched_live(plain_theme: Theme, qtbot: QtBot) -> Non
 def test_names_and_controls_begin_at_the_left_of_the_page(
     theme: Theme, parent: QWidget, qtbot: QtBot
 ) -> None:
-    dialog = PreferencesDialog(theme, PreferencesState(), parent)
+    dialog = PreferencesDialog(theme, preferences_state(), parent)
     qtbot.addWidget(dialog)
     dialog.resize(900, 500)
     dialog.show()

@@ -10,13 +10,13 @@ from pytestqt.qtbot import QtBot
 
 from engine import STOP_OPTIONS, StopScope
 from tests.support.asking import other_stop_options
+from tests.support.kept import preferences_state
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.composing.settings_popover import SettingsPopover, settings_words
 from ui.kit.controls.number_field import NumberField
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import NewConversation, Preferences
 from ui.preferences.preferences_dialog import PreferencesDialog
-from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import ConversationSettings
 from ui.records.storing import MemoryConversationStore
 
@@ -59,7 +59,7 @@ def test_opening_and_closing_the_preferences_changes_none(
         settings.system_prompt, settings.temperature, settings.max_tokens, settings.is_thinking
     )
     kept = Preferences(new_conversation=begin, text_percent=105)
-    preferences = PreferencesState(kept)
+    preferences = preferences_state(kept)
     dialog = PreferencesDialog(theme, preferences, parent)
     dialog.show()
     for tab in range(dialog.tabs.count()):

@@ -5,11 +5,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
+from tests.support.kept import preferences_state
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.server.test_request_log import began, ended
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import Preferences, ServerPreferences
-from ui.preferences.preferences_state import PreferencesState
 from ui.server.api_key import ApiKeyState, KeyPlace
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ServerPanel
@@ -62,7 +62,7 @@ class Keeper:
 def panel_with(
     control: Control, keeper: Keeper | None = None, server: ServerPreferences | None = None
 ) -> ServerPanel:
-    preferences = PreferencesState(Preferences(server=server or ServerPreferences()))
+    preferences = preferences_state(Preferences(server=server or ServerPreferences()))
     key = ApiKeyState(keeper or Keeper())
     return ServerPanel(ServerSwitch(control), preferences, key, RequestLog(), control)
 

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
+from tests.support.kept import preferences_state
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composing.file_chip import FileChip
@@ -34,7 +35,6 @@ from ui.kit.look.colors import LIGHT
 from ui.kit.look.stylesheet import stylesheet
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
-from ui.preferences.preferences_state import PreferencesState
 from ui.records.attachments import Attachment
 from ui.window.about import show_about
 from ui.window.main_window import MainWindow
@@ -64,7 +64,7 @@ def test_buttons_of_dialogs_show_words_alone(theme: Theme, qapp: QApplication) -
     parent = QWidget()
     question = QInputDialog(parent)
     dialogs = [
-        PreferencesDialog(theme, PreferencesState(), parent),
+        PreferencesDialog(theme, preferences_state(), parent),
         show_about(parent),
         question,
     ]

@@ -24,11 +24,11 @@ from PySide6.QtWidgets import (
 from app.desktop.window import server_window
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
+from tests.support.kept import preferences_state
 from tests.support.shown import Use, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
-from ui.preferences.preferences_state import PreferencesState
 from ui.records.attachments import Attachment
 from ui.records.storing import MemoryConversationStore
 from ui.window.main_window import MainWindow
@@ -64,7 +64,7 @@ def use(
                 engine,
                 theme,
                 MemoryConversationStore(),
-                PreferencesState(),
+                preferences_state(),
                 asyncio.get_running_loop(),
             )
             window.workspace.traces.level = TraceLevel.FULL

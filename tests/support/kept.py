@@ -1,0 +1,19 @@
+"""Preferences that are kept in memory alone."""
+
+from ui.preferences.preferences import Preferences
+from ui.preferences.preferences_state import PreferencesState
+
+
+class MemoryPreferences:
+    """Keeps what it was given last."""
+
+    def __init__(self) -> None:
+        self.kept: Preferences | None = None
+
+    def keep(self, preferences: Preferences) -> None:
+        self.kept = preferences
+
+
+def preferences_state(preferences: Preferences | None = None) -> PreferencesState:
+    """Return preferences, the usual ones unless others are given."""
+    return PreferencesState(preferences or Preferences(), MemoryPreferences())
