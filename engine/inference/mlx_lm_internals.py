@@ -7,11 +7,9 @@ Importing this module does not import mlx-lm.
 
 import contextlib
 import resource
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
-
-# The rows of one generator are far fewer than this leaves room for.
-_ROW_BITS = 40
 
 
 def inner_tokenizer(wrapper: Any) -> Any:
@@ -66,15 +64,55 @@ def decoding_rows(batch: Any) -> int:
 def decode_together(batches: Sequence[Any]) -> None:
     """Let several ``BatchGenerator`` read prompts each for itself and decode in one batch.
 
-    Their numbers for rows are set apart, because the batch has rows of all of them.
-    Upstream: ``BatchGenerator.__init__`` and ``insert_segments`` in ``mlx_lm/generate.py``.
+    Give their rows different numbers (``insert_row``), because the batch has rows of all of them.
+    Upstream: ``BatchGenerator.__init__`` in ``mlx_lm/generate.py``.
 
     Args:
         batches: The generators, fresh ones; any of them then steps the rows of all.
     """
-    for index, batch in enumerate(batches):
+    for batch in batches:
         batch._generation_batch = batches[0]._generation_batch
-        batch._uid_count = index << _ROW_BITS
+
+
+def insert_row(batch: Any, row: int, segments: list[list[int]], **options: Any) -> None:
+    """Insert a prompt into a ``BatchGenerator`` under a number, before those with higher numbers.
+
+    A generator numbers its rows itself, and reads them in the order in which they were inserted.
+    Upstream: ``BatchGenerator.insert_segments`` in ``mlx_lm/generate.py``.
+
+    Args:
+        batch: The generator.
+        row: The number, which no other row of its batch has.
+        segments: The prompt's tokens; reading stops at the end of each segment.
+        options: As for ``insert_segments``, each a list of one item.
+    """
+    batch._uid_count = row
+    batch.insert_segments([segments], **options)
+    waiting = batch._unprocessed_sequences
+    if len(waiting) > 1 and waiting[-2][0] > row:
+        batch._unprocessed_sequences = deque(sorted(waiting, key=lambda one: int(one[0])))
+
+
+def stop_reading_at(batch: Any, row: int, tokens: int) -> None:
+    """Let a ``BatchGenerator`` that reads a prompt stop once after so many tokens of it.
+
+    Upstream: ``BatchGenerator._next`` in ``mlx_lm/generate.py``.
+
+    Args:
+        batch: The generator.
+        row: A row that waits to be read or is being read.
+        tokens: After how many of the tokens that were inserted; more than were read, and fewer
+            than there are.
+    """
+    reading = dict(zip(batch._prompt_batch.uids, batch._currently_processing, strict=True))
+    waiting = {one[0]: (one[1], 0) for one in batch._unprocessed_sequences}
+    segments, read = reading[row][:2] if row in reading else waiting[row]
+    left = tokens - read
+    for index, segment in enumerate(segments):
+        if 0 < left < len(segment):
+            segments[index : index + 1] = [segment[:left], segment[left:]]
+            return
+        left -= len(segment)
 
 
 def prompt_tokens_read(batch: Any) -> int:

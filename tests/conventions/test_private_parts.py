@@ -137,7 +137,9 @@ def test_batches_of_mlx_lm_read_apart_and_decode_together(
     def decode() -> bool:
         other = type(batch)(loaded[0], max_tokens=8)
         mlx_lm_internals.decode_together([batch, other])
-        [one], [two] = batch.insert([[5, 6, 7]]), other.insert([[8, 9]])
+        one, two = 7, 3
+        mlx_lm_internals.insert_row(batch, one, [[5, 6, 7]])
+        mlx_lm_internals.insert_row(other, two, [[8, 9]])
         for generator in (batch, batch, other, other):
             generator.next()
         assert mlx_lm_internals.decoding_rows(other) == 2
@@ -147,6 +149,46 @@ def test_batches_of_mlx_lm_read_apart_and_decode_together(
         return (both, left) == ([one, two], [one])
 
     expect("mlx-lm", "BatchGenerator._generation_batch or ._uid_count", decode)
+
+
+def test_a_batch_of_mlx_lm_reads_rows_in_the_order_of_the_numbers_that_they_were_given(
+    batch: Any,
+) -> None:
+    def obeys() -> bool:
+        for row in (4, 9, 6, 2):
+            mlx_lm_internals.insert_row(batch, row, [[5, 6, 7]], max_tokens=[8])
+        # It reads two prompts at a time.
+        first = [part.uid for part in batch.next()[0]]
+        batch.next()
+        second = [part.uid for part in batch.next()[0] if not part.end_of_prompt]
+        return (first, second) == ([2, 4], [6, 9])
+
+    expect("mlx-lm", "BatchGenerator._unprocessed_sequences or ._uid_count", obeys)
+
+
+def test_a_batch_of_mlx_lm_stops_reading_once_where_it_was_told(batch: Any) -> None:
+    def obeys() -> bool:
+        read: dict[int, list[int]] = {1: [], 2: [], 3: []}
+
+        def step() -> None:
+            for part in batch.next()[0]:
+                read[part.uid].append(part.progress[0])
+
+        for row in (1, 2, 3):
+            mlx_lm_internals.insert_row(batch, row, [[5] * 30], max_tokens=[8])
+        step()  # The first two, eight tokens of each.
+        mlx_lm_internals.stop_reading_at(batch, 1, 11)
+        mlx_lm_internals.stop_reading_at(batch, 1, 13)
+        mlx_lm_internals.stop_reading_at(batch, 3, 3)
+        while read[3][-1:] != [30]:
+            step()
+        return (read[1], read[2], read[3]) == (
+            [8, 11, 13, 21, 29, 30],
+            [8, 16, 24, 29, 30],
+            [3, 11, 19, 27, 29, 30],
+        )
+
+    expect("mlx-lm", "BatchGenerator._currently_processing or ._unprocessed_sequences", obeys)
 
 
 def test_a_batch_of_mlx_lm_reads_as_much_as_it_was_told_last(batch: Any) -> None:

@@ -13,15 +13,17 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
-from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_prompt_cache
+from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits, PromptCacheUse
 from engine.inference.batching.pacing import ReadingPace
 from engine.inference.batching.reading_turns import LANES, ReadingTurns, lane_of
 from engine.inference.caching.prompt_cache import PromptCache
+from engine.inference.caching.stretches import is_cut_anywhere
 from engine.inference.mlx_lm_internals import (
     decode_together,
     decoding_rows,
+    insert_row,
     prompt_tokens_read,
     set_reading,
 )
@@ -53,14 +55,13 @@ class RunningBatch:
         self._pace = ReadingPace(limits.prefill_chunk)
         self._stepped_at_s = 0.0
         self._turns = ReadingTurns()
+        self._next_row = 0
         # Rows that have not decoded a token yet, with the lane in which they are read.
         self._lane_of: dict[int, int] = {}
-        self._prompt_cache = PromptCache(
-            _CACHED_PROMPTS, limits.cache_bytes, can_trim_prompt_cache, trim_prompt_cache
-        )
-        # A cache that cannot be trimmed is kept at the end of the prompt as well, because the next
+        self._prompt_cache = PromptCache(_CACHED_PROMPTS, limits.cache_bytes)
+        # A cache that cannot be cut is kept at the end of the prompt as well, because the next
         # turn seldom repeats an answer token by token.
-        self._keeps_prompts = not can_trim_prompt_cache(make_prompt_cache(model))
+        self._keeps_prompts = not is_cut_anywhere(make_prompt_cache(model))
         self._lanes = self._new_lanes()
 
     def _new_lanes(self) -> list[Any]:
@@ -91,9 +92,13 @@ class RunningBatch:
             sampler: Draws its tokens; None takes the most likely.
             processors: Change its logits before that.
         """
-        cache, cached = self._prompt_cache.fetch(tokens)
+        with mx.stream(self._lanes[0].stream):
+            cache, cached = self._prompt_cache.fetch(tokens)
         lane = lane_of(len(tokens) - cached)
-        [row] = self._lanes[lane].insert(
+        row, self._next_row = self._next_row, self._next_row + 1
+        insert_row(
+            self._lanes[lane],
+            row,
             [tokens[cached:]],
             max_tokens=[_NO_LIMIT],
             caches=None if cache is None else [cache],
@@ -187,8 +192,6 @@ class RunningBatch:
         if not cache or not tokens:
             return
         with mx.stream(self._lanes[0].stream):
-            # Evaluated now: a lazy slice would keep the whole batch's cache alive.
-            mx.eval([part.state for part in cache])
             self._prompt_cache.keep(tokens, cache)
         self.cache_use = replace(
             self.cache_use,

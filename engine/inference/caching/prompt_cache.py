@@ -1,26 +1,44 @@
 """Keeps the model's caches of earlier turns, so that the next turn reads only what is new.
 
-Knows nothing of what is inside a cache; the backend trims it. Finding the best entry takes one
-comparison for each entry, however long it is. Engine thread.
+A tree of stretches of tokens: prompts that begin with the same tokens hold them once. A path from
+the root to an end is what was kept of one answer. What the stretches hold is known to
+``engine.inference.caching.stretches``. Engine thread.
+
+Rows of a running batch are dense in mlx-lm, one array for all of them: a row that begins with kept
+tokens gets a copy of them, joined when the row is made, for as long as it runs.
 """
 
-import copy
-from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-_BYTES = array("I").itemsize
-# Copying a long cache for a few tokens takes longer than reading the tokens.
-_WORTH_TOKENS = 64
-_WORTH_SHARE = 64
+from engine.inference.caching.stretches import Snapshot, Stretch, joined, taken_apart
+from engine.inference.caching.token_keys import TOKEN_BYTES, common_tokens, key_of
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    cache: list[Any]
-    size_bytes: int
+class _Node:
+    """A stretch of tokens, and what follows it.
+
+    Attributes:
+        key: Its tokens.
+        stretch: Their keys and values.
+        parent: The stretch before it; None for the root and for a node that was dropped.
+        end: After how many tokens from the root it ends.
+        children: The stretches that follow it, by their first token.
+        snapshot: Where a kept cache ends here, its layers that have no stretches.
+    """
+
+    __slots__ = ("children", "end", "key", "parent", "snapshot", "stretch")
+
+    def __init__(self, key: bytes, stretch: Stretch, parent: "_Node | None") -> None:
+        self.key = key
+        self.stretch = stretch
+        self.parent = parent
+        self.end: int = len(key) // TOKEN_BYTES + (parent.end if parent is not None else 0)
+        self.children: dict[bytes, _Node] = {}
+        self.snapshot: Snapshot | None = None
+        if parent is not None:
+            parent.children[key[:TOKEN_BYTES]] = self
 
 
 class PromptCache:
@@ -29,96 +47,159 @@ class PromptCache:
     Args:
         most_entries: Most caches that are kept.
         most_bytes: Most bytes of all together.
-        can_trim: Says whether a cache can be trimmed to fewer tokens.
-        trim: Removes a number of tokens from a cache's end, in place.
+
+    Attributes:
+        size_bytes: The bytes that they take; what several share counts once.
     """
 
-    def __init__(
-        self,
-        most_entries: int,
-        most_bytes: int,
-        can_trim: Callable[[list[Any]], bool],
-        trim: Callable[[list[Any], int], object],
-    ) -> None:
+    def __init__(self, most_entries: int, most_bytes: int) -> None:
         self._most_entries = most_entries
         self._most_bytes = most_bytes
-        self._can_trim = can_trim
-        self._trim = trim
-        self._kept: OrderedDict[bytes, _Entry] = OrderedDict()
         self.size_bytes = 0
+        self._root = _Node(b"", Stretch(()), None)
+        # The nodes where a kept cache ends, the least recently used first.
+        self._ends: OrderedDict[_Node, None] = OrderedDict()
+        # How many layers have stretches; the same for all caches of one model.
+        self._layers = 0
 
     def __len__(self) -> int:
         """Return the number of entries."""
-        return len(self._kept)
+        return len(self._ends)
 
     def fetch(self, tokens: Sequence[int]) -> tuple[list[Any] | None, int]:
-        """Return a copy of the cache with the longest common beginning, and its number of tokens.
+        """Return a fresh cache of the longest known beginning, and its number of tokens.
 
         At least one token of the prompt is left to be read, as mlx-lm requires.
         """
-        wanted = _key(tokens)
+        path, common = self._walk(key_of(tokens[:-1]))
         best, most = None, 0
-        for key, entry in self._kept.items():
-            common = min(_common(key, wanted), len(tokens) - 1)
-            held = len(key) // _BYTES
-            if common <= most or not _is_worth_it(common, held):
-                continue
-            if common == held or self._can_trim(entry.cache):
-                best, most = key, common
-        if best is None:
+        for end in reversed(self._ends):
+            usable = self._usable(end, path, common)
+            if usable > most:
+                best, most = end, usable
+        if best is None or best.snapshot is None:
             return None, 0
-        self._kept.move_to_end(best)
-        found = copy.deepcopy(self._kept[best].cache)
-        if surplus := len(best) // _BYTES - most:
-            self._trim(found, surplus)
-        return found, most
+        self._ends.move_to_end(best)
+        needed = [node.stretch for node in path if node.end - len(node.key) // TOKEN_BYTES < most]
+        return joined(needed, best.snapshot, most), most
 
-    def keep(self, tokens: Sequence[int], cache: list[Any]) -> None:
-        """Keep a cache; drop those that it replaces, and the oldest until the rest fits."""
-        key = _key(tokens)
-        self._drop(key)
-        if self._can_trim(cache):
-            for other in [one for one in self._kept if key.startswith(one)]:
-                self._drop(other)
-        entry = _Entry(cache, sum(part.nbytes for part in cache))
-        self._kept[key] = entry
-        self.size_bytes += entry.size_bytes
-        while len(self._kept) > self._most_entries or self.size_bytes > self._most_bytes:
-            self._drop(next(iter(self._kept)))
+    def common(self, tokens: Sequence[int]) -> int:
+        """Return with how many tokens of a prompt a kept one begins as well.
+
+        A model whose cache can be cut anywhere finds that many; others find what they have a
+        snapshot of.
+        """
+        return self._walk(key_of(tokens[:-1]))[1]
+
+    def keep(self, tokens: Sequence[int], cache: Sequence[Any]) -> None:
+        """Keep a cache, and drop those that were used longest ago until the rest fits.
+
+        Args:
+            tokens: What it holds, at least one token.
+            cache: mlx-lm's cache; it belongs to this object from now on.
+        """
+        stretch, snapshot = taken_apart(cache, len(tokens))
+        if not self._ends:
+            self._layers = len(stretch.layers)
+        elif len(stretch.layers) != self._layers:
+            return
+        key = key_of(tokens)
+        path, common = self._walk(key)
+        last = path[-1] if path else self._root
+        if snapshot.is_empty and common == len(tokens) and (last.end > common or last.children):
+            # A longer one holds it as well.
+            self._touch_one_below(last)
+            return
+        # First what may fail for lack of memory.
+        new = stretch.part(common, len(tokens)).compact()
+        snapshot.compact()
+        if last.end > common:
+            last = self._split(last, common)
+        if common < len(tokens):
+            last = _Node(key[common * TOKEN_BYTES :], new, last)
+            self.size_bytes += new.size_bytes
+        if snapshot.is_empty:
+            for node in path:
+                if node.end <= common:
+                    self._forget_end(node)
+        self._forget_end(last)
+        last.snapshot = snapshot
+        self.size_bytes += snapshot.size_bytes
+        self._ends[last] = None
+        while len(self._ends) > self._most_entries or self.size_bytes > self._most_bytes:
+            self._drop(next(iter(self._ends)))
 
     def shrink_to(self, entries: int) -> None:
         """Keep only so many entries, the most recently used ones."""
-        while len(self._kept) > entries:
-            self._drop(next(iter(self._kept)))
+        while len(self._ends) > entries:
+            self._drop(next(iter(self._ends)))
 
     def clear(self) -> None:
         """Keep nothing."""
-        self._kept.clear()
-        self.size_bytes = 0
+        # One by one, because nodes refer to each other, and memory must not wait for Python's
+        # garbage collector.
+        self.shrink_to(0)
 
-    def _drop(self, key: bytes) -> None:
-        entry = self._kept.pop(key, None)
-        if entry is not None:
-            self.size_bytes -= entry.size_bytes
+    def _walk(self, key: bytes) -> tuple[list[_Node], int]:
+        """Return the nodes that a key begins with, the last perhaps in part, and the tokens."""
+        path: list[_Node] = []
+        at = 0
+        node = self._root
+        while child := node.children.get(key[at : at + TOKEN_BYTES]):
+            path.append(child)
+            common = common_tokens(child.key, key[at : at + len(child.key)])
+            at += common * TOKEN_BYTES
+            if at < child.end * TOKEN_BYTES:
+                break
+            node = child
+        return path, at // TOKEN_BYTES
 
+    def _usable(self, end: _Node, path: list[_Node], common: int) -> int:
+        """Return how many tokens of a walk's path the cache that ends at a node is good for."""
+        if end.end <= common and end in path:
+            return end.end
+        if end.snapshot is None or not end.snapshot.can_be_trimmed:
+            return 0
+        node: _Node | None = end
+        while node is not None and node not in path:
+            node = node.parent
+        return 0 if node is None else min(node.end, common)
 
-def _key(tokens: Sequence[int]) -> bytes:
-    return array("I", tokens).tobytes()
+    def _touch_one_below(self, node: _Node) -> None:
+        """Mark the cache through a node that was used last as used now."""
+        for end in reversed(self._ends):
+            above: _Node | None = end
+            while above is not None and above is not node:
+                above = above.parent
+            if above is node:
+                self._ends.move_to_end(end)
+                return
 
+    def _split(self, node: _Node, at: int) -> _Node:
+        """Split a node after ``at`` tokens from the root; return the first part."""
+        begin = node.end - len(node.key) // TOKEN_BYTES
+        before = node.stretch.part(0, at - begin).compact()
+        after = node.stretch.part(at - begin, node.end - begin).compact()
+        cut = (at - begin) * TOKEN_BYTES
+        first = _Node(node.key[:cut], before, node.parent)
+        node.key, node.stretch = node.key[cut:], after
+        node.parent = first
+        first.children[node.key[:TOKEN_BYTES]] = node
+        return first
 
-def _is_worth_it(common: int, held: int) -> bool:
-    return common > 0 and (common >= _WORTH_TOKENS or common * _WORTH_SHARE >= held)
+    def _forget_end(self, node: _Node) -> None:
+        """Let no cache end at a node; its tokens stay for those that go on."""
+        if node.snapshot is not None:
+            self.size_bytes -= node.snapshot.size_bytes
+            node.snapshot = None
+            del self._ends[node]
 
-
-def _common(one: bytes, other: bytes) -> int:
-    """Return how many tokens two sequences begin with together."""
-    low, high = 0, min(len(one), len(other)) // _BYTES
-    # Comparing bytes is fast, so that a binary search beats a loop by far.
-    while low < high:
-        middle = (low + high + 1) // 2
-        part = slice(low * _BYTES, middle * _BYTES)
-        if one[part] == other[part]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    def _drop(self, end: _Node) -> None:
+        """Drop a cache, and the tokens that no other shares."""
+        self._forget_end(end)
+        node = end
+        while node.parent is not None and not node.children and node.snapshot is None:
+            parent = node.parent
+            del parent.children[node.key[:TOKEN_BYTES]]
+            self.size_bytes -= node.stretch.size_bytes
+            node = parent

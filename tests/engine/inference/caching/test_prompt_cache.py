@@ -1,84 +1,203 @@
-"""The prompt cache finds the longest common beginning and keeps to its limits."""
+"""The prompt cache holds shared beginnings once, finds the longest one, and keeps to its limits.
 
-import copy
+The caches are mlx-lm's own. Their keys are the token ids, so that it shows which tokens one holds.
+"""
+
 from typing import Any
 
+import mlx.core as mx
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
 from engine.inference.caching.prompt_cache import PromptCache
 
-
-class Part:
-    """A cache that holds tokens, as a model's does."""
-
-    def __init__(self, tokens: list[int], *, can_trim: bool = True) -> None:
-        self.tokens = list(tokens)
-        self.can_trim = can_trim
-
-    @property
-    def nbytes(self) -> int:
-        return 10 * len(self.tokens)
+# Keys and values of one layer: a number of 4 bytes each, for each token.
+TOKEN_BYTES = 8
+STATE_BYTES = 4
 
 
-def can_trim(cache: list[Any]) -> bool:
-    return all(part.can_trim for part in cache)
+def written(part: Any, tokens: list[int]) -> Any:
+    ids = mx.array(tokens, mx.float32).reshape(1, 1, -1, 1)
+    part.update_and_fetch(ids, -ids)
+    return part
 
 
-def trim(cache: list[Any], count: int) -> None:
+def full(tokens: list[int]) -> list[Any]:
+    """Return a cache that keeps every token."""
+    return [written(KVCache(), tokens)]
+
+
+def state(tokens: list[int]) -> ArraysCache:
+    """Return a state that only its tokens, all of them in order, lead to."""
+    part = ArraysCache(2)
+    value = 0.0
+    for token in tokens:
+        value = value * 5 % 1009 + token + 1
+    part[0] = mx.array([[value]])
+    return part
+
+
+def recurrent(tokens: list[int]) -> list[Any]:
+    return [state(tokens)]
+
+
+def mixed(tokens: list[int]) -> list[Any]:
+    return [written(KVCache(), tokens), state(tokens), CacheList(state(tokens), *full(tokens))]
+
+
+def windowed(tokens: list[int]) -> list[Any]:
+    """Return a cache with a window of four tokens, read in two portions."""
+    part = RotatingKVCache(max_size=4)
+    half = len(tokens) // 2
+    for portion in (tokens[:half], tokens[half:]):
+        if portion:
+            written(part, portion)
+    return [written(KVCache(), tokens), part]
+
+
+KINDS = {"full": full, "recurrent": recurrent, "mixed": mixed, "windowed": windowed}
+
+
+def ids_of(part: Any) -> list[int]:
+    keys, values = part.keys_and_values()
+    found = keys.reshape(-1).astype(mx.int32).tolist()
+    assert values.reshape(-1).astype(mx.int32).tolist() == [-one for one in found]
+    return [int(one) for one in found]
+
+
+def check(cache: list[Any], tokens: list[int]) -> None:
+    """Fail unless a cache is what reading just these tokens leaves."""
     for part in cache:
-        del part.tokens[len(part.tokens) - count :]
+        if isinstance(part, CacheList):
+            check(list(part.caches), tokens)
+        elif isinstance(part, ArraysCache):
+            expected = state(tokens)[0]
+            assert part[0].item() == expected.item()
+        elif isinstance(part, RotatingKVCache):
+            assert part.offset == len(tokens)
+            kept = part._temporal_order(part.keys)[..., -part.size() :, :]
+            assert kept.reshape(-1).tolist() == tokens[-4:]
+        else:
+            assert part.offset == len(tokens)
+            assert ids_of(part) == tokens
 
 
 def cache_of(entries: int = 8, size: int = 10**9) -> PromptCache:
-    return PromptCache(entries, size, can_trim, trim)
+    return PromptCache(entries, size)
 
 
-def kept(cache: PromptCache, *sequences: list[int], is_trimmable: bool = True) -> PromptCache:
+def kept(cache: PromptCache, *sequences: list[int], make: Any = full) -> PromptCache:
     for tokens in sequences:
-        cache.keep(tokens, [Part(tokens, can_trim=is_trimmable)])
+        cache.keep(tokens, make(tokens))
     return cache
 
 
-TOKENS = st.lists(st.integers(0, 2), max_size=12)
+def common(one: list[int], other: list[int]) -> int:
+    count = 0
+    while count < min(len(one), len(other)) and one[count] == other[count]:
+        count += 1
+    return count
+
+
+TOKENS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 
 
 @settings(deadline=None)
-@given(st.lists(TOKENS.filter(bool), max_size=6), TOKENS.filter(bool), st.booleans())
+@example([[1, 0], [1, 1, 0, 0]], [1, 1, 0], "windowed")
+@given(st.lists(TOKENS, max_size=6), TOKENS, st.sampled_from(sorted(KINDS)))
 def test_the_most_that_helps_is_found_and_holds_just_the_beginning(
-    sequences: list[list[int]], prompt: list[int], is_trimmable: bool
+    sequences: list[list[int]], prompt: list[int], kind: str
 ) -> None:
-    cache = kept(cache_of(), *sequences, is_trimmable=is_trimmable)
+    cache = kept(cache_of(), *sequences, make=KINDS[kind])
     found, count = cache.fetch(prompt)
 
     def usable(held: list[int]) -> int:
-        common = 0
-        while common < min(len(held), len(prompt) - 1) and held[common] == prompt[common]:
-            common += 1
-        return common if is_trimmable or common == len(held) else 0
+        shared = min(common(held, prompt), len(prompt) - 1)
+        is_cut = kind == "full" or (kind == "windowed" and len(held) < 4)
+        return shared if is_cut or shared == len(held) else 0
 
     assert count == max((usable(held) for held in sequences), default=0)
     if found is None:
         assert count == 0
     else:
-        assert [part.tokens for part in found] == [prompt[:count]]
+        check(found, prompt[:count])
+        assert cache.common(prompt) >= count
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(TOKENS, st.booleans()), max_size=25),
+    st.sampled_from(sorted(KINDS)),
+    st.integers(1, 4),
+    st.integers(0, 40 * TOKEN_BYTES),
+)
+def test_whatever_is_kept_and_dropped_what_is_found_is_right_and_the_limits_hold(
+    steps: list[tuple[list[int], bool]], kind: str, entries: int, size: int
+) -> None:
+    cache = cache_of(entries, size)
+    for tokens, is_kept in steps:
+        if is_kept:
+            cache.keep(tokens, KINDS[kind](tokens))
+        else:
+            found, count = cache.fetch(tokens)
+            if found is not None:
+                check(found, tokens[:count])
+                # Writing into a cache that was fetched changes nothing that is kept.
+                for part in found:
+                    if isinstance(part, KVCache):
+                        written(part, [9])
+        assert len(cache) <= entries
+        assert cache.size_bytes <= size
+    cache.shrink_to(0)
+    assert (len(cache), cache.size_bytes) == (0, 0)
 
 
 def test_what_is_fetched_is_a_copy() -> None:
     cache = kept(cache_of(), [1, 2, 3])
     first, _ = cache.fetch([1, 2, 3, 4])
     assert first is not None
-    first[0].tokens.append(9)
+    mx.eval(first[0].keys)
+    first[0].keys[...] = 9
     again, _ = cache.fetch([1, 2, 3, 4])
     assert again is not None
-    assert again[0].tokens == [1, 2, 3]
+    check(again, [1, 2, 3])
+
+
+def test_a_shared_beginning_is_held_once() -> None:
+    system = list(range(1000))
+    cache = kept(cache_of(), *([*system, 2000 + n, 7] for n in range(8)))
+    assert len(cache) == 8
+    assert cache.size_bytes == (1000 + 8 * 2) * TOKEN_BYTES
+    found, count = cache.fetch([*system, 2003, 7, 8])
+    assert found is not None
+    assert count == 1002
+    check(found, [*system, 2003, 7])
+
+
+def test_models_with_states_hold_the_keys_of_a_shared_beginning_once() -> None:
+    system = list(range(1000))
+    cache = kept(cache_of(), *([*system, 2000 + n, 7] for n in range(8)), make=mixed)
+    # Two layers with keys, two with a state for each conversation.
+    assert cache.size_bytes == 2 * (1000 + 8 * 2) * TOKEN_BYTES + 8 * 2 * STATE_BYTES
+
+
+def test_an_edit_in_the_middle_reuses_what_is_before_it() -> None:
+    cache = kept(cache_of(), [1, 2, 3, 4, 5, 6], [1, 2, 3, 9, 9])
+    found, count = cache.fetch([1, 2, 3, 4, 8, 6])
+    assert found is not None
+    assert count == 4
+    check(found, [1, 2, 3, 4])
+    # The first way goes on as before.
+    assert cache.fetch([1, 2, 3, 4, 5, 6, 7])[1] == 6
 
 
 def test_what_a_longer_one_holds_as_well_is_not_kept_twice() -> None:
-    assert len(kept(cache_of(), [1], [1, 2], [1, 2, 3], [1, 2, 3])) == 1
-    # One that cannot be cut back does not stand in for a shorter one.
-    assert len(kept(cache_of(), [1], [1, 2], is_trimmable=False)) == 2
+    cache = kept(cache_of(), [1], [1, 2], [1, 2, 3], [1, 2, 3], [1, 2])
+    assert (len(cache), cache.size_bytes) == (1, 3 * TOKEN_BYTES)
+    # A state says nothing of fewer tokens.
+    assert len(kept(cache_of(), [1], [1, 2], make=recurrent)) == 2
 
 
 def test_the_one_that_was_used_longest_ago_goes_first() -> None:
@@ -89,21 +208,70 @@ def test_the_one_that_was_used_longest_ago_goes_first() -> None:
     assert cache.fetch([2, 2, 5])[1] == 0
 
 
+def test_a_shared_beginning_stays_as_long_as_one_conversation_with_it() -> None:
+    cache = kept(cache_of(entries=2), [1, 2, 3, 4], [1, 2, 5, 6], [8, 8])
+    assert cache.size_bytes == 6 * TOKEN_BYTES
+    assert cache.fetch([1, 2, 3, 4, 7])[1] == 2
+    kept(cache, [9, 9], [7, 7])
+    assert cache.fetch([1, 2, 3, 4, 7])[1] == 0
+    assert cache.size_bytes == 4 * TOKEN_BYTES
+
+
 def test_no_more_bytes_are_kept_than_may_be() -> None:
-    cache = kept(cache_of(size=50), [1, 1], [2, 2], [3, 3])
-    assert (len(cache), cache.size_bytes) == (2, 40)
+    cache = kept(cache_of(size=5 * TOKEN_BYTES), [1, 1], [2, 2], [3, 3])
+    assert (len(cache), cache.size_bytes) == (2, 4 * TOKEN_BYTES)
     kept(cache, [4] * 9)
     assert (len(cache), cache.size_bytes) == (0, 0)
 
 
 def test_replacing_and_clearing_count_right() -> None:
     cache = kept(cache_of(), [1, 2], [1, 2], [5])
-    assert cache.size_bytes == 30
+    assert cache.size_bytes == 3 * TOKEN_BYTES
     cache.clear()
     assert (len(cache), cache.size_bytes) == (0, 0)
 
 
-def test_a_few_tokens_are_no_reason_to_copy_a_long_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = kept(cache_of(), [7] * 5 + list(range(100_000)))
-    monkeypatch.setattr(copy, "deepcopy", lambda _: pytest.fail("copied"))
-    assert cache.fetch([7] * 5 + [1, 2, 3]) == (None, 0)
+def test_a_window_is_kept_without_the_tokens_that_have_left_it() -> None:
+    cache = kept(cache_of(), list(range(40)), make=windowed)
+    # The second portion of the prompt leaves the rotating cache with 4 - 1 + 20 tokens.
+    assert cache.size_bytes == (40 + 4) * TOKEN_BYTES
+    found, count = cache.fetch(list(range(41)))
+    assert found is not None
+    assert count == 40
+    check(found, list(range(40)))
+
+
+def test_a_cache_of_other_layers_than_the_ones_kept_is_not_kept() -> None:
+    cache = kept(cache_of(), [1, 2, 3])
+    cache.keep([1, 2, 4], [*full([1, 2, 4]), *full([1, 2, 4])])
+    assert cache.fetch([1, 2, 4, 5])[1] == 2
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_the_bytes_reported_are_the_bytes_held(heads: int) -> None:
+    def cache_with(tokens: list[int]) -> list[Any]:
+        part = KVCache()
+        keys = mx.zeros((1, heads, len(tokens), 128))
+        part.update_and_fetch(keys, keys)
+        mx.eval(part.state)
+        return [part]
+
+    before = mx.get_active_memory()
+    cache = cache_of(entries=40, size=1 << 40)
+    system = list(range(2000))
+    for number in range(6):
+        cache.keep([*system, 3000 + number, *range(500)], cache_with([0] * 2501))
+    mx.synchronize()
+
+    def check_bytes(arrays: int) -> None:
+        held = mx.get_active_memory() - before
+        # MLX spares itself to copy arrays whose memory is up to 16 KB too large.
+        assert abs(held - cache.size_bytes) <= arrays * (16 << 10), (held, cache.size_bytes)
+
+    assert cache.size_bytes == 2 * heads * 128 * 4 * (2000 + 6 * 501)
+    check_bytes(2 * 7)
+    cache.shrink_to(1)
+    assert cache.size_bytes == 2 * heads * 128 * 4 * 2501
+    check_bytes(2 * 2)
+    cache.clear()
+    check_bytes(0)
