@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from engine.constraining.compiling import new_matcher, new_tokenizer
 from engine.constraining.drafting import FormDraft, draft_of, form_field, schemas_of
 from engine.constraining.form import Form, FormMissing, is_constrained
+from engine.constraining.grammar_guesses import GrammarGuesses
 from engine.constraining.grammar_helper import GrammarHelper, Refusal, TokenizerText
 from engine.constraining.grammars import (
     answer_grammar,
@@ -114,6 +115,10 @@ class Constraints:
             return None
         phase = self._first_phase(request, prompt, thinks)
         return TokenConstraint(form.matcher, self._tokens, phase)
+
+    def guesses_of(self, constraint: TokenConstraint) -> GrammarGuesses:
+        """Return what guesses the tokens of an answer that begins with this constraint."""
+        return GrammarGuesses(constraint.fork(), self._adapter)
 
     def _check_beginning(self, request: GenerationRequest) -> None:
         field = form_field(request)

@@ -49,7 +49,7 @@ def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormD
         except ValueError as error:
             raise InvalidRequest(field, str(error)) from error
     # Without the conversation, which may be long and decides nothing here.
-    return FormDraft(replace(request, messages=(), prompt=None), digest.digest())
+    return FormDraft(replace(request, messages=(), prompt=None, prediction=None), digest.digest())
 
 
 def schemas_of(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:

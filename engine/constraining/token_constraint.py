@@ -132,6 +132,21 @@ class TokenConstraint:
             return self._fail("no token of this model can continue the answer")
         return bytes(bits)
 
+    def fork(self) -> "TokenConstraint":
+        """Return one in the same state, which goes its own way from here."""
+        fork = TokenConstraint(self._matcher.deep_copy(), self._tokens, self._phase)
+        fork.failure, fork._gap = self.failure, self._gap
+        return fork
+
+    @property
+    def matcher(self) -> Any:
+        """The matcher where the grammar alone decides what comes next, for whoever looks ahead.
+
+        None in reasoning, beside it, and once the answer is complete or has failed.
+        """
+        is_decided = self._phase is ConstraintPhase.ANSWER and self.failure is None
+        return self._matcher if is_decided else None
+
     def _fail(self, reason: str) -> bytes:
         self.failure = in_words(reason)
         return self._tokens.only_eos

@@ -29,10 +29,12 @@ class Prompt:
     Attributes:
         tokens: Its token ids, at least one.
         beginning: Where the answer begins: in the text, in reasoning, or in a header.
+        prediction: The tokens of the text that the answer is expected to repeat.
     """
 
     tokens: list[int]
     beginning: Beginning = field(default_factory=Beginning)
+    prediction: Sequence[int] = ()
 
     @property
     def thinks(self) -> bool:

@@ -85,9 +85,11 @@ class MlxBackend:
             self.info.context_length,
             self.info.longest_token_bytes,
         )
+        predicted = prompts.predicted(self._tokenizer, request.prediction, self.info.context_length)
         if request.prompt is not None:
-            return Prompt(tokens)
-        return Prompt(tokens, self.family.beginning(request, tokens, self.vocabulary))
+            return Prompt(tokens, prediction=predicted)
+        beginning = self.family.beginning(request, tokens, self.vocabulary)
+        return Prompt(tokens, beginning, predicted)
 
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
         """Make sure that a request has the form that its answer needs."""

@@ -47,6 +47,22 @@ def render(
     return tokens
 
 
+def predicted(tokenizer: Any, text: str | None, context: int) -> list[int]:
+    """Return the ids of a text that an answer is expected to repeat; none where there is none.
+
+    Args:
+        tokenizer: mlx-lm's tokenizer wrapper.
+        text: The text. What no answer can reach of it is left out.
+        context: Tokens that the model's context holds.
+    """
+    found: list[int] = []
+    for start in range(0, len(text or ""), _SLICE):
+        if len(found) >= context or text is None:
+            break
+        found += encoded(tokenizer, text[start : start + _SLICE])
+    return found[:context]
+
+
 def encoded(tokenizer: Any, text: str, *, adds_special: bool = False) -> list[int]:
     """Return the ids of a text.
 

@@ -18,9 +18,12 @@ class GuessSource(Protocol):
 
     Attributes:
         origin: What the tokens that it guesses are marked with.
+        guess_s: How long it takes to propose one token, in seconds, as measured up to now; 0 where
+            that is next to nothing. It counts against the guesses when their number is chosen.
     """
 
     origin: TokenOrigin
+    guess_s: float
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Take the next tokens of the answer: usually one, or those of an accepted run."""
@@ -38,15 +41,4 @@ class GuessSource(Protocol):
 
     def propose(self, most: int) -> Sequence[int]:
         """Return up to ``most`` tokens that may follow those it was told; none is fine."""
-        ...
-
-
-class ForcedTokens(Protocol):
-    """A constraint that knows which tokens must come next."""
-
-    def forced(self, most: int) -> Sequence[int]:
-        """Return up to ``most`` tokens that must follow, in order.
-
-        Each of them is the only token that the constraint allows in its place.
-        """
         ...

@@ -20,6 +20,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
             tools=functions(request),
             tool_choice=_choice(request.tool_choice),
             response_format=_format(request.constraint),
+            prediction=_prediction(request),
         ),
     }
 
@@ -44,6 +45,12 @@ def _choice(choice: ToolChoice) -> str | JsonObject | None:
     if choice.name is not None:
         return {"type": "function", "function": {"name": choice.name}}
     return None if choice.mode == "auto" else choice.mode
+
+
+def _prediction(request: GenerationRequest) -> JsonObject | None:
+    if not request.prediction:
+        return None
+    return {"type": "content", "content": request.prediction}
 
 
 def _format(constraint: OutputConstraint | None) -> JsonObject | None:

@@ -43,6 +43,8 @@ def requests_from_wire(
     Takes and raises what ``ReadRequest`` does.
     """
     _refuse_unsupported(params)
+    if strict and params.prediction is not None:
+        _refuse_beside_prediction(params)
     tool_names: dict[str, str] = {}
     tools, tool_choice = chosen_tools(params.tool_choice, _functions(params))
     has_notes = wants_image_notes(params.fullstop)
@@ -61,6 +63,7 @@ def requests_from_wire(
         allows_more_keys=allows_more(params),
         trace=TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
+        prediction=_prediction(params),
     )
     return choices_of(wanted, params.n or 1)
 
@@ -105,6 +108,32 @@ def _refuse_unsupported(params: ChatCompletionParams) -> None:
         raise invalid(("functions",), "is not supported by this server; send tools instead")
     if "audio" in (params.modalities or []):
         raise unsupported(("modalities",), "audio output")
+
+
+def _refuse_beside_prediction(params: ChatCompletionParams) -> None:
+    """Refuse what the hosted API does not combine with a prediction.
+
+    Here all of it works, so that only strict servers refuse it.
+    https://platform.openai.com/docs/guides/predicted-outputs#limitations
+    """
+    given = {
+        "n": (params.n or 1) > 1,
+        "logprobs": bool(params.logprobs),
+        "presence_penalty": (sampling_of(params, "OpenAI").presence_penalty or 0) > 0,
+        "frequency_penalty": (sampling_of(params, "OpenAI").frequency_penalty or 0) > 0,
+        "max_completion_tokens": params.max_completion_tokens is not None,
+        "tools": bool(params.tools),
+    }
+    for field, is_given in given.items():
+        if is_given:
+            raise invalid((field,), "is not possible beside a prediction on the hosted service")
+
+
+def _prediction(params: ChatCompletionParams) -> str | None:
+    if params.prediction is None:
+        return None
+    # The parts are pieces of one text.
+    return "".join(part.text for part in params.prediction.content) or None
 
 
 def _constraint(params: ChatCompletionParams) -> OutputConstraint | None:

@@ -123,6 +123,16 @@ class ResponseFormat(WireModel):
     json_schema: JsonSchemaFormat | None = None
 
 
+class Prediction(WireModel):
+    """Text that most of the answer is expected to repeat.
+
+    https://platform.openai.com/docs/guides/predicted-outputs
+    """
+
+    type: Literal["content"]
+    content: Annotated[list[TextPart], TEXT_OR_PARTS]
+
+
 class GatewayReasoning(WireModel):
     """Whether the model thinks first, and whether the answer shows it, as gateways spell it."""
 
@@ -146,6 +156,7 @@ class ChatCompletionParams(GenerationParams):
     parallel_tool_calls: bool | None = None
     functions: list[Any] | None = None
     response_format: ResponseFormat | None = None
+    prediction: Prediction | None = None
     modalities: list[str] | None = None
     reasoning_effort: str | None = None
     reasoning: GatewayReasoning | None = None

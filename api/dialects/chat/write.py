@@ -51,7 +51,7 @@ def write_completion(
         "created": int(head.created_s),
         "model": head.model,
         "choices": choices,
-        "usage": usage_to_wire([finished.usage for _, finished in answers]),
+        "usage": usage_to_wire([finished for _, finished in answers]),
     }
 
 

@@ -49,14 +49,14 @@ def write_completion(
         }
         for index, (events, finished) in enumerate(answers)
     ]
-    usages = [finished.usage for _, finished in answers]
+    ends = [finished for _, finished in answers]
     return {
         "id": _id(head),
         "object": "text_completion",
         "created": int(head.created_s),
         "model": head.model,
         "choices": choices,
-        "usage": usage_to_wire(usages, choices_per_prompt(params)),
+        "usage": usage_to_wire(ends, choices_per_prompt(params)),
     }
 
 

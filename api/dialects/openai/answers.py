@@ -36,9 +36,19 @@ class PromptTokensDetails(TypedDict):
 
 
 class CompletionTokensDetails(TypedDict):
-    """How many of the answer's tokens are reasoning."""
+    """What the answer's tokens are, and what came of the request's prediction."""
 
     reasoning_tokens: int
+    accepted_prediction_tokens: Annotated[
+        int, Field(description="tokens guessed from the prediction that are in the answer")
+    ]
+    rejected_prediction_tokens: Annotated[
+        int,
+        Field(
+            description="tokens guessed from the prediction that the model did not draw; they are "
+            "no part of completion_tokens"
+        ),
+    ]
 
 
 class CompletionUsage(TypedDict):

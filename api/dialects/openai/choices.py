@@ -15,7 +15,7 @@ from api.dialects.shared.answers.encoder import AnswerEncoder
 from api.transport.errors import ApiError
 from api.transport.events import DONE, SseEvent
 from api.transport.json_text import json_text
-from engine import Finished, PromptProgress, TokenSpan, TokenTrace, Usage
+from engine import Finished, PromptProgress, TokenSpan, TokenTrace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         # Text that waits for the trace of the token that brought it.
         self._texts_due = [""] * choices.count
         self._started: set[int] = set()
-        self._usages: dict[int, Usage] = {}
+        self._ends: dict[int, Finished] = {}
         # What every delta has in common is serialised once.
         self._delta_head = json_text(empty).removesuffix("]}") + '{"index":'
         usage = ',"usage":null' if choices.includes_usage else ""
@@ -124,11 +124,11 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         self._start(choice)
         self._add_tokens(finished, choice)
         self._chunk([self._last_choice(finished, choice)])
-        self._usages[choice] = finished.usage
-        if len(self._usages) < self._choices.count:
+        self._ends[choice] = finished
+        if len(self._ends) < self._choices.count:
             return
         if self._choices.includes_usage:
-            in_order = [self._usages[index] for index in sorted(self._usages)]
+            in_order = [self._ends[index] for index in sorted(self._ends)]
             self._chunk([], usage_to_wire(in_order, self._choices.per_prompt))
         self._send(DONE)
 

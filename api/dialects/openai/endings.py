@@ -9,7 +9,7 @@ from typing import assert_never
 from api.dialects.openai.answers import CallAnswer, ChoiceEnding, CompletionUsage, FinishReason
 from api.dialects.shared.answers.errors import not_an_ending
 from api.dialects.shared.answers.report import report_to_wire
-from engine import Finished, StopInfo, StopKind, ToolCall, Usage
+from engine import Finished, StopInfo, StopKind, ToolCall
 
 
 def ending_to_wire(finished: Finished, *, reports: bool) -> ChoiceEnding:
@@ -47,13 +47,15 @@ def stop_to_wire(stop: StopInfo) -> tuple[FinishReason, str | int | None]:
             assert_never(stop.kind)
 
 
-def usage_to_wire(usages: Sequence[Usage], per_prompt: int | None = None) -> CompletionUsage:
+def usage_to_wire(answers: Sequence[Finished], per_prompt: int | None = None) -> CompletionUsage:
     """Return ``usage`` over all choices.
 
     Args:
-        usages: Of each choice, those of one prompt side by side.
+        answers: The ends of the choices, those of one prompt side by side.
         per_prompt: How many choices share a prompt, which is counted once; None means all.
     """
+    usages = [answer.usage for answer in answers]
+    guessing = [answer.speculation for answer in answers]
     prompts = usages[:: per_prompt or len(usages)]
     prompt_tokens = sum(usage.prompt_tokens for usage in prompts)
     completion_tokens = sum(usage.output_tokens for usage in usages)
@@ -63,7 +65,9 @@ def usage_to_wire(usages: Sequence[Usage], per_prompt: int | None = None) -> Com
         "total_tokens": prompt_tokens + completion_tokens,
         "prompt_tokens_details": {"cached_tokens": sum(usage.cached_tokens for usage in prompts)},
         "completion_tokens_details": {
-            "reasoning_tokens": sum(usage.thinking_tokens for usage in usages)
+            "reasoning_tokens": sum(usage.thinking_tokens for usage in usages),
+            "accepted_prediction_tokens": sum(one.prediction_accepted for one in guessing),
+            "rejected_prediction_tokens": sum(one.prediction_rejected for one in guessing),
         },
     }
 

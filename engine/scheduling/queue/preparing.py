@@ -217,9 +217,11 @@ def prompts_size(requests: Sequence[GenerationRequest]) -> int:
 
 
 def _size(request: GenerationRequest) -> int:
+    expected = len(request.prediction or "")
     if request.prompt is not None:
-        return len(request.prompt)
-    return sum(len(one.content) + len(one.thinking or "") + 8 for one in request.messages)
+        return expected + len(request.prompt)
+    sizes = (len(one.content) + len(one.thinking or "") + 8 for one in request.messages)
+    return expected + sum(sizes)
 
 
 def choices_field(requests: Sequence[GenerationRequest]) -> str:
@@ -235,6 +237,7 @@ def _reads_as(one: GenerationRequest, other: GenerationRequest) -> bool:
         and one.tools is other.tools
         and one.thinking == other.thinking
         and one.tool_choice == other.tool_choice
+        and one.prediction is other.prediction
     )
 
 

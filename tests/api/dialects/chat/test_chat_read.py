@@ -13,7 +13,15 @@ from api.transport.json_text import json_text
 from engine.errors import InvalidRequest
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import Message, Tool, ToolCall
-from engine.values.events import TextDelta, ThinkingDelta, ToolCallDelta, Usage
+from engine.values.events import (
+    Finished,
+    Speculation,
+    TextDelta,
+    ThinkingDelta,
+    Timing,
+    ToolCallDelta,
+    Usage,
+)
 from engine.values.request import GenerationRequest, OutputConstraint, ToolChoice, TraceLevel
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -27,6 +35,11 @@ def params(**fields: Any) -> ChatCompletionParams:
 
 def request(**fields: Any) -> GenerationRequest:
     return requests_from_wire(params(**fields))[0]
+
+
+def ended(usage: Usage, speculation: Speculation | None = None) -> Finished:
+    stop = StopInfo(StopKind.EOS)
+    return Finished(stop, usage, Timing(), speculation=speculation or Speculation())
 
 
 def turns(*messages: dict[str, Any]) -> tuple[Message, ...]:
@@ -299,15 +312,74 @@ def test_an_end_that_is_not_normal_has_no_reason(kind: StopKind) -> None:
 
 
 def test_usage_counts_a_shared_prompt_once() -> None:
-    usage = usage_to_wire([Usage(100, 60, 7, 3), Usage(100, 99, 5, 0)])
+    usage = usage_to_wire([ended(Usage(100, 60, 7, 3)), ended(Usage(100, 99, 5, 0))])
 
     assert usage == {
         "prompt_tokens": 100,
         "completion_tokens": 12,
         "total_tokens": 112,
         "prompt_tokens_details": {"cached_tokens": 60},
-        "completion_tokens_details": {"reasoning_tokens": 3},
+        "completion_tokens_details": {
+            "reasoning_tokens": 3,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
     }
+
+
+def test_usage_adds_up_what_came_of_the_prediction() -> None:
+    one = Speculation(2, 9, 6, prediction_accepted=5, prediction_rejected=3)
+    two = Speculation(1, 4, 1, prediction_accepted=1, prediction_rejected=2)
+    usage = usage_to_wire([ended(Usage(9, 0, 8), one), ended(Usage(9, 0, 7), two)])
+
+    assert usage["completion_tokens"] == 15
+    assert usage["completion_tokens_details"] == {
+        "reasoning_tokens": 0,
+        "accepted_prediction_tokens": 6,
+        "rejected_prediction_tokens": 5,
+    }
+
+
+# -- predicted outputs --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content", ["ab", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]]
+)
+def test_a_prediction_is_one_text_however_it_is_written(content: object) -> None:
+    assert request(prediction={"type": "content", "content": content}).prediction == "ab"
+
+
+@pytest.mark.parametrize("prediction", [None, {"type": "content", "content": ""}])
+def test_an_empty_prediction_predicts_nothing(prediction: object) -> None:
+    assert request(prediction=prediction).prediction is None
+
+
+@pytest.mark.parametrize(
+    "prediction",
+    ["text", {"type": "content"}, {"type": "other", "content": "a"}, {"content": "a"},
+     {"type": "content", "content": 1}, {"type": "content", "content": [{"type": "image"}]}],
+)  # fmt: skip
+def test_a_prediction_of_another_shape_is_refused(prediction: object) -> None:
+    with pytest.raises(ApiError) as raised:
+        params(prediction=prediction)
+    assert raised.value.field[0] == "prediction"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"n": 2}, {"logprobs": True}, {"presence_penalty": 0.5}, {"frequency_penalty": 0.5},
+     {"max_completion_tokens": 9},
+     {"tools": [{"type": "function", "function": {"name": "f"}}]}],
+)  # fmt: skip
+def test_only_strict_servers_refuse_beside_a_prediction_what_the_hosted_one_does(
+    other: dict[str, Any],
+) -> None:
+    asked = params(prediction={"type": "content", "content": "a"}, **other)
+    assert requests_from_wire(asked)[0].prediction == "a"
+    with pytest.raises(ApiError) as raised:
+        requests_from_wire(asked, strict=True)
+    assert raised.value.field == (next(iter(other)),)
 
 
 def test_an_answer_keeps_thinking_text_and_calls_apart(scenario_named: Any) -> None:
