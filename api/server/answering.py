@@ -9,7 +9,8 @@ from typing import Any
 from aiohttp import web
 
 from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, QueryRoute
-from api.dialects.shared.reading import read
+from api.dialects.shared.reading import read, read_as_asked
+from api.dialects.shared.requested import Asked
 from api.transport.context import Service, model_name, new_id, request_id_of, service_of
 from api.transport.errors import from_engine
 from api.transport.json_text import json_text
@@ -25,12 +26,12 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
     """Return the handler of a route whose answers the model generates."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        body = body_of(request)
-        params = await read(body, route.request)
+        strict = service_of(request).config.strict
+        asked = await read_as_asked(body_of(request), route.request, route.read, strict=strict)
         try:
-            return await _answered(request, route, params, is_large=body.is_large)
+            return await _answered(request, route, asked)
         except EngineError as refusal:
-            names = {**dialect.field_names, **route.own_names(params)}
+            names = {**dialect.field_names, **route.own_names(asked.params)}
             raise from_engine(refusal, names) from None
 
     return answer
@@ -40,22 +41,23 @@ def replying(route: QueryRoute) -> Handler:
     """Return the handler of a route that tells something."""
 
     async def reply(request: web.Request) -> web.StreamResponse:
-        params = None if route.request is None else await read(body_of(request), route.request)
-        body = await route.reply(service_of(request), params)
+        service = service_of(request)
+        params: object = None
+        if route.request is not None and route.read is not None:
+            strict = service.config.strict
+            params = await read_as_asked(body_of(request), route.request, route.read, strict=strict)
+        elif route.request is not None:
+            params = await read(body_of(request), route.request)
+        body = await route.reply(service, params)
         return web.Response() if body is None else _json(body)
 
     return reply
 
 
 async def _answered(
-    request: web.Request, route: AnswerRoute[Any], params: Any, *, is_large: bool
+    request: web.Request, route: AnswerRoute[Any], asked: Asked[Any]
 ) -> web.StreamResponse:
-    service = service_of(request)
-    strict = service.config.strict
-    if is_large:  # its thousands of messages take longer than the streams should wait
-        wanted = await asyncio.to_thread(route.read, params, strict=strict)
-    else:
-        wanted = route.read(params, strict=strict)
+    service, params, wanted = service_of(request), asked.params, asked.requests()
     await route.admit(service, params)
     head = Head(new_id(""), time.time(), _model(service, params), request_id_of(request))
     if not wanted:

@@ -34,10 +34,15 @@ class LargeBodies:
     Args:
         module: The name of the module that it runs.
         patience_s: How long one body may take, by the clock.
+
+    Attributes:
+        process: The process.
+        small_turn: Held by whoever reads a smaller body on the server's loop.
     """
 
     def __init__(self, module: str, patience_s: float = _PATIENCE_S) -> None:
         self.process = HelperProcess(module)
+        self.small_turn = asyncio.Lock()
         self._patience_s = patience_s
         self._thread: ThreadPoolExecutor | None = None
         # Smaller bodies first: who sends the largest ones waits longest.

@@ -18,8 +18,11 @@ from api.transport.large_bodies import LargeBodies
 from api.transport.unpacking import beginning, encoding_of, too_large, unpacked
 from engine import ModelInfo
 
-# What is read in this process, on the loop. Larger bodies take long enough to be noticed by others.
+# What is read in this process, on the loop. Larger bodies, and those of more values, take long
+# enough to be noticed by others. (Commas and brackets in texts are counted as well.)
 SMALL_BYTES = 128 * 1024
+_SMALL_VALUES = 4_000
+_VALUE_MARKS = (b",", b"{", b"[")
 _FREE_BYTES = 64 * 1024
 _PART_BYTES = 256 * 1024
 # How many of the largest bodies may be held at the same time.
@@ -111,7 +114,9 @@ class SentBody:
                 if error.kind is ErrorKind.TOO_LARGE:
                     return
                 raise
-            self.size_bytes = len(sent)
+        if sum(map(sent.count, _VALUE_MARKS)) > _SMALL_VALUES:
+            return
+        self.size_bytes = len(sent)
         self.small, self.is_large = sent, False
 
     def taken(self) -> tuple[int, Iterator[bytearray]]:

@@ -8,7 +8,7 @@ from api.dialects.anthropic.answers import (
 )
 from api.dialects.anthropic.ask import ask
 from api.dialects.anthropic.errors import error_to_wire
-from api.dialects.anthropic.read import requests_from_wire
+from api.dialects.anthropic.read import counted_from_wire, requests_from_wire
 from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
 from api.dialects.anthropic.write import MessageEncoder, count_tokens, write_message
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
@@ -45,6 +45,7 @@ DIALECT = Dialect(
             path="/v1/messages/count_tokens",
             summary="The number of tokens of a Messages prompt",
             request=CountTokensParams,
+            read=counted_from_wire,
             reply=count_tokens,
             answer=TokenCount,
         ),

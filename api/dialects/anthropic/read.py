@@ -72,6 +72,13 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     )
 
 
+def counted_from_wire(
+    params: CountTokensParams, *, strict: bool = False
+) -> list[GenerationRequest]:
+    """Return the request whose prompt is to be counted; takes and raises as ``ReadRequest``."""
+    return [prompt_from_wire(params)]
+
+
 def allows_parallel_calls(params: CountTokensParams) -> bool:
     """Whether an answer may call more than one tool."""
     choice = params.tool_choice

@@ -4,7 +4,6 @@ Pure but for the encoder's own state. Knows no web framework. Any thread.
 https://docs.claude.com/en/docs/build-with-claude/streaming
 """
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +23,6 @@ from api.dialects.anthropic.errors import error_to_wire
 from api.dialects.anthropic.read import (
     allows_parallel_calls,
     only_warms,
-    prompt_from_wire,
     shows_thinking,
     wants_report,
 )
@@ -33,6 +31,7 @@ from api.dialects.shared.answers.encoder import AnswerEncoder
 from api.dialects.shared.answers.errors import not_an_ending
 from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.dialect import Collected, Head
+from api.dialects.shared.requested import Asked
 from api.transport.context import Service, check_model
 from api.transport.errors import ApiError
 from api.transport.events import SseEvent
@@ -112,11 +111,10 @@ def write_message(
     return message
 
 
-async def count_tokens(service: Service, params: CountTokensParams) -> TokenCount:
+async def count_tokens(service: Service, asked: Asked[CountTokensParams]) -> TokenCount:
     """Return how many tokens the prompt of a request has."""
-    check_model(service, params.model)
-    # On another thread: a conversation may have thousands of messages.
-    prompt = await asyncio.to_thread(prompt_from_wire, params)
+    check_model(service, asked.params.model)
+    [prompt] = asked.requests()
     return {"input_tokens": await service.engine.count_tokens(prompt)}
 
 

@@ -5,10 +5,13 @@ answers each on its standard output; ends with its input. A question is a line o
 body as it was sent:
 
     {"model": "module:class", "encoding": null, "most_bytes": n, "context": n or null,
-     "longest": n or null}
+     "longest": n or null, "read": "module:function", "strict": true}
 
-An answer is a pickled tuple: ("read", size of the unpacked body, wire model), or ("refused", the
+"read" and "strict" are there if the engine's requests are wanted too. An answer is a pickled tuple:
+("read", size of the unpacked body, wire model, requests, refusal of the engine) or ("refused", the
 error's class, its arguments by name).
+The program has many threads that wait for one another, so as much as possible is done here; of a
+wire model, the turns are left out once they have become requests.
 """
 
 import os
@@ -19,7 +22,8 @@ from json import loads
 from typing import Any
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.examining import examined
+from api.dialects.shared.examining import MESSAGES, examined
+from api.dialects.shared.requested import asked_by
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from api.transport.unpacking import unpacked
 from engine.processes.frames import read_frame, write_frame
@@ -72,22 +76,42 @@ def _answer(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
 
 def _read(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
     """Return the answer to a body that can be read; the list is emptied, to save memory."""
-    module, _, name = asked["model"].partition(":")
-    model: type[WireModel] = getattr(import_module(module), name)
+    model: type[WireModel] = _named(asked["model"])
     raw = bodies.pop()
     if asked["encoding"] is not None:
         raw = unpacked(raw, asked["encoding"], asked["most_bytes"])
     size = len(raw)
     params = examined(raw, model, asked["context"], asked["longest"])
     del raw
+    answer: tuple[Any, ...] = ("read", size, params, None, None)
+    if "read" in asked:
+        try:
+            found = asked_by(params, _named(asked["read"]), strict=asked["strict"])
+        except RecursionError:
+            raise invalid((), "the body is nested too deeply") from None
+        params = _without_turns(params)
+        answer = ("read", size, params, found.wanted, found.refusal)
+        del found
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(_DEEPEST)
     try:
-        return pickle.dumps(("read", size, params), protocol=5)
+        return pickle.dumps(answer, protocol=5)
     except RecursionError:
         raise invalid((), "the body is nested too deeply") from None
     finally:
         sys.setrecursionlimit(limit)
+
+
+def _named(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _without_turns(params: WireModel) -> WireModel:
+    turns: dict[str, object] = {
+        name: [] for name in MESSAGES if isinstance(getattr(params, name, None), list)
+    }
+    return params.model_copy(update=turns)
 
 
 def _refused(error: ApiError) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.sampling import Vendor
+from api.dialects.shared.requested import ReadRequest
 from api.transport.context import Service, check_model
 from api.transport.errors import ApiError
 from api.transport.events import StreamEncoder
@@ -42,23 +43,6 @@ class Head:
     model: str
     request_id: str = ""
     vocabulary: Vocabulary | None = None
-
-
-class ReadRequest(Protocol[_Sent]):
-    """Turns a request's body into generations."""
-
-    def __call__(self, params: _Sent, *, strict: bool) -> Sequence[GenerationRequest]:
-        """Return what the engine is to generate; nothing where the request has no question.
-
-        Args:
-            params: The request.
-            strict: Refuse what the hosted API refuses.
-
-        Raises:
-            ApiError: A feature is not supported, or a field is wrong; the error names it.
-            InvalidRequest: A stop is wrong; the message names its index.
-        """
-        ...
 
 
 class WriteWhole(Protocol[_Sent]):
@@ -152,6 +136,7 @@ class QueryRoute:
         summary: What it is for, in a few words.
         reply: Makes the answer's body of the request's; None is an answer without a body.
         request: The type of a request's body; None where there is none.
+        read: Makes what the engine is asked of the body: ``reply`` then gets both, as ``Asked``.
         answer: The type of the answer's body; None where there is none.
     """
 
@@ -160,6 +145,7 @@ class QueryRoute:
     summary: str
     reply: Callable[[Service, Any], Awaitable[object]]
     request: type[WireModel] | None = None
+    read: ReadRequest[Any] | None = None
     answer: Any = None
 
 

@@ -19,7 +19,7 @@ _MOST_READ = 600_000
 # Of what the request consists of, unknown fields left out: more would take long to hand over.
 _MOST_KEPT = 150_000
 _MOST_MESSAGES = 100_000
-_MESSAGES = ("messages", "input")
+MESSAGES = ("messages", "input")
 _TOKEN_IDS = ("prompt", "input_ids")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 # Stands for a long list of numbers; the number of its items follows.
@@ -130,7 +130,7 @@ def _is_beyond(raw: bytes) -> bool:
 
 
 def _check_messages(params: WireModel, context: int | None) -> None:
-    for name in _MESSAGES:
+    for name in MESSAGES:
         turns = getattr(params, name, None)
         if not isinstance(turns, Sequence) or isinstance(turns, str):
             continue
@@ -147,7 +147,7 @@ def _check_texts(params: WireModel, context: int, longest: int) -> None:
         ContextOverflow: With the least number of tokens that they can be.
     """
     sizes = {name: _longest_text(getattr(params, name, None)) for name in _TEXTS}
-    sizes |= {name: _size_of_turns(getattr(params, name, None)) for name in _MESSAGES}
+    sizes |= {name: _size_of_turns(getattr(params, name, None)) for name in MESSAGES}
     for name, size in sizes.items():
         least = size // (longest * _SHRINKING)
         if size > _LONG_TEXT and least >= context:

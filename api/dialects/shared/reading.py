@@ -3,18 +3,30 @@
 Knows no web framework and no vendor. Runs on the server's loop.
 """
 
+import asyncio
 import io
 import json
 import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
+from enum import Enum
 from typing import Any, TypeVar
 
 from api.dialects.shared.body import WireModel, parsed
+from api.dialects.shared.requested import Asked, ReadRequest, asked_by
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind
 from api.transport.request_body import SentBody
+from engine import GenerationRequest
 
 PROCESS = "api.dialects.shared.body_process"
+# A body of so many bytes is read so fast that any number of them may follow one another.
+_TINY_BYTES = 4_096
 
 _Model = TypeVar("_Model", bound=WireModel)
+_Result = TypeVar("_Result")
+# The size of a body, the wire model, and where it was wanted what it asks the engine for, or the
+# field that the engine would refuse and the reason.
+_Read = tuple[int, WireModel, Sequence[GenerationRequest] | None, tuple[str, str] | None]
 
 
 async def read(body: SentBody, model: type[_Model]) -> _Model:
@@ -29,35 +41,89 @@ async def read(body: SentBody, model: type[_Model]) -> _Model:
             read at the moment.
     """
     if not body.is_large:
-        return parsed(body.small or b"", model)
+        return await _in_turn(body, lambda: parsed(body.small or b"", model))
+    _, params, _, _ = await _read_apart(body, model, {})
+    return _checked(params, model)
+
+
+async def read_as_asked(
+    body: SentBody, model: type[_Model], reader: ReadRequest[_Model], *, strict: bool
+) -> Asked[_Model]:
+    """Return a body as a wire model, and what it asks the engine for.
+
+    Args:
+        body: The body of the request; what was sent is let go of.
+        model: What it is to be.
+        reader: Makes the engine's requests of it: a function of a module.
+        strict: Refuse what the hosted API refuses.
+
+    Raises:
+        ApiError: As in ``read``, or as in ``reader``.
+    """
+    if not body.is_large:
+        return await _in_turn(
+            body, lambda: asked_by(parsed(body.small or b"", model), reader, strict=strict)
+        )
+    _, params, wanted, refusal = await _read_apart(
+        body, model, {"read": _place_of(reader), "strict": strict}
+    )
+    if wanted is None:
+        raise TypeError("the helper returned no requests")
+    return Asked(_checked(params, model), wanted, refusal)
+
+
+async def _in_turn(body: SentBody, work: Callable[[], _Result]) -> _Result:
+    """Do something with a body that arrived whole and small.
+
+    Many may arrive at once. Those that take a while are read one in each round of the loop, so
+    that the streams are served between them.
+    """
+    if body.size_bytes <= _TINY_BYTES:
+        return work()
+    async with body.helper.small_turn:
+        await asyncio.sleep(0)
+        return work()
+
+
+async def _read_apart(body: SentBody, model: type[WireModel], more: dict[str, Any]) -> _Read:
+    """Have the helper read a body."""
     question = {
-        "model": f"{model.__module__}:{model.__qualname__}",
+        "model": _place_of(model),
         "encoding": body.encoding,
         "most_bytes": body.most_bytes,
         "context": None if body.model is None else body.model.context_length,
         "longest": None if body.model is None else body.model.longest_token_bytes,
+        **more,
     }
     try:
-        body.size_bytes, params = await body.helper.read(
-            json.dumps(question).encode(), *body.taken(), _understood
-        )
+        found = await body.helper.read(json.dumps(question).encode(), *body.taken(), _understood)
     finally:
         body.drop()
+    body.size_bytes = found[0]
+    return found
+
+
+def _checked(params: WireModel, model: type[_Model]) -> _Model:
     if not isinstance(params, model):
         raise TypeError(f"the helper returned a {type(params).__name__}")
     return params
 
 
-def _understood(answer: bytes) -> tuple[int, object]:
-    """Return size and wire model of an answer; on another thread than the loop's.
+def _place_of(named: Any) -> str:
+    """Return where a class or function of a module is, as the helper understands it."""
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def _understood(answer: bytes) -> _Read:
+    """Return what the helper has made of a body; on another thread than the loop's.
 
     Raises:
         ApiError: The body was refused.
     """
     kind, *found = _Unpickler(io.BytesIO(answer)).load()
     if kind == "read":
-        size, params = found
-        return size, params
+        size, params, wanted, refusal = found
+        return size, params, wanted, refusal
     name, arguments = found
     if name == "ContextOverflow":
         raise ContextOverflow(**arguments)
@@ -65,11 +131,15 @@ def _understood(answer: bytes) -> tuple[int, object]:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes wire models, and nothing else that has a name."""
+    """Makes wire models and the engine's values, and nothing else that has a name."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("api.dialects."):
             found = super().find_class(module, name)
             if isinstance(found, type) and issubclass(found, WireModel):
                 return found
-        raise pickle.UnpicklingError(f"{module}.{name} is not a wire model")
+        elif module.startswith(("engine.values.", "engine.stopping.")):
+            found = super().find_class(module, name)
+            if isinstance(found, type) and (issubclass(found, Enum) or is_dataclass(found)):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is not a part of a request")

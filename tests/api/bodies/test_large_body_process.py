@@ -23,9 +23,14 @@ from api.dialects.sglang.wire import GenerateParams
 from api.dialects.shared import reading
 from api.dialects.shared.body_process import __name__ as process_name
 from api.dialects.shared.examining import examined
+from api.server.routes import DIALECTS
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind
 from api.transport.large_bodies import LargeBodies
+from api.transport.request_body import SMALL_BYTES, SentBody
+from engine import Engine
 from engine.processes.helper_process import HelperDied, HelperProcess
+from engine.scheduling.queue.preparing import prompts_size
+from engine.stopping.automaton import Automaton
 from tests.api.protection.test_fuzz import BODIES
 
 ASK: dict[str, Any] = {
@@ -141,6 +146,89 @@ def test_a_long_conversation_reaches_the_model_whole(site: Any) -> None:
     assert small.status == large.status == 200
     assert small.json == large.json
     assert site.send("POST", "/v1/messages", body).status == 400
+
+
+def test_a_short_body_of_many_values_is_read_beside_the_server(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    site = serve(staged(step_s=0).engine)
+    body = ASK | {"messages": [{"role": "user", "content": ""}] * 3_500}
+    assert len(json.dumps(body)) < SMALL_BYTES * 1.2
+    before = len(helpers())
+    packed = gzip.compress(json.dumps(body).encode())
+    assert site.send("POST", "/v1/messages", packed, {"Content-Encoding": "gzip"}).status == 200
+    assert len(helpers()) == before + 1
+
+
+def test_what_a_large_body_asks_for_is_worked_out_beside_the_server(
+    serve: Callable[..., Any], staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = serve(staged(step_s=0).engine)
+
+    def fails(*_: object, **__: object) -> Any:
+        raise AssertionError("read on the server's loop")
+
+    monkeypatch.setattr(reading, "asked_by", fails)
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        assert site.send("POST", path, padded(ASK)).status == 200
+        assert site.send("POST", path, ASK).status == 500
+
+
+ANSWERS = {route.path: route for dialect in DIALECTS for route in dialect.answers}
+
+
+@pytest.mark.parametrize("path", ANSWERS)
+def test_a_large_body_asks_for_the_same_as_a_small_one(
+    bodies: Callable[..., LargeBodies], path: str
+) -> None:
+    route = ANSWERS[path]
+    fields = route.request.model_fields.keys() & {"n", "best_of"}
+    asked_for = BODIES[path] | dict.fromkeys(fields, 3)
+    small = SentBody(None, 1 << 25, bodies())
+    small.add(json.dumps(asked_for).encode())
+    small.settle()
+    large = SentBody(None, 1 << 25, bodies())
+    large.add(padded(asked_for))
+
+    async def both() -> list[Any]:
+        return [
+            (await reading.read_as_asked(one, route.request, route.read, strict=False)).requests()
+            for one in (small, large)
+        ]
+
+    here, beside = asyncio.run(both())
+    assert beside == here
+    # What one prompt's choices share is shared on the other side as well.
+    assert prompts_size(beside) == prompts_size(here)
+
+
+def test_bodies_that_arrive_together_are_read_in_one_round_each(
+    bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = bodies()
+    read_in: list[int] = []
+    rounds = 0
+
+    def parsed(raw: bytes, model: Any) -> Any:
+        read_in.append(rounds)
+        return raw
+
+    monkeypatch.setattr(reading, "parsed", parsed)
+
+    async def run() -> None:
+        nonlocal rounds
+        tasks = []
+        for _ in range(10):
+            body = SentBody(None, 1 << 25, helper)
+            body.add(padded(ASK)[:50_000])
+            body.settle()
+            tasks.append(asyncio.create_task(reading.read(body, MessageCreateParams)))
+        while not all(one.done() for one in tasks):
+            await asyncio.sleep(0)
+            rounds += 1
+
+    asyncio.run(run())
+    assert len(read_in) == len(set(read_in)) == 10
 
 
 def test_small_bodies_need_no_process(site: Any) -> None:
@@ -354,7 +442,7 @@ def question(most_bytes: int = 1 << 25) -> bytes:
 
 async def asked(bodies: LargeBodies, prompt: str, told: list[str] | None = None) -> Any:
     raw = json.dumps({"model": "m", "prompt": prompt}).encode()
-    _, params = await bodies.read(question(), len(raw), iter((raw,)), reading._understood)
+    _, params, _, _ = await bodies.read(question(), len(raw), iter((raw,)), reading._understood)
     if told is not None:
         told.append(prompt)
     return params
@@ -487,8 +575,8 @@ def test_an_unused_process_is_ended_and_comes_back(
     assert asyncio.run(run()).prompt == ["y"]
 
 
-def test_answers_of_the_process_make_wire_models_and_nothing_else() -> None:
-    for value in (Path("x"), ErrorKind.TOO_LARGE, json.loads, HelperProcess):
+def test_answers_of_the_process_make_parts_of_requests_and_nothing_else() -> None:
+    for value in (Path("x"), ErrorKind.TOO_LARGE, json.loads, HelperProcess, Engine, Automaton):
         answer = pickle.dumps(("read", 1, value))
         with pytest.raises(pickle.UnpicklingError):
             reading._Unpickler(io.BytesIO(answer)).load()
