@@ -86,7 +86,7 @@ if TYPE_CHECKING:
         ToolChoice,
         TraceLevel,
     )
-    from engine.wording import counted, escaped, figure, quoted, seconds
+    from engine.wording import counted, escaped, figure, quoted, seconds, size_in_words
 
 _NAMES_BY_MODULE = {
     "engine.errors": (
@@ -161,7 +161,7 @@ _NAMES_BY_MODULE = {
         "ToolChoice",
         "TraceLevel",
     ),
-    "engine.wording": ("counted", "escaped", "figure", "quoted", "seconds"),
+    "engine.wording": ("counted", "escaped", "figure", "quoted", "seconds", "size_in_words"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 

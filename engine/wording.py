@@ -31,6 +31,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def size_in_words(count: float) -> str:
+    """Return a number of bytes in powers of ten, as disks are sold: ``1.4 GB``, ``12.0 kB``."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:,.1f} {unit}"
+    return counted(round(count), "byte")
+
+
 def quoted(text: str, max_chars: int | None = None) -> str:
     r"""Return text in double quotes with what cannot be seen escaped: ``"\n\nUser:"``.
 

@@ -34,8 +34,3 @@ class DownloadProgress:
     done_bytes: int = 0
     total_bytes: int = 0
     file: str = ""
-
-
-def size_in_words(count: int) -> str:
-    """Return a number of bytes in words, such as ``1.4 GB``."""
-    return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"

@@ -18,13 +18,13 @@ from engine.library.download_progress import (
     DownloadCancelled,
     DownloadFailed,
     DownloadProgress,
-    size_in_words,
 )
 from engine.library.fetching import begun_bytes, fetch_file
 from engine.library.hub_failures import failures_in_words
 from engine.library.hub_internals import progress_bar_class, set_chunk_bytes
 from engine.library.models import check_folder
 from engine.library.verifying import verify
+from engine.wording import size_in_words
 
 # The files of a repository that mlx-lm reads. No code: a model's own code is never run.
 _WANTED = ("*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model", "*.tiktoken")

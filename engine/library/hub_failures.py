@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError, ModelLoadFailed
-from engine.library.download_progress import DownloadFailed, size_in_words
+from engine.library.download_progress import DownloadFailed
 from engine.library.verifying import Damaged
+from engine.wording import size_in_words
 
 
 @contextmanager

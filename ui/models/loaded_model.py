@@ -3,13 +3,13 @@
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout
 
-from engine import counted
+from engine import counted, size_in_words
 from ui.kit.controls.choice import Choice
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import loading_words, percent, sentence, size
+from ui.models.model_words import loading_words, percent, sentence
 from ui.preferences.preferences import declaration
 from ui.words.tones import Tone
 
@@ -105,6 +105,6 @@ class LoadedModel(QFrame):
                 return f"{before}The next request loads {info.id} again."
             return "Unloaded to free its memory. The next request loads it again."
         return (
-            f"{before}{info.architecture}  ·  {size(info.size_bytes)}  ·  "
+            f"{before}{info.architecture}  ·  {size_in_words(info.size_bytes)}  ·  "
             f"{counted(info.context_length, 'token')} of context"
         )

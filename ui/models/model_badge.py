@@ -4,11 +4,11 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
-from engine import counted
+from engine import counted, size_in_words
 from ui.kit.look.theme import Theme
 from ui.kit.text.elided import ElidedButton
 from ui.models.model_state import ModelState
-from ui.models.model_words import percent, size
+from ui.models.model_words import percent
 from ui.words.tones import Tone
 
 
@@ -66,7 +66,7 @@ class ModelBadge(QWidget):
         if info is None:
             return self._model.message
         return (
-            f"{info.architecture}, {size(info.size_bytes)}, context of "
+            f"{info.architecture}, {size_in_words(info.size_bytes)}, context of "
             f"{counted(info.context_length, 'token')}\n{info.path}"
         )
 

@@ -2,7 +2,7 @@
 
 import time
 
-from engine import LoadProgress, counted
+from engine import LoadProgress, counted, size_in_words
 from engine.library.download_progress import DownloadProgress
 from engine.library.found import FoundModel, Origin
 from engine.library.memory import Fit, Memory, MemoryNeed
@@ -29,14 +29,6 @@ def sentence(text: str) -> str:
     return first if first.endswith((".", "?")) else f"{first}."
 
 
-def size(count: float) -> str:
-    """Return bytes as people read them, in powers of ten as disks are sold."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{count / factor:,.1f} {unit}"
-    return counted(round(count), "byte")
-
-
 def duration(seconds: float) -> str:
     """Return a duration in words."""
     if seconds < 60:
@@ -52,7 +44,7 @@ def facts(found: FoundModel, used_at: float) -> str:
     if found.bits is not None:
         words.append(f"{found.bits} bit")
     if found.size_bytes:
-        words.append(size(found.size_bytes))
+        words.append(size_in_words(found.size_bytes))
     if found.context_length:
         words.append(f"{counted(found.context_length, 'token')} of context")
     words.append(_ORIGINS[found.origin])
@@ -73,13 +65,14 @@ def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
     """Return a warning, or nothing where a model fits."""
     if need is None or fit is Fit.FITS:
         return ""
-    wanted = f"It needs about {size(need.total)} with {counted(need.context, 'token')} of context"
+    context = counted(need.context, "token")
+    wanted = f"It needs about {size_in_words(need.total)} with {context} of context"
     if fit is Fit.TOO_LARGE:
         return (
-            f"{wanted}; at most {size(memory.usable)} of this computer’s memory can be used "
-            "for models."
+            f"{wanted}; at most {size_in_words(memory.usable)} of this computer’s memory can be "
+            "used for models."
         )
-    return f"{wanted}; {size(memory.available)} are free now. Close other programs first."
+    return f"{wanted}; {size_in_words(memory.available)} are free now. Close other programs first."
 
 
 def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: int) -> str:
@@ -89,7 +82,7 @@ def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: in
         return f"Waiting for {answers} to end" if waits_for else "Beginning"
     words = _PHASES[progress.phase]
     if progress.phase == "weights" and progress.total_bytes:
-        words += f", {size(progress.done_bytes)} of {size(progress.total_bytes)}"
+        words += f", {size_in_words(progress.done_bytes)} of {size_in_words(progress.total_bytes)}"
     return f"{words}  ·  {duration(loading_s)}" if loading_s >= 1 else words
 
 
@@ -97,12 +90,12 @@ def download_words(progress: DownloadProgress, bytes_per_s: float, left_s: float
     """Return how far a download has come."""
     if progress.phase == "asking":
         return "Contacting Hugging Face"
-    done = f"{size(progress.done_bytes)} of {size(progress.total_bytes)}"
+    done = f"{size_in_words(progress.done_bytes)} of {size_in_words(progress.total_bytes)}"
     if progress.phase == "verifying":
         return f"Verifying  ·  {done}"
     words = [done]
     if bytes_per_s:
-        words.append(f"{size(bytes_per_s)}/s")
+        words.append(f"{size_in_words(bytes_per_s)}/s")
     if left_s is not None:
         words.append(f"{duration(left_s)} left")
     return "  ·  ".join(words)

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted
+from engine import counted, size_in_words
 from engine.library.memory import Fit
 from ui.kit.controls.own_window import OwnWindow
 from ui.kit.look.theme import Theme
@@ -28,7 +28,7 @@ from ui.models.download_row import DownloadRow
 from ui.models.loaded_model import LoadedModel
 from ui.models.model_card import ModelCard
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import fit_words, sentence, size
+from ui.models.model_words import fit_words, sentence
 
 
 class ModelsWindow(OwnWindow):
@@ -150,7 +150,7 @@ class ModelsWindow(OwnWindow):
             self._note.setText("Searching…")
         else:
             total = sum(model.found.size_bytes for model in library.models)
-            self._note.setText(f"{len(library.models)}, {size(total)}" if total else "")
+            self._note.setText(f"{len(library.models)}, {size_in_words(total)}" if total else "")
 
     def _fill_downloads(self) -> None:
         _clear(self._downloads)

@@ -97,7 +97,7 @@ def _scope(item: Fields) -> StopScope:
     return StopScope(found) if found in set(StopScope) else StopScope.TEXT
 
 
-def stops_from(fields: Fields, name: str = "stops") -> list[StopEntry]:
+def stops_from(fields: Fields) -> list[StopEntry]:
     """Return a stop list; raises ``DamagedFile`` where a sequence cannot be used."""
     stops = [
         StopEntry(
@@ -105,12 +105,12 @@ def stops_from(fields: Fields, name: str = "stops") -> list[StopEntry]:
             item.maybe("is_enabled", bool) is not False,
             _scope(item),
         )
-        for item in fields.items(name)
+        for item in fields.items("stops")
     ]
     try:
-        checked_strings([stop.sequence for stop in stops], name)
+        checked_strings([stop.sequence for stop in stops], "stops")
     except InvalidRequest as error:
-        raise fields.wrong(name, error.reason) from error
+        raise fields.wrong("stops", error.reason) from error
     return stops
 
 

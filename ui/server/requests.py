@@ -204,7 +204,6 @@ class RequestLog(QObject):
         self._most_bytes = most_bytes
         self._size_bytes = 0
         self.is_paused = False
-        self.passed_by = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -222,9 +221,7 @@ class RequestLog(QObject):
         for entry in entries:
             known = self._entries.get(entry.id)
             if known is None and (self.is_paused or not entry.is_open):
-                # What was cleared, or passed by while paused, does not come back with its end.
-                self.passed_by += self.is_paused and entry.is_open
-                continue
+                continue  # what was cleared, or ignored while paused, does not return at its end
             self._size_bytes += entry.size_bytes - (known.size_bytes if known else 0)
             self._entries[entry.id] = entry
         while self._entries and (
@@ -238,12 +235,10 @@ class RequestLog(QObject):
         """Stop listing new requests, or list them again."""
         if is_paused != self.is_paused:
             self.is_paused = is_paused
-            self.passed_by = 0
             self.pause_changed.emit()
 
     def clear(self) -> None:
         """Forget all."""
         self._entries.clear()
         self._size_bytes = 0
-        self.passed_by = 0
         self.cleared.emit()

@@ -34,18 +34,8 @@ def read_whole(draft: Draft, body: dict[str, Any]) -> None:
 
 def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     """Read the chunks of a stream, checking their order on the way."""
-    is_done = False
     names_usage = False
-    for index, frame in enumerate(frames):
-        if frame.is_done_mark:
-            is_done = True
-            continue
-        value = mapping(frame.value)
-        if "error" in value:
-            draft.set_error(value["error"])
-            continue
-        if is_done and value:
-            draft.misplaced(index, "A chunk comes after [DONE].")
+    for index, value in draft.values_until_done(frames, "A chunk"):
         draft.model = draft.model or value.get("model")
         names_usage |= "usage" in value
         if isinstance(value.get("usage"), dict):
@@ -57,8 +47,6 @@ def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
         _end(draft, index, choice)
     if draft.error is not None:
         return
-    if not is_done:
-        draft.lacks_end("The stream ends without data: [DONE].")
     if draft.usage is None and names_usage:
         draft.lacks_usage("The stream announces usage by usage: null, but never sends it.")
     elif draft.usage is None:

@@ -3,9 +3,10 @@
 Belongs to one reading; knows no dialect's order of events. Pure but for its own state; any thread.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from api.conformance.captures.framing import Framed
+from api.conformance.captures.framing import Frame, Framed
 from api.conformance.captures.values import (
     Capture,
     CapturedCall,
@@ -131,6 +132,32 @@ class Draft:
     def misplaced(self, index: int, sentence: str) -> None:
         """Note that an event stands where it must not."""
         self.find("event_order", Severity.ERROR, sentence, index)
+
+    def values_until_done(
+        self, frames: Iterable[Frame], noun: str
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the JSON objects of a stream that ``data: [DONE]`` ends, with their places.
+
+        Errors in the stream, objects after its end and a missing end are noted on the way.
+
+        Args:
+            frames: The frames of the stream.
+            noun: What a frame of this API is called, with its article.
+        """
+        is_done = False
+        for index, frame in enumerate(frames):
+            if frame.is_done_mark:
+                is_done = True
+                continue
+            value = mapping(frame.value)
+            if "error" in value:
+                self.set_error(value["error"])
+                continue
+            if is_done and value:
+                self.misplaced(index, f"{noun} comes after [DONE].")
+            yield index, value
+        if self.error is None and not is_done:
+            self.lacks_end("The stream ends without data: [DONE].")
 
     def lacks_usage(self, sentence: str, severity: Severity = Severity.WARNING) -> None:
         """Note that tokens are not counted where clients read them."""

@@ -15,17 +15,7 @@ def read_whole(draft: Draft, body: dict[str, Any]) -> None:
 
 def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     """Read frames of cumulative text."""
-    is_done = False
-    for index, frame in enumerate(frames):
-        if frame.is_done_mark:
-            is_done = True
-            continue
-        value = mapping(frame.value)
-        if "error" in value:
-            draft.set_error(value["error"])
-            continue
-        if is_done and value:
-            draft.misplaced(index, "A frame comes after [DONE].")
+    for index, value in draft.values_until_done(frames, "A frame"):
         text = value.get("text")
         if isinstance(text, str):
             if text.startswith(draft.text):
@@ -38,8 +28,6 @@ def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
                     index,
                 )
         _end(draft, index, value)
-    if draft.error is None and not is_done:
-        draft.lacks_end("The stream ends without data: [DONE].")
 
 
 def _end(draft: Draft, index: int, value: dict[str, Any]) -> None:

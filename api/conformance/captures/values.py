@@ -145,9 +145,12 @@ class Capture:
     findings: tuple[Finding, ...] = ()
 
 
-def excerpt(text: str, limit: int = 120) -> str:
-    """Return the text, its middle left out where it is longer than ``limit`` characters."""
-    if len(text) <= limit:
+_EXCERPT_CHARS = 120
+
+
+def excerpt(text: str) -> str:
+    """Return the text, its middle left out where it is long."""
+    if len(text) <= _EXCERPT_CHARS:
         return text
-    half = limit // 2
+    half = _EXCERPT_CHARS // 2
     return f"{text[:half]} … {text[-half:]}"

@@ -15,6 +15,7 @@ from engine.library.found import FoundModel, Origin
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.memory import Fit, Memory, MemoryNeed
 from engine.scheduling.service import Engine
+from engine.wording import size_in_words
 from tests.support.hub import Hub, hub
 from tests.support.scripted import Stage
 from tests.support.shown import main_window
@@ -30,7 +31,6 @@ from ui.models.model_words import (
     fit_words,
     loading_words,
     sentence,
-    size,
 )
 from ui.models.models_window import ModelsWindow
 
@@ -472,7 +472,7 @@ def test_the_rate_is_that_of_the_last_seconds(tmp_path: Path) -> None:
 
 
 def test_sizes_and_times_read_as_people_say_them() -> None:
-    assert [size(n) for n in (12, 1500, 3_800_000, 4.25e9)] == [
+    assert [size_in_words(n) for n in (12, 1500, 3_800_000, 4.25e9)] == [
         "12 bytes",
         "1.5 kB",
         "3.8 MB",

@@ -238,7 +238,8 @@ def test_chips_go_on_in_the_next_line_and_never_widen_the_window(use: Use) -> No
 
 def test_a_flow_breaks_its_lines_where_the_room_ends(qapp: QApplication) -> None:
     holder = QWidget()
-    flow = FlowLayout(holder, gap_px=4)
+    flow = FlowLayout(holder)
+    flow.setSpacing(4)
     for _ in range(4):
         one = QPushButton()
         one.setFixedSize(100, 20)

@@ -6,11 +6,11 @@ Main thread.
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy
 
+from engine import size_in_words
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import ElidedLabel, label
-from ui.models.model_words import size
 from ui.records.attachments import Attachment
 
 _WIDEST_NAME_PX = 220
@@ -29,7 +29,7 @@ class FileChip(QFrame):
 
     def __init__(self, theme: Theme, file: Attachment, icon: str, says: str) -> None:
         super().__init__()
-        name, words = file.name, size(len(file.text.encode(errors="replace")))
+        name, words = file.name, size_in_words(len(file.text.encode(errors="replace")))
         self._theme = theme
         self.setObjectName("file_chip")
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)

@@ -44,7 +44,6 @@ class RunTrace:
         residue: Text that appeared only at the end.
         speculation: What guessing did for the run.
         calls: Parsed tool calls by the raw text that held them.
-        is_saved: Whether it comes from a file.
         vocabulary: What token ids stand for; None for a saved run.
         request: What was asked; None for a saved run.
     """
@@ -64,7 +63,6 @@ class RunTrace:
         self.residue = ""
         self.speculation = Speculation()
         self.calls: dict[str, tuple[ToolCall, ...]] = {}
-        self.is_saved = False
         self.vocabulary: Vocabulary | None = None
         self.request: GenerationRequest | None = None
         self._raw = ""
@@ -122,7 +120,6 @@ def trace_of(recording: Recording) -> RunTrace:
     trace.residue = recording.residue
     trace.speculation = recording.speculation
     trace.stop = played.stop or recording.stop
-    trace.is_saved = True
     return trace
 
 
@@ -139,17 +136,11 @@ class Traces(QObject):
 
     forgotten = Signal()
 
-    def __init__(
-        self,
-        parent: QObject | None = None,
-        most_runs: int = MAX_RUNS,
-        most_tokens: int = MAX_TOKENS,
-    ) -> None:
+    def __init__(self, parent: QObject | None = None, most_runs: int = MAX_RUNS) -> None:
         super().__init__(parent)
         self.level = TraceLevel.STOPS
         self.top_logprobs = TOP_LOGPROBS
         self._most_runs = most_runs
-        self._most_tokens = most_tokens
         self._traces: OrderedDict[str, RunTrace] = OrderedDict()
 
     def __len__(self) -> int:
@@ -197,8 +188,6 @@ class Traces(QObject):
 
     def _prune(self) -> None:
         kept = sum(len(trace.tokens) for trace in self._traces.values())
-        while len(self._traces) > 1 and (
-            len(self._traces) > self._most_runs or kept > self._most_tokens
-        ):
+        while len(self._traces) > 1 and (len(self._traces) > self._most_runs or kept > MAX_TOKENS):
             _, gone = self._traces.popitem(last=False)
             kept -= len(gone.tokens)

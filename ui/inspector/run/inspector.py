@@ -268,9 +268,12 @@ def _shown_file(text: str, name: str) -> ShownRun:
     return shown_recording(from_json(text), name, question_of(text))
 
 
-def _short(text: str, limit: int = 40) -> str:
+_SHORT_CHARS = 40
+
+
+def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return line if len(line) <= _SHORT_CHARS else f"{line[: _SHORT_CHARS - 1]}…"
 
 
 def _ending(answer: RequestAnswer) -> str:

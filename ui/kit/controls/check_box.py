@@ -13,10 +13,10 @@ _TICK = 13
 class CheckBox(QCheckBox):
     """The style sheet draws the box, which knows no pictures; the tick is drawn here."""
 
-    def __init__(self, theme: Theme, text: str, says: str | None = None) -> None:
+    def __init__(self, theme: Theme, text: str) -> None:
         super().__init__(text)
         self._theme = theme
-        self.setAccessibleName(says or text)
+        self.setAccessibleName(text)
         theme.changed.connect(self.update)
 
     def paintEvent(self, event: QPaintEvent) -> None:

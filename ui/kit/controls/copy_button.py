@@ -12,10 +12,8 @@ from ui.kit.system.clipboard import SAID_MS, copy_text
 class CopyButton(IconButton):
     """Copies what ``text`` returns at that moment; None or nothing is not copied."""
 
-    def __init__(
-        self, theme: Theme, says: str, text: Callable[[], str | None], size: int = 16
-    ) -> None:
-        super().__init__(theme, "copy", says, size=size)
+    def __init__(self, theme: Theme, says: str, text: Callable[[], str | None]) -> None:
+        super().__init__(theme, "copy", says)
         self._says = says
         self._text = text
         self.clicked.connect(self._copy)

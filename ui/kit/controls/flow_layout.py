@@ -3,19 +3,17 @@
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
 
+# Between items and between lines.
+_GAP_PX = 6
+
 
 class FlowLayout(QLayout):
-    """Lines of items, as words flow in a text.
+    """Lines of items, as words flow in a text."""
 
-    Args:
-        parent: The widget whose items are laid out.
-        gap_px: Between items and between lines.
-    """
-
-    def __init__(self, parent: QWidget, gap_px: int = 6) -> None:
+    def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setContentsMargins(0, 0, 0, 0)
-        self.setSpacing(gap_px)
+        self.setSpacing(_GAP_PX)
         self._items: list[QLayoutItem] = []
 
     def addItem(self, item: QLayoutItem) -> None:  # noqa: N802 - Qt's name

@@ -15,13 +15,12 @@ _LEAST_CHARACTERS = 4
 class ElidedButton(QPushButton):
     """A button whose words are cut where there is no room for them."""
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._whole = ""
         policy = self.sizePolicy()
         policy.setHorizontalPolicy(QSizePolicy.Policy.Maximum)
         self.setSizePolicy(policy)
-        self.setText(text)
 
     def text(self) -> str:
         """Return the words as they were given."""

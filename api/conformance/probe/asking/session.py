@@ -23,15 +23,12 @@ def open_session() -> aiohttp.ClientSession:
     )
 
 
-async def read_body(
-    response: aiohttp.ClientResponse, received: bytearray, most_bytes: int = MOST_BODY_BYTES
-) -> str:
+async def read_body(response: aiohttp.ClientResponse, received: bytearray) -> str:
     """Read the body of an answer.
 
     Args:
         response: The answer; its headers have arrived.
         received: Gets the bytes as they come, so that they are there if time runs out.
-        most_bytes: Where reading ends.
 
     Returns:
         Why it is not whole, or not usable; empty where it is.
@@ -43,8 +40,8 @@ async def read_body(
     if packed not in ("", "identity"):
         return f"the answer is compressed ({packed[:40]}), which was not requested"
     async for part in response.content.iter_any():
-        received += part[: most_bytes + 1 - len(received)]
-        if len(received) > most_bytes:
-            del received[most_bytes:]
-            return f"the answer is longer than {most_bytes >> 20} MiB"
+        received += part[: MOST_BODY_BYTES + 1 - len(received)]
+        if len(received) > MOST_BODY_BYTES:
+            del received[MOST_BODY_BYTES:]
+            return f"the answer is longer than {MOST_BODY_BYTES >> 20} MiB"
     return ""

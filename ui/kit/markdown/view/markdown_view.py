@@ -83,10 +83,9 @@ class MarkdownView(FlowText):
         """Return where something beneath the text is."""
         return self._geometry.area(decoration, self.viewport().width(), self._text.decorations)
 
-    def shown_text(self, start: int = 0, end: int | None = None) -> str:
-        """Return the text from one document position to another, formulas as their source."""
-        last = self.document().characterCount() - 1 if end is None else end
-        return text_between(self.document(), start, last)
+    def shown_text(self) -> str:
+        """Return the whole text, formulas as their source."""
+        return text_between(self.document(), 0, self.document().characterCount() - 1)
 
     def createMimeDataFromSelection(self) -> QMimeData:
         """Copy formulas as their source, tables as tables."""

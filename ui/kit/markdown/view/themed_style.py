@@ -7,13 +7,13 @@ from ui.kit.markdown.writing.highlighting import DARK_CODE, LIGHT_CODE
 from ui.kit.markdown.writing.markdown_style import MarkdownStyle
 
 
-def markdown_style(theme: Theme, font: QFont, is_muted: bool = False) -> MarkdownStyle:
+def markdown_style(theme: Theme, font: QFont) -> MarkdownStyle:
     """Return fonts and colours for rendered Markdown in the present theme."""
     colors = theme.colors
     return MarkdownStyle(
         font=font,
         fixed=fixed_font(font),
-        text=colors.muted if is_muted else colors.text,
+        text=colors.text,
         muted=colors.muted,
         link=colors.link,
         code_background=colors.code,
