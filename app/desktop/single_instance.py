@@ -13,7 +13,7 @@ from PySide6.QtCore import QLockFile, QObject, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 from app.folders import paths
-from app.folders.privacy import made_private
+from app.folders.privacy import made_private, tighten
 from ui.window.main_window import MainWindow
 
 _log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ class SingleInstance(QObject):
     def __init__(self, folder: Path, parent: QObject | None = None) -> None:
         """Programs with the same folder know of each other; the folder must exist."""
         super().__init__(parent)
+        self._folder = folder
         self._lock = QLockFile(str(folder / _LOCK_NAME))
         self._lock.setStaleLockTime(0)  # stale only if the process that holds it has gone
         digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
@@ -46,6 +47,7 @@ class SingleInstance(QObject):
         """Try to be the one; returns whether this program is."""
         if not self._lock.tryLock(0) and self._lock.error() == QLockFile.LockError.LockFailedError:
             return False
+        tighten(self._folder)  # Qt makes the lock as open as the umask allows
         # Where no lock can be written at all, two windows are better than none.
         QLocalServer.removeServer(self._name)
         self._server.listen(self._name)

@@ -9,6 +9,15 @@ import stat
 from pathlib import Path
 
 _FOLDER, _FILE = 0o700, 0o600
+# A person may have named a folder that holds more than ours.
+_OUR_FILES = (
+    "conversations*",
+    "settings.json*",
+    "api-key*",
+    "serve.toml",
+    "running.lock",
+    "fullstop.log*",
+)
 
 
 def made_private(folder: Path) -> Path:
@@ -17,21 +26,25 @@ def made_private(folder: Path) -> Path:
     Raises:
         OSError: It cannot be made.
     """
-    folder.mkdir(mode=_FOLDER, parents=True, exist_ok=True)
+    for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+        # Each by itself: the mode of ``mkdir`` does not hold for the parents that it makes.
+        missing.mkdir(mode=_FOLDER, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     _tighten(folder, _FOLDER)
     return folder
 
 
 def tighten(folder: Path) -> None:
-    """Make a folder and the files in it private, where an earlier version left them open.
+    """Make a folder and the program's files in it private, where they were left open.
 
-    Files of others, links, and what a file system without permissions holds stay as they are.
+    Other files, links, and what a file system without permissions holds stay as they are.
     """
     _tighten(folder, _FOLDER)
     with contextlib.suppress(OSError):
-        for path in folder.iterdir():
-            if not path.is_symlink() and path.is_file():
-                _tighten(path, _FILE)
+        for pattern in _OUR_FILES:
+            for path in folder.glob(pattern):
+                if not path.is_symlink() and path.is_file():
+                    _tighten(path, _FILE)
 
 
 def touch_private(path: Path) -> None:
@@ -55,5 +68,6 @@ def _tighten(path: Path, allowed: int) -> None:
         if path == Path.home():
             return
         mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & ~allowed:
+        # A sticky folder, such as /tmp, belongs to everybody.
+        if mode & ~allowed and not mode & stat.S_ISVTX:
             path.chmod(mode & allowed)

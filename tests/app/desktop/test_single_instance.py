@@ -1,3 +1,7 @@
+"""One window per person: a later start brings the first forward."""
+
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +73,15 @@ def test_a_first_program_that_does_not_listen_is_not_waited_for(
     tmp_path: Path, qapp: QApplication
 ) -> None:
     assert not SingleInstance(tmp_path).ask_to_show()
+
+
+def test_the_lock_is_private_whatever_the_umask(tmp_path: Path, qapp: QApplication) -> None:
+    instance = SingleInstance(tmp_path)
+    before = os.umask(0)
+    try:
+        assert instance.claim()
+        [lock] = tmp_path.iterdir()
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
+        instance.release()

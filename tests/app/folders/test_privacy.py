@@ -92,15 +92,16 @@ def test_what_an_earlier_version_left_open_is_tightened(tmp_path: Path) -> None:
     (folder / "conversations.db").write_text("mine")
     (folder / "conversations.db").chmod(0o664)
     (folder / "link").symlink_to(elsewhere)
-    (folder / "read-only").write_text("mine")
-    (folder / "read-only").chmod(0o444)
+    read_only = folder / "settings.json.broken-20260101-000000"
+    read_only.write_text("mine")
+    read_only.chmod(0o444)
 
     tighten(folder)
     tighten(tmp_path / "nowhere")
 
     assert mode(folder) == 0o700
     assert mode(folder / "conversations.db") == 0o600
-    assert mode(folder / "read-only") == 0o400
+    assert mode(read_only) == 0o400
     assert mode(elsewhere) == 0o644
 
 
@@ -110,4 +111,27 @@ def test_a_home_folder_that_was_named_stays_as_it_is(
     tmp_path.chmod(0o755)
     monkeypatch.setenv("HOME", str(tmp_path))
     made_private(tmp_path)
+    tighten(tmp_path)
     assert mode(tmp_path) == 0o755
+
+
+def test_a_folder_that_everybody_writes_to_stays_as_it_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    made_private(tmp_path)
+    tighten(tmp_path)
+    assert mode(tmp_path) == 0o1777
+
+
+def test_files_that_are_not_the_programs_stay_as_they_are(tmp_path: Path) -> None:
+    script = tmp_path / "script.sh"
+    script.write_text("exit")
+    script.chmod(0o755)
+    tighten(tmp_path)
+    assert mode(script) == 0o755
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_folders_that_are_made_on_the_way_are_private(tmp_path: Path) -> None:
+    folder = made_private(tmp_path / "state" / "fullstop" / "log")
+    assert mode(folder.parent) == 0o700
+    assert mode(folder.parent.parent) == 0o700
