@@ -54,6 +54,8 @@ class SqliteConversationStore:
         self._is_write_due = False
         # Whether the file could not be opened yet, and is tried again (store thread).
         self._is_waiting = False
+        # Whether the last attempt to write failed (store thread).
+        self._is_failing = False
         self._found: Callable[[list[Conversation], list[Preset]], None] | None = None
         # Why writing fails; empty while it works. Changed on the main thread alone.
         self._failing_because = ""
@@ -80,7 +82,7 @@ class SqliteConversationStore:
                 self._database.end_thread(waits=False)
                 words = f"{self._path} cannot be used: {cause}. What you write now is kept until "
                 raise StoreUnavailable(self._unsaved(f"{words}you close the window.")) from error
-            self._is_waiting = True
+            self._is_waiting = self._is_failing = True
             self._failing_because = cause
             self._waits_because = self._unsaved(
                 f"{self._path} cannot be used: {cause}. What you write is kept in memory, and "
@@ -113,6 +115,16 @@ class SqliteConversationStore:
     def has_unsaved(self) -> bool:
         """Whether there are changes that the file does not take."""
         return bool(self._failing_because) and self._pending.has_words
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether something that a person wrote is not in the file yet, and may be soon."""
+        return not self._failing_because and self._pending.has_words
+
+    @property
+    def failing_because(self) -> str:
+        """Why the file takes no changes; empty while it takes them."""
+        return self._failing_because
 
     def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
         """Call ``tell`` on the main thread when something cannot be kept, and with None when all
@@ -267,8 +279,7 @@ class SqliteConversationStore:
 
     def _begin_writing(self) -> Future[None]:
         self._is_write_due = True
-        patience_ms = _IMPATIENT_MS if self._failing_because else _PATIENT_MS
-        return self._database.submit(self._write, patience_ms)
+        return self._database.submit(self._write)
 
     def _try_again(self) -> None:
         self._again = self._loop.call_later(_TRIED_AGAIN_AFTER_S, self._begin_writing)
@@ -331,8 +342,11 @@ class SqliteConversationStore:
 
     # -- the store's thread ----------------------------------------------------------------
 
-    def _write(self, patience_ms: int) -> None:
+    def _write(self) -> None:
         """Write what is pending, and tell the main thread how that went."""
+        # Decided now, and not when this was asked for: of several that wait for the same lock, only
+        # the first is to be patient.
+        patience_ms = _IMPATIENT_MS if self._is_failing else _PATIENT_MS
         failure: sqlite3.Error | OSError | None = None
         unusable = 0
         try:
@@ -345,6 +359,7 @@ class SqliteConversationStore:
             unusable = self._database.write(self._pending, patience_ms)
         except (sqlite3.Error, OSError) as error:
             failure = error
+        self._is_failing = failure is not None
         self._loop.call_soon_threadsafe(self._note_outcome, failure, unusable)
 
     def _close(self) -> None:

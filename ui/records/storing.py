@@ -65,7 +65,15 @@ class ConversationStore(Protocol):
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether something would be lost if the program ended now."""
+        """Whether there are changes that could not be kept, and are tried again."""
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether something that a person wrote is not kept yet, and may be soon."""
+
+    @property
+    def failing_because(self) -> str:
+        """Why nothing can be kept, as the end of a sentence; empty while it can."""
 
     def is_kept(self, conversation: Conversation) -> bool:
         """Return whether all that was saved of a conversation can be loaded again."""
@@ -149,6 +157,16 @@ class MemoryConversationStore:
         """Whether anything was written although a file was to keep it."""
         written = any(not conversation.is_unused for conversation in self._kept.values())
         return self._problem is not None and written
+
+    @property
+    def is_writing(self) -> bool:
+        """Memory takes everything at once."""
+        return False
+
+    @property
+    def failing_because(self) -> str:
+        """Memory takes everything."""
+        return ""
 
     def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
         """Never happens in memory."""

@@ -27,7 +27,7 @@ from ui.chat.columns.stop_panel import WIDTH_PX, StopPanel
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.transfer_bar import TransferBar
-from ui.chat.storage.unsaved import ask_about_unsaved
+from ui.chat.storage.unsaved import UnsavedText
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.controls.reading_order import move_focus
@@ -111,6 +111,12 @@ class MainWindow(QMainWindow):
         self._lay_out()
         self.columns = SideColumns(self, self.sidebar, self.chat, self.stop_panel)
         self._menus = MainMenus(self, self)
+        self._unsaved = UnsavedText(
+            self,
+            store,
+            export=self._menus.conversation.export_all,
+            leave=lambda may_lose: self.quit(asks=not may_lose),
+        )
         self._connect_signals()
         self._follow_undo(self.workspace.current)
         self._tint()
@@ -146,6 +152,7 @@ class MainWindow(QMainWindow):
     async def finish(self) -> None:
         """End answers and server, and wait until nothing is under way."""
         self.server_panel.end()
+        await self._unsaved.finish()
         await self.model_library.finish()
         await self.workspace.finish()
         await self.others.finish()
@@ -193,12 +200,12 @@ class MainWindow(QMainWindow):
             event.ignore()
             self.hide()
             return
-        if self.workspace.store.has_unsaved and not self._may_lose:
+        self.workspace.keep_draft()
+        if not self._may_lose and self._unsaved.holds_window():
             event.ignore()
             self._is_quitting = False
-            self.come_forward()
-            export = self._menus.conversation.export_all
-            ask_about_unsaved(self, export, lambda: self.quit(asks=False))
+            if self.workspace.store.has_unsaved:
+                self.come_forward()
             return
         self.others.close_all()
         self.workspace.cancel_all()
@@ -231,6 +238,7 @@ class MainWindow(QMainWindow):
         self.chat.header.sidebar.clicked.connect(self.toggle_sidebar)
         self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
         self.chat.header.badge.models_wanted.connect(self.others.show_models)
+        self.chat.problem.solved.connect(self._unsaved.note_saved)
         self.chat.stops_wanted.connect(self.stop_panel.show)
         self.chat.composer.stops.clicked.connect(self.stop_panel.show)
         self.stop_panel.verdict.inspect.clicked.connect(self.others.show_inspector)

@@ -10,6 +10,8 @@ import pytest
 
 from app.store import conversation_store as store_module
 from app.store.conversation_store import SqliteConversationStore
+from app.store.database import Database
+from app.store.pending import PendingWrites
 from tests.app.store.conftest import Use
 from tests.support.said import conversation, finished_run
 from ui.records.conversations import Conversation, ConversationSettings
@@ -93,6 +95,29 @@ def test_a_question_that_could_not_be_written_reaches_the_file_with_its_answer(
             (asked.messages[0].id, None, "x" * 100_000),
             (answer.id, asked.messages[0].id, "1"),
         ]
+
+    use(steps)
+
+
+def test_a_question_waits_patiently_for_a_lock_only_once(
+    use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = conversation("x")
+    patience: list[int] = []
+    write = Database.write
+
+    def watched(self: Database, pending: PendingWrites, patience_ms: int) -> int:
+        patience.append(patience_ms)
+        return write(self, pending, patience_ms)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        trouble = Trouble(store, path, LOCKED)
+        await trouble.begin()
+        monkeypatch.setattr(Database, "write", watched)
+        store.save(asked)
+        await store.settled()
+        assert patience[:2] == [50, 10]
+        await trouble.end()
 
     use(steps)
 

@@ -235,6 +235,36 @@ def test_an_export_that_cannot_be_written_says_why(use: Use, tmp_path: Path) -> 
     use(steps)
 
 
+def test_an_export_has_what_can_be_read_and_names_the_rest(
+    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "all.json"
+
+    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
+        files, refused = workspace.files, []
+        files.refused.connect(refused.append)
+        unread = [one for one in every(workspace) if not one.is_loaded]
+        lost, real = unread[:5], store.read
+
+        async def read(conversation: Conversation) -> list[ConversationMessage] | None:
+            return None if conversation in lost else await real(conversation)
+
+        monkeypatch.setattr(store, "read", read)
+        files.export_all_to(path)
+        await files.finish()
+        assert len(json.loads(path.read_text())["conversations"]) == COUNT - 5
+        names = ", ".join(f"“{one.title}”" for one in lost[:3])
+        assert refused == [
+            f"{names} and 2 more conversations could not be read. all.json has the others."
+        ]
+        files.export_to(tmp_path / "one.json", lost[0])
+        await files.finish()
+        assert refused[1:] == [f"“{lost[0].title}” could not be read. Nothing was written."]
+        assert not (tmp_path / "one.json").exists()
+
+    use(steps)
+
+
 def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
     use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

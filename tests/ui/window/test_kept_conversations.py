@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
+from app.store import conversation_store
 from app.store.conversation_store import open_store
 from engine.scheduling.service import Engine
 from tests.support.said import sentence_of_stop
@@ -29,6 +30,7 @@ from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.reason_line import ReasonLine
 from ui.kit.look.theme import Theme
+from ui.records.archive import conversations_from_json
 from ui.records.conversations import Conversation, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
@@ -473,6 +475,8 @@ def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
                 dialog.filesSelected.emit([str(tmp_path / "rescued.json")])
                 dialog.close()
                 await eventually((tmp_path / "rescued.json").exists)
+                (rescued,) = conversations_from_json((tmp_path / "rescued.json").read_text())
+                assert rescued.draft == "x" * 50_000
 
                 window.close()
                 (box,) = [b for b in window.findChildren(QMessageBox) if b.isVisible()]
@@ -480,6 +484,35 @@ def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
                 assert (window.isVisible(), gone) == (False, [True])
         finally:
             await store.close()
+
+    run(steps())
+
+
+def test_closing_waits_until_text_is_saved_asks_where_that_fails_and_closes_once_it_works(
+    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation_store, "_PATIENT_MS", 100)
+    path = tmp_path / "conversations.db"
+
+    async def steps() -> None:
+        store = await open_store(path)
+        try:
+            async with shown(main_window(engine, theme, store=store)) as window:
+                await store.settled()
+                with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                    other.execute("BEGIN EXCLUSIVE")
+                    window.chat.composer.set_text("a thought")
+                    window.quit()
+                    assert window.isVisible()
+                    await eventually(lambda: bool(window.findChildren(QMessageBox)))
+                    (box,) = window.findChildren(QMessageBox)
+                    assert "another program has locked the file" in box.informativeText()
+                    other.execute("ROLLBACK")
+                await eventually(lambda: not window.isVisible())
+        finally:
+            await store.close()
+        with closing(sqlite3.connect(path)) as reader:
+            assert reader.execute("SELECT draft FROM conversations").fetchall() == [("a thought",)]
 
     run(steps())
 

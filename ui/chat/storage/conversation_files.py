@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import EngineError
+from engine import EngineError, counted
 from engine.files.causes import os_cause
 from engine.files.fields import DamagedFile
 from engine.files.whole_file import WholeFile
@@ -31,6 +31,8 @@ from ui.records.storing import ConversationStore
 
 # The store gets so many messages at a time; the window is served in between.
 _STEP_MESSAGES = 50
+# So many are named where conversations cannot be read.
+_MOST_NAMED = 3
 _MARKDOWN = (".md", ".markdown", ".txt")
 
 
@@ -80,9 +82,9 @@ class ConversationFiles(QObject):
         )
 
     def export_all_to(self, path: Path) -> None:
-        """Write all conversations to one JSON file."""
+        """Write all conversations to one JSON file, also those that only have a draft."""
         rows = range(self._conversations.rowCount())
-        every = [c for c in map(self._conversations.at, rows) if c.has_messages]
+        every = [c for c in map(self._conversations.at, rows) if not c.is_unused]
         self.transfers.start(
             "Exporting all conversations", lambda transfer: self._export(path, every, transfer)
         )
@@ -129,19 +131,29 @@ class ConversationFiles(QObject):
     ) -> bool:
         """Write conversations one after the other; returns whether it came to the end."""
         target = _Target(path)
+        missing: list[str] = []
         await asyncio.to_thread(target.open)
         try:
             for number, conversation in enumerate(conversations):
                 transfer.advance(number, len(conversations))
-                snapshot = await self._snapshot(conversation)
-                await asyncio.to_thread(target.add, snapshot)
+                try:
+                    snapshot = await self._snapshot(conversation)
+                except Unreadable:
+                    # The others are exported all the more: the disk may be about to fail.
+                    missing.append(conversation.title)
+                else:
+                    await asyncio.to_thread(target.add, snapshot)
                 if transfer.is_cancelled:
                     await asyncio.to_thread(target.forget)
                     return False
+            if missing and len(missing) == len(conversations):
+                raise Unreadable(f"{_named(missing)} could not be read.")
             await asyncio.to_thread(target.close)
         except BaseException:
             await asyncio.to_thread(target.forget)
             raise
+        if missing:
+            self.refused.emit(f"{_named(missing)} could not be read. {path.name} has the others.")
         return True
 
     async def _snapshot(self, conversation: Conversation) -> Conversation:
@@ -190,6 +202,12 @@ class ConversationFiles(QObject):
         while step := _next(messages):
             self._store.save_messages(conversation, step)
             await asyncio.sleep(0)
+
+
+def _named(titles: Sequence[str]) -> str:
+    named = ", ".join(f"“{title}”" for title in titles[:_MOST_NAMED])
+    more = len(titles) - _MOST_NAMED
+    return f"{named} and {counted(more, 'more conversation')}" if more > 0 else named
 
 
 class _Target:

@@ -15,12 +15,14 @@ class ProblemBar(QFrame):
     """What happened, why, the file it is about, and a way to put it away.
 
     Signals:
+        solved: The problem is over.
         recovery_declined: The message was dismissed although the file could be recovered.
 
     Attributes:
         recover: The button that brings over what can be read of a damaged file.
     """
 
+    solved = Signal()
     recovery_declined = Signal()
 
     def __init__(self, theme: Theme) -> None:
@@ -57,7 +59,9 @@ class ProblemBar(QFrame):
         """Show a problem; None shows nothing."""
         self._problem = problem
         self.setVisible(problem is not None)
-        if problem is not None:
+        if problem is None:
+            self.solved.emit()
+        else:
             self.sentence.setText(problem.sentence)
             self.detail.setText(problem.detail)
             self.show_file.setVisible(problem.path is not None)
