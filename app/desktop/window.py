@@ -32,7 +32,8 @@ from app.process.open_file_limit import raise_limit
 from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.stored_preferences import StoredPreferences
-from app.store.conversation_store import StoreUnavailable, open_store
+from app.store.conversation_store import open_store
+from app.store.store_problems import StoreUnavailable
 from engine import Engine, StopScope
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme

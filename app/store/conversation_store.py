@@ -13,10 +13,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.store import opening, rows, salvage, searching, writing
+from app.store import bringing_over, opening, rows, searching, store_problems, writing
 from app.store.database import Database
 from app.store.database_causes import store_cause
 from app.store.pending import PendingWrites, Write
+from app.store.store_problems import StoreUnavailable
 from ui.records.conversations import Conversation
 from ui.records.finding import MOST_HITS, Hit
 from ui.records.messages import ConversationMessage
@@ -28,15 +29,6 @@ _T = TypeVar("_T")
 # How long to wait for another program's lock: patiently at first, and not again and again.
 _PATIENT_MS, _IMPATIENT_MS = 5_000, 250
 _TRIED_AGAIN_AFTER_S = 2.0
-_UNSAVED = "Your conversations are not being saved."
-
-
-class StoreUnavailable(Exception):
-    """The file can be neither read nor made; ``problem`` says why, for a person."""
-
-    def __init__(self, problem: StoreProblem) -> None:
-        super().__init__(problem.detail)
-        self.problem = problem
 
 
 class SqliteConversationStore:
@@ -80,18 +72,11 @@ class SqliteConversationStore:
             cause = store_cause(error)
             if not may_wait or isinstance(error, sqlite3.NotSupportedError):
                 self._database.end_thread(waits=False)
-                words = f"{self._path} cannot be used: {cause}. What you write now is kept until "
-                raise StoreUnavailable(self._unsaved(f"{words}you close the window.")) from error
+                raise StoreUnavailable(store_problems.unusable(self._path, cause)) from error
             self._is_waiting = self._is_failing = True
             self._failing_because = cause
-            self._waits_because = self._unsaved(
-                f"{self._path} cannot be used: {cause}. What you write is kept in memory, and "
-                "the file is tried again until it works. Earlier conversations appear then."
-            )
+            self._waits_because = store_problems.not_yet_usable(self._path, cause)
             self._try_again()
-
-    def _unsaved(self, detail: str) -> StoreProblem:
-        return StoreProblem(_UNSAVED, detail, self._path.parent)
 
     async def close(self) -> None:
         """Write what is still to be written and close the file."""
@@ -232,7 +217,9 @@ class SqliteConversationStore:
 
         recovered, cause = (0, 0, 0), ""
         try:
-            recovered = await asyncio.to_thread(salvage.bring_over, path, take, tell, is_cancelled)
+            recovered = await asyncio.to_thread(
+                bringing_over.bring_over, path, take, tell, is_cancelled
+            )
         except (sqlite3.Error, OSError, ValueError) as error:
             _log.error("%s: not all could be recovered", path, exc_info=error)
             cause = "nothing in the file can be read"
@@ -310,35 +297,15 @@ class SqliteConversationStore:
         if self._tell is None:
             return
         if cause and cause != before:
-            self._tell(
-                StoreProblem(
-                    _UNSAVED,
-                    f"{self._path.name}: {cause}. Everything is kept in memory, and saving is "
-                    "tried again until it works. Export what matters before you quit.",
-                    self._path.parent,
-                )
-            )
+            self._tell(store_problems.not_written(self._path, cause))
         elif before and not cause:
             self._tell(None)
         if unusable:
-            self._tell(
-                StoreProblem(
-                    "A change could not be saved.",
-                    f"{self._path.name} refused this change; everything else is saved. Export "
-                    "the conversation to keep it. The log has the cause.",
-                    self._path.parent,
-                )
-            )
+            self._tell(store_problems.refused(self._path))
 
     def _tell_unreadable(self, cause: str) -> None:
         if self._tell is not None:
-            self._tell(
-                StoreProblem(
-                    "Your conversations could not be read.",
-                    f"{self._path.name}: {cause}. Nothing in the file was changed.",
-                    self._path.parent,
-                )
-            )
+            self._tell(store_problems.unreadable(self._path, cause))
 
     # -- the store's thread ----------------------------------------------------------------
 

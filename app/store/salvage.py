@@ -1,21 +1,16 @@
-"""Reads what can still be read of a damaged database, from a copy: the file itself stays as it is.
+"""Reads the rows of a damaged database that can still be read.
 
 Rows are asked for some at a time; where that fails, the next one that can be read is searched for
 by halving. Knows no window. Any thread but the main one.
 """
 
-import contextlib
 import math
-import shutil
 import sqlite3
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from app.store.opening import COMPANIONS, replacing_bad_bytes
 from app.store.rows import ConversationRow, MessageRow, PresetRow
 from app.store.writing import columns
 from ui.records.codec import moment, shown_rank
@@ -33,7 +28,7 @@ _LAST_ROW = (1 << 63) - 2
 _MOST_SHOWN = 500_000_000
 # SQLite's own errors; what the interpreter makes of their words where those are damaged too.
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError)
-_ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 256
 _NAMELESS = "Recovered conversation"
 
 Row = tuple[Any, ...]
@@ -52,31 +47,6 @@ class Salvaged:
     done: int = 0
     total: int = 0
     unreadable: int = 0
-
-
-@contextlib.contextmanager
-def copied_database(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a private copy of a damaged database for reading.
-
-    Raises:
-        OSError: There is no room for a copy, or the file cannot be read.
-        sqlite3.Error: Nothing of it can be read.
-    """
-    with tempfile.TemporaryDirectory(prefix="salvage-", dir=path.parent) as folder:
-        copy = Path(folder) / "copy.db"
-        for companion in COMPANIONS:
-            with contextlib.suppress(FileNotFoundError):
-                shutil.copyfile(f"{path}{companion}", f"{copy}{companion}")
-        connection = sqlite3.connect(copy, isolation_level=None)
-        connection.text_factory = replacing_bad_bytes
-        try:
-            # A schema with a bad entry is used as far as it can be read.
-            connection.execute("PRAGMA writable_schema = ON")
-            connection.execute("PRAGMA cell_size_check = ON")
-            connection.execute("PRAGMA trusted_schema = OFF")
-            yield connection
-        finally:
-            connection.close()
 
 
 class Salvage:
@@ -185,7 +155,7 @@ class Salvage:
             "ORDER BY rowid LIMIT ?"
         )
         done_before, end = self.state.done, self._ends[table]
-        first, count = 1, _ROWS_AT_ONCE
+        first, count = 1, ROWS_AT_ONCE
         while first <= end:
             found = self._ask(query, first, count)
             if found is None and count > 1:
@@ -200,7 +170,7 @@ class Salvage:
             if not found:
                 break
             first = found[-1][0] + 1
-            count = min(count * 2, _ROWS_AT_ONCE)
+            count = min(count * 2, ROWS_AT_ONCE)
             self.state.done = done_before + min(first - 1, end, _MOST_SHOWN)
             yield from (row[1:] for row in found)
         self.state.done = done_before + min(end, _MOST_SHOWN)
@@ -243,62 +213,3 @@ def _text(value: object) -> str:
 def _moment(value: object) -> float:
     is_number = isinstance(value, int | float) and math.isfinite(value)
     return moment(float(value)) if is_number else time.time()  # type: ignore[arg-type]
-
-
-Take = Callable[[list[ConversationRow], list[MessageRow], list[PresetRow]], tuple[int, int]]
-
-
-def bring_over(
-    path: Path, take: Take, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
-) -> tuple[int, int, int]:
-    """Hand over all rows that can be read, some at a time.
-
-    Args:
-        path: The damaged database.
-        take: Writes rows of conversations, messages and presets that are not there yet; returns
-            how many conversations and messages were new.
-        advance: Told how many rows were looked at, and how many there are.
-        is_cancelled: Whether to end early; what was handed over stays.
-
-    Returns:
-        How many conversations and messages were new, and how many rows could not be read.
-
-    Raises:
-        OSError: There is no room for a copy, or the file cannot be read.
-        sqlite3.Error: Nothing of the file can be read, or the rows cannot be written.
-    """
-    conversations = messages = 0
-    with copied_database(path) as connection:
-        salvage = Salvage(connection)
-
-        def hand_over(
-            some: list[ConversationRow], said: list[MessageRow], presets: list[PresetRow]
-        ) -> None:
-            nonlocal conversations, messages
-            new, new_messages = take(some, said, presets)
-            conversations, messages = conversations + new, messages + new_messages
-            advance(salvage.state.done, salvage.state.total)
-
-        for some in _in_steps(salvage.conversations()):
-            hand_over(some, [], [])
-            if is_cancelled():
-                break
-        for pairs in _in_steps(salvage.messages()):
-            if is_cancelled():
-                break
-            hand_over(
-                [lost for lost, _ in pairs if lost is not None], [row for _, row in pairs], []
-            )
-        hand_over([], [], [] if is_cancelled() else list(salvage.presets()))
-        return conversations, messages, salvage.state.unreadable
-
-
-def _in_steps(rows: Iterator[Any]) -> Iterator[list[Any]]:
-    step: list[Any] = []
-    for row in rows:
-        step.append(row)
-        if len(step) == _ROWS_AT_ONCE:
-            yield step
-            step = []
-    if step:
-        yield step

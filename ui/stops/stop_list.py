@@ -18,20 +18,20 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import QUndoStack
 
-from engine import InvalidRequest, StopScope, checked_strings
+from engine import StopScope
 from ui.records.conversations import StopEntry
 from ui.stops import stop_cells as cells
 from ui.stops.stop_cells import StopColumn
+from ui.stops.stop_dragging import ROW_MIME, carried, carried_row
 from ui.stops.stop_history import StopHistory
+from ui.stops.stop_input import refusal, typed_sequence
 from ui.stops.stop_list_change import StopListChange
 from ui.stops.stop_remarks import Remark, remarks
 from ui.stops.stop_tokens import StopTokens, Tokenize
-from ui.words.visible import needs_escapes, quoted, unescaped
+from ui.words.visible import needs_escapes, quoted
 
 Index = QModelIndex | QPersistentModelIndex
 
-EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
-_ROW_MIME = "application/x-fullstop-stop-row"
 _DISPLAY = int(Qt.ItemDataRole.DisplayRole)
 
 
@@ -259,21 +259,18 @@ class StopListModel(QAbstractTableModel):
 
     def mimeTypes(self) -> list[str]:
         """Return the type of a dragged row."""
-        return [_ROW_MIME]
+        return [ROW_MIME]
 
     def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
-        """Return the dragged row's number."""
-        data = QMimeData()
-        if indexes:
-            data.setData(_ROW_MIME, str(indexes[0].row()).encode())
-        return data
+        """Return the dragged row."""
+        return carried(indexes[0].row()) if indexes else QMimeData()
 
     def dropMimeData(
         self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index
     ) -> bool:
         """Move the dragged row. Returns False so that the view does not remove it as well."""
-        if action == Qt.DropAction.MoveAction and data.hasFormat(_ROW_MIME):
-            source = int(bytes(data.data(_ROW_MIME).data()))
+        source = carried_row(data)
+        if action == Qt.DropAction.MoveAction and source is not None:
             gap = row if row >= 0 else (parent.row() if parent.isValid() else len(self._entries))
             self.move(source, gap - 1 if gap > source else gap)
         return False
@@ -307,24 +304,17 @@ class StopListModel(QAbstractTableModel):
 
     def _read(self, typed: str, with_escapes: bool) -> str | None:
         """Return the sequence that was meant, or say why there is none."""
-        if not typed:
-            self.refused.emit(EMPTY_MESSAGE)
-            return None
-        if not with_escapes:
-            return typed
         try:
-            return unescaped(typed)
+            return typed_sequence(typed, with_escapes=with_escapes)
         except ValueError as error:
             self.refused.emit(str(error))
             return None
 
     def _accepts(self, entries: list[StopEntry]) -> bool:
-        try:
-            checked_strings([entry.sequence for entry in entries], "stops")
-        except InvalidRequest as error:
-            self.refused.emit(error.reason[:1].upper() + error.reason[1:] + ".")
-            return False
-        return True
+        reason = refusal(entries)
+        if reason:
+            self.refused.emit(reason)
+        return not reason
 
     def _sequences(self) -> list[str]:
         return [entry.sequence for entry in self._entries]

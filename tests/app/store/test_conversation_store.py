@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.store.conversation_store import SqliteConversationStore, StoreUnavailable, open_store
+from app.store.conversation_store import SqliteConversationStore, open_store
+from app.store.store_problems import StoreUnavailable
 from tests.app.store.conftest import Use
 from tests.support.said import conversation, finished_run
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry

@@ -16,7 +16,8 @@ from ui.records.codec import stops_from, stops_values
 from ui.records.conversations import StopEntry, rules_of
 from ui.stops.stop_cells import StopColumn
 from ui.stops.stop_history import StopHistory
-from ui.stops.stop_list import EMPTY_MESSAGE, StopListModel
+from ui.stops.stop_input import EMPTY_MESSAGE
+from ui.stops.stop_list import StopListModel
 from ui.stops.stop_remarks import remarks
 from ui.stops.stop_table import StopTable
 

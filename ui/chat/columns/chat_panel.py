@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from PySide6.QtCore import Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QKeyEvent
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QApplication,
     QHBoxLayout,
@@ -27,7 +27,7 @@ from ui.chat.session.workspace import Workspace
 from ui.chat.storage.problem_bar import ProblemBar
 from ui.kit.controls.typing import is_typed_text
 from ui.kit.look.theme import Theme
-from ui.kit.system.boxes import BoxButton, ask, tell
+from ui.kit.system.links import ask_about_link
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.finding import words_of
@@ -38,7 +38,6 @@ from ui.records.storing import StoreProblem
 from ui.words.failures import as_sentence
 
 _WIDEST_PX = 812
-_LINKS_OPENED = ("http", "https", "mailto")
 
 
 class ChatPanel(QWidget):
@@ -166,7 +165,7 @@ class ChatPanel(QWidget):
             view.proceed.clicked.connect(lambda: self._begin(workspace.continue_answer, message))
             run = view.run
             view.reason.clicked.connect(lambda: self._show_reason(run))
-            view.text_view.link_chosen.connect(self._ask_about_link)
+            view.text_view.link_chosen.connect(partial(ask_about_link, self))
         view.action_row.version_stepped.connect(
             lambda step: self._begin(workspace.show_version, message, step)
         )
@@ -296,18 +295,3 @@ class ChatPanel(QWidget):
     def _set_thinking(self, is_thinking: bool) -> None:
         settings: ConversationSettings = self._workspace.current.conversation.settings
         self._workspace.change_settings(replace(settings, is_thinking=is_thinking))
-
-    def _ask_about_link(self, url: QUrl) -> None:
-        """Open a link only after the person has seen where it leads."""
-        if url.scheme() not in _LINKS_OPENED:
-            words = "This link is not a web address, so it was not opened."
-            tell(self, words, url.toString(), title="Open link")
-            return
-        ask(
-            self,
-            "Open this link in your browser?",
-            url.toString(),
-            answers=[BoxButton("Open", lambda: QDesktopServices.openUrl(url))],
-            title="Open link",
-            prefers_cancel=True,
-        )

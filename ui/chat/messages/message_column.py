@@ -5,11 +5,11 @@ end it stays there; a reader who is elsewhere is never moved.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal, SignalInstance
 from PySide6.QtGui import QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_slot import MessageSlot
@@ -73,20 +73,15 @@ class MessageColumn(QScrollArea):
     def show_conversation(self, opened: OpenConversation) -> None:
         """Show another conversation's messages, the last ones first."""
         if self._opened is not None:
-            self._disconnect(self._opened)
+            for signal, slot in self._connections(self._opened):
+                signal.disconnect(slot)
         self._opened = opened
         self._found = None
         self._remove_from(0)
         self._is_at_end = True
         self._add_all(opened.conversation.messages)
-        session = opened.session
-        session.message_appended.connect(self._append)
-        session.path_changed.connect(self._show_from)
-        session.text_appended.connect(self._append_text)
-        session.thinking_appended.connect(self._append_thinking)
-        session.run_changed.connect(self._refresh)
-        session.run_finished.connect(self._refresh)
-        session.is_running_changed.connect(self._show_busy)
+        for signal, slot in self._connections(opened):
+            signal.connect(slot)
 
     def show_run(self, run: Run | None) -> None:
         """Mark the answer that the stop panel shows."""
@@ -178,7 +173,7 @@ class MessageColumn(QScrollArea):
             self._fill(slot)
         near = set(self._slots_within(top - kept, top + height + kept))
         for slot in self._filled - near:
-            if self._can_be_emptied(slot):
+            if slot.can_be_emptied:
                 slot.empty()
                 self._filled.discard(slot)
 
@@ -215,13 +210,19 @@ class MessageColumn(QScrollArea):
         for slot in self._filled:
             self._show_found(slot)
 
-    def _can_be_emptied(self, slot: MessageSlot) -> bool:
-        focused = QApplication.focusWidget()
-        is_used = focused is not None and slot.isAncestorOf(focused)
-        is_edited = isinstance(slot.view, QuestionView) and slot.view.editor is not None
-        return slot.message.is_settled and not is_used and not is_edited
-
     # -- what the session tells ------------------------------------------------------------
+
+    def _connections(
+        self, opened: OpenConversation
+    ) -> Iterator[tuple[SignalInstance, Callable[..., None]]]:
+        session = opened.session
+        yield session.message_appended, self._append
+        yield session.path_changed, self._show_from
+        yield session.text_appended, self._append_text
+        yield session.thinking_appended, self._append_thinking
+        yield session.run_changed, self._refresh
+        yield session.run_finished, self._refresh
+        yield session.is_running_changed, self._show_busy
 
     def _append(self, message: ConversationMessage) -> None:
         if message.role == "user":
@@ -252,16 +253,6 @@ class MessageColumn(QScrollArea):
         for slot in self._slots:
             if isinstance(slot.view, QuestionView | AnswerView):
                 slot.view.show_busy(is_busy)
-
-    def _disconnect(self, opened: OpenConversation) -> None:
-        session = opened.session
-        session.message_appended.disconnect(self._append)
-        session.path_changed.disconnect(self._show_from)
-        session.text_appended.disconnect(self._append_text)
-        session.thinking_appended.disconnect(self._append_thinking)
-        session.run_changed.disconnect(self._refresh)
-        session.run_finished.disconnect(self._refresh)
-        session.is_running_changed.disconnect(self._show_busy)
 
     # -- the reader's place ----------------------------------------------------------------
 

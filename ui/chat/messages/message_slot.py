@@ -9,7 +9,7 @@ from math import ceil
 import shiboken6
 from PySide6.QtCore import QRectF, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
@@ -50,6 +50,14 @@ class MessageSlot(QWidget):
         layout.addWidget(view)
         self.setMinimumHeight(0)
         self.setMaximumHeight(_UNBOUND_PX)
+
+    @property
+    def can_be_emptied(self) -> bool:
+        """Whether nobody uses the view, and the message no longer grows."""
+        focused = QApplication.focusWidget()
+        is_used = focused is not None and self.isAncestorOf(focused)
+        is_edited = isinstance(self.view, QuestionView) and self.view.editor is not None
+        return self.message.is_settled and not is_used and not is_edited
 
     def empty(self) -> None:
         """Drop the view and keep its height."""

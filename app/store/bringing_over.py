@@ -1,0 +1,99 @@
+"""Brings what can be read of a damaged database over to a sound one.
+
+Reads from a copy: the damaged file stays as it is. Knows no window. Any thread but the main one.
+"""
+
+import contextlib
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from app.store.opening import COMPANIONS, replacing_bad_bytes
+from app.store.rows import ConversationRow, MessageRow, PresetRow
+from app.store.salvage import ROWS_AT_ONCE, Salvage
+
+Take = Callable[[list[ConversationRow], list[MessageRow], list[PresetRow]], tuple[int, int]]
+
+
+def bring_over(
+    path: Path, take: Take, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
+) -> tuple[int, int, int]:
+    """Hand over all rows that can be read, some at a time.
+
+    Args:
+        path: The damaged database.
+        take: Writes rows of conversations, messages and presets that are not there yet; returns
+            how many conversations and messages were new.
+        advance: Told how many rows were looked at, and how many there are.
+        is_cancelled: Whether to end early; what was handed over stays.
+
+    Returns:
+        How many conversations and messages were new, and how many rows could not be read.
+
+    Raises:
+        OSError: There is no room for a copy, or the file cannot be read.
+        sqlite3.Error: Nothing of the file can be read, or the rows cannot be written.
+    """
+    conversations = messages = 0
+    with _copied(path) as connection:
+        salvage = Salvage(connection)
+
+        def hand_over(
+            some: list[ConversationRow], said: list[MessageRow], presets: list[PresetRow]
+        ) -> None:
+            nonlocal conversations, messages
+            new, new_messages = take(some, said, presets)
+            conversations, messages = conversations + new, messages + new_messages
+            advance(salvage.state.done, salvage.state.total)
+
+        for some in _in_steps(salvage.conversations()):
+            hand_over(some, [], [])
+            if is_cancelled():
+                break
+        for pairs in _in_steps(salvage.messages()):
+            if is_cancelled():
+                break
+            hand_over(
+                [lost for lost, _ in pairs if lost is not None], [row for _, row in pairs], []
+            )
+        hand_over([], [], [] if is_cancelled() else list(salvage.presets()))
+        return conversations, messages, salvage.state.unreadable
+
+
+def _in_steps(rows: Iterator[Any]) -> Iterator[list[Any]]:
+    step: list[Any] = []
+    for row in rows:
+        step.append(row)
+        if len(step) == ROWS_AT_ONCE:
+            yield step
+            step = []
+    if step:
+        yield step
+
+
+@contextlib.contextmanager
+def _copied(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a private copy of a damaged database for reading.
+
+    Raises:
+        OSError: There is no room for a copy, or the file cannot be read.
+        sqlite3.Error: Nothing of it can be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="salvage-", dir=path.parent) as folder:
+        copy = Path(folder) / "copy.db"
+        for companion in COMPANIONS:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(f"{path}{companion}", f"{copy}{companion}")
+        connection = sqlite3.connect(copy, isolation_level=None)
+        connection.text_factory = replacing_bad_bytes
+        try:
+            # A schema with a bad entry is used as far as it can be read.
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute("PRAGMA cell_size_check = ON")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            yield connection
+        finally:
+            connection.close()

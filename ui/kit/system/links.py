@@ -1,0 +1,26 @@
+"""Links that lead out of the program. Main thread."""
+
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QWidget
+
+from ui.kit.system.boxes import BoxButton, ask, tell
+
+_OPENED = ("http", "https", "mailto")
+_TITLE = "Open link"
+
+
+def ask_about_link(parent: QWidget, url: QUrl) -> None:
+    """Open a link only after the person has seen where it leads."""
+    if url.scheme() not in _OPENED:
+        words = "This link is not a web address, so it was not opened."
+        tell(parent, words, url.toString(), title=_TITLE)
+        return
+    ask(
+        parent,
+        "Open this link in your browser?",
+        url.toString(),
+        answers=[BoxButton("Open", lambda: QDesktopServices.openUrl(url))],
+        title=_TITLE,
+        prefers_cancel=True,
+    )
