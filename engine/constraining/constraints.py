@@ -3,21 +3,22 @@
 Knows no MLX and no batch. Grammars are compiled on another thread than the engine's, and only
 after another process has survived them; the engine thread receives the result, a ``Form``. The
 library (llguidance) is imported, and receives the model's vocabulary, for the first constrained
-answer: most programs never ask for one, and loading a model would take longer for all of them.
+answer: most programs never ask for one. A large vocabulary is handed over when the model is loaded,
+because that keeps every thread waiting: no answer is under way then.
 """
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from copy import copy
 from functools import cached_property
 from typing import Any, TypeVar
 
-from engine.constraining.compiling import new_matcher, new_tokenizer
+from engine.constraining.compiling import ModelTokens, new_matcher, new_tokenizer
 from engine.constraining.drafting import FormDraft, draft_of, form_field, schemas_of
 from engine.constraining.form import Form, FormMissing, is_constrained
 from engine.constraining.grammar_guesses import GrammarGuesses
-from engine.constraining.grammar_helper import GrammarHelper, Refusal, TokenizerText
+from engine.constraining.grammar_helper import GrammarHelper, Refusal
 from engine.constraining.grammars import (
     answer_grammar,
     may_call,
@@ -31,6 +32,10 @@ from engine.output.vocabulary import Vocabulary
 from engine.values.request import GenerationRequest
 
 _MOST_COMPILED = 64
+# A vocabulary of so many tokens is handed over within a few milliseconds.
+_LARGE = 10_000
+# Added tokens of this form are structure, whether their tokenizer says so or not.
+_TAG = re.compile(r"<.+>", re.DOTALL)
 _MOST_REFUSED = 256
 
 T = TypeVar("T")
@@ -53,7 +58,7 @@ class Constraints:
         self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
         self._tokenizer = tokenizer
         # These are made for the first constrained answer.
-        self._text: TokenizerText | None = None
+        self._told: ModelTokens | None = None
         self._adapter: Any = None
         self._problem: Exception | None = None
         self._last_draft: FormDraft | None = None
@@ -241,11 +246,20 @@ class Constraints:
         """
         if len(grammar) > MOST_CHARACTERS:
             raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
-        assert self._text is not None, "the tokenizer was checked"
-        refusal = helper.refusal(self._text, grammar)
+        assert self._told is not None, "the tokenizer was checked"
+        refusal = helper.refusal(self._told, grammar)
         if refusal is not None:
             raise _Refused(refusal)
         return new_matcher(self._adapter, grammar)
+
+    def learn_if_large(self) -> None:
+        """Hand the library a large vocabulary, which keeps every thread waiting for a while.
+
+        To be called while the model is loaded, when no answer is under way that would stand still.
+        A small vocabulary takes milliseconds, and is handed over when it is first needed.
+        """
+        if self._vocabulary.size > _LARGE:
+            self._learn()
 
     def _learn_tokenizer(self, request: GenerationRequest) -> None:
         """Hand the library the model's vocabulary, once.
@@ -253,16 +267,24 @@ class Constraints:
         Raises:
             InvalidRequest: It cannot use this tokenizer.
         """
-        if self._adapter is None and self._problem is None:
-            try:
-                self._text = text = _tokenizer_text(self._tokenizer, self._vocabulary)
-                self._adapter = new_tokenizer(text.text, text.size, list(text.eos))
-                self._tokens.learn_specials(self._adapter.is_special_token)
-            except Exception as error:
-                self._problem = error
+        self._learn()
         if self._problem is not None:
             reason = f"this model's tokenizer cannot be held to a form: {self._problem}"
             raise InvalidRequest(form_field(request), reason)
+
+    def _learn(self) -> None:
+        if self._adapter is not None or self._problem is not None:
+            return
+        try:
+            self._told = _told_of(self._tokenizer, self._vocabulary)
+            self._adapter = new_tokenizer(self._told, self._encode)
+            self._tokens.learn_specials(self._adapter.is_special_token)
+        except Exception as error:
+            self._problem = error
+
+    def _encode(self, text: str) -> list[int]:
+        fast = self._tokenizer.backend_tokenizer
+        return list(fast.encode_batch_fast([text], add_special_tokens=False)[0].ids)
 
 
 class _Refused(ValueError):
@@ -273,14 +295,25 @@ class _Refused(ValueError):
         self.is_lasting = refusal.is_lasting
 
 
-def _tokenizer_text(tokenizer: Any, vocabulary: Vocabulary) -> TokenizerText:
-    """Return a tokenizer as text; raises whatever tokenizers do that are not of the fast kind."""
-    fast = tokenizer.backend_tokenizer
-    if fast.padding is not None or fast.truncation is not None:
-        fast = copy(fast)  # a second for a large vocabulary
-        fast.no_padding()
-        fast.no_truncation()
-    return TokenizerText(fast.to_str(), vocabulary.size, tuple(sorted(vocabulary.eos)))
+def _told_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
+    """Return a vocabulary as the library is told it.
+
+    Raises:
+        ValueError: Its tokens have no bytes, or no token ends an answer.
+    """
+    if vocabulary.raw is None:
+        raise ValueError("what its tokens stand for depends on their neighbours")
+    if not vocabulary.eos:
+        raise ValueError("it has no EOS token")
+    # The model may have more ids than the tokenizer.
+    unused = range(len(vocabulary.raw), vocabulary.size)
+    added = getattr(tokenizer, "added_tokens_decoder", {}).items()
+    special = {i for i, one in added if one.special or _TAG.fullmatch(str(one.content))}
+    return ModelTokens(
+        [*vocabulary.raw, *(b"<[%d]>" % token_id for token_id in unused)],
+        sorted(special | vocabulary.special.keys() | set(unused)),
+        sorted(vocabulary.eos),
+    )
 
 
 _LONG_TAG = (

@@ -6,11 +6,14 @@ thread asks at a time, any thread may close.
 
 import signal
 import threading
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from json import dumps, loads
 from typing import Any
 
 from engine.constraining import grammar_trial
+from engine.constraining.compiling import ModelTokens
 from engine.errors import EngineClosed, EngineError
 from engine.processes.helper_process import (
     HelperClosed,
@@ -22,21 +25,6 @@ from engine.processes.helper_process import (
 _START_PATIENCE_S = 180.0
 _MEBIBYTE = 1 << 20
 _NOT_STARTED = "schemas cannot be compiled: the process that compiles them first did not start"
-
-
-@dataclass(frozen=True, eq=False)
-class TokenizerText:
-    """A model's tokenizer, as another process can read it.
-
-    Attributes:
-        text: The Hugging Face tokenizer as JSON.
-        size: The number of ids.
-        eos: The ids that end an answer.
-    """
-
-    text: str
-    size: int
-    eos: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +70,8 @@ class GrammarHelper:
         self._limits = limits or TrialLimits()
         self._asking = threading.Lock()
         self._process = HelperProcess(grammar_trial.__name__)
-        # The number of the process that was given a tokenizer last, and that tokenizer.
-        self._knows: tuple[int, TokenizerText] | None = None
+        # The number of the process that was given a vocabulary last, and that vocabulary.
+        self._knows: tuple[int, ModelTokens] | None = None
 
     @property
     def starts(self) -> int:
@@ -95,11 +83,11 @@ class GrammarHelper:
         """The process's id, None while there is none."""
         return self._process.pid
 
-    def refusal(self, tokenizer: TokenizerText, grammar: str) -> Refusal | None:
+    def refusal(self, tokens: ModelTokens, grammar: str) -> Refusal | None:
         """Try a grammar; return why it is refused, None where it can be compiled.
 
         Args:
-            tokenizer: The model's.
+            tokens: The model's vocabulary.
             grammar: In llguidance's Lark dialect.
 
         Raises:
@@ -109,11 +97,11 @@ class GrammarHelper:
         with self._asking:
             try:
                 try:
-                    return self._tried(tokenizer, grammar)
+                    return self._tried(tokens, grammar)
                 except HelperDied as death:
                     if death.code is None or not death.is_foreign:
                         raise
-                    return self._tried(tokenizer, grammar)
+                    return self._tried(tokens, grammar)
             except HelperDied as death:
                 reason = f"this schema could not be compiled: {_cause(death, self._limits)}"
                 return Refusal(reason, not death.is_foreign)
@@ -128,28 +116,32 @@ class GrammarHelper:
         with self._asking:
             self._process.forget()
 
-    def _tried(self, tokenizer: TokenizerText, grammar: str) -> Refusal | None:
-        self._prepare(tokenizer)
+    def _tried(self, tokens: ModelTokens, grammar: str) -> Refusal | None:
+        self._prepare(tokens)
         limits = self._limits
         asked = {"grammar": grammar, "cpu_s": limits.cpu_s, "most_bytes": limits.most_bytes}
         reason = self._ask(asked, limits.patience_s).get("refused")
         return None if reason is None else Refusal(str(reason))
 
-    def _prepare(self, tokenizer: TokenizerText) -> None:
-        """See to a process that lives and knows the tokenizer."""
+    def _prepare(self, tokens: ModelTokens) -> None:
+        """See to a process that lives and knows the vocabulary."""
         number = self._process.start()
-        if self._knows is None or self._knows[0] != number or self._knows[1] is not tokenizer:
-            given = {"tokenizer": tokenizer.text, "size": tokenizer.size, "eos": tokenizer.eos}
+        if self._knows is None or self._knows[0] != number or self._knows[1] is not tokens:
+            given = {"special": list(tokens.special), "eos": list(tokens.eos)}
+            sizes = array("I", map(len, tokens.raw)).tobytes()
             try:
-                self._ask(given, _START_PATIENCE_S)
+                self._ask(given, _START_PATIENCE_S, (sizes, *tokens.raw))
             except HelperDied as death:
                 cause = _cause(death, TrialLimits(patience_s=_START_PATIENCE_S))
                 raise HelperUnavailable(f"{_NOT_STARTED} ({cause})") from death
-            self._knows = number, tokenizer
+            self._knows = number, tokens
 
-    def _ask(self, question: dict[str, Any], patience_s: float) -> dict[str, Any]:
-        asked = dumps(question).encode()
-        found: dict[str, Any] = loads(self._process.ask(len(asked), (asked,), patience_s))
+    def _ask(
+        self, question: dict[str, Any], patience_s: float, more: Sequence[bytes] = ()
+    ) -> dict[str, Any]:
+        head = dumps(question | {"tokens": max(len(more) - 1, 0)}).encode() + b"\n"
+        parts = (head, b"".join(more))
+        found: dict[str, Any] = loads(self._process.ask(sum(map(len, parts)), parts, patience_s))
         return found
 
 

@@ -2,23 +2,26 @@
 
 Started as ``python -m engine.constraining.grammar_trial``.
 Reads frames from its standard input and answers each on its standard output; ends with its input.
-The content of each frame is JSON:
+The content of each frame is a line of JSON, and after that of a vocabulary the sizes of its tokens,
+four bytes each, and their bytes:
 
-    {"tokenizer": text, "size": n, "eos": [ids]}    → {}
-    {"grammar": text, "cpu_s": s, "most_bytes": n}  → {} or {"refused": reason}
+    {"tokens": n, "special": [ids], "eos": [ids]}                → {}
+    {"tokens": 0, "grammar": text, "cpu_s": s, "most_bytes": n}  → {} or {"refused": reason}
 
 Imports neither MLX nor Qt. It has bounds that the program itself does not have (time, memory and a
 small stack), so that a grammar which compiles here compiles safely there.
 """
 
+import itertools
 import os
 import random
 import sys
 import threading
+from array import array
 from json import dumps, loads
 from typing import Any
 
-from engine.constraining.compiling import is_panic, new_matcher, new_tokenizer
+from engine.constraining.compiling import ModelTokens, is_panic, new_matcher, new_tokenizer
 from engine.processes.frames import read_frame, write_frame
 from engine.processes.own_limits import CpuTimer, allow_memory, give_way
 
@@ -37,18 +40,27 @@ def main() -> None:
     os.dup2(2, 1)
     tokenizer: Any = None
     while (frame := read_frame(sys.stdin.buffer)) is not None:
-        asked = loads(frame)
-        if "tokenizer" in asked:
+        head, _, rest = frame.partition(b"\n")
+        asked = loads(head)
+        if asked["tokens"]:
             allow_memory(None)
             tokenizer = None
             with CpuTimer(_TOKENIZER_CPU_S):
-                tokenizer = new_tokenizer(asked["tokenizer"], asked["size"], asked["eos"])
+                raw = _cut(rest, asked["tokens"])
+                tokenizer = new_tokenizer(ModelTokens(raw, asked["special"], asked["eos"]))
             answer: dict[str, Any] = {}
         else:
             allow_memory(asked["most_bytes"])
             with CpuTimer(asked["cpu_s"]):
                 answer = _try(tokenizer, asked["grammar"])
         write_frame(answers, dumps(answer).encode())
+
+
+def _cut(joined: bytes, count: int) -> list[bytes]:
+    """Return the tokens whose sizes and bytes follow one another."""
+    sizes = array("I", joined[: 4 * count])
+    ends = itertools.accumulate(sizes, initial=4 * count)
+    return [joined[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def _try(tokenizer: Any, grammar: str) -> dict[str, Any]:

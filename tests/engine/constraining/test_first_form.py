@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llguidance import LLTokenizer
+from tokenizers import Tokenizer, decoders, models, normalizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from engine.constraining import constraints
+from engine.constraining.constraints import Constraints
 from engine.errors import InvalidRequest
+from engine.output.families.known import PLAIN
+from engine.output.vocabulary import read_vocabulary
 from engine.scheduling.service import Engine
 from engine.values.request import OutputConstraint
 from tests.support.asking import ask, run
@@ -89,6 +95,71 @@ def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(
 
     run(play(), 120)
     assert threads == ["fullstop-grammars"]
+
+
+def test_a_large_vocabulary_is_handed_over_while_the_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    real = constraints.new_tokenizer
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return real(*given)
+
+    monkeypatch.setattr(constraints, "new_tokenizer", noted)
+    monkeypatch.setattr(constraints, "_LARGE", 10)
+    stage = Stage(tmp_path, {"{}": ["{", "}"]})
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        assert threads == ["fullstop-engine"]
+        assert (await ask(engine, "{}", constraint=EMPTY)).text == "{}"
+        await engine.aclose()
+
+    run(play(), 120)
+    assert len(threads) == 1
+
+
+def test_the_library_is_told_the_vocabulary_that_it_reads_from_a_tokenizer_by_itself(
+    demo_model_path: Path, tmp_path: Path
+) -> None:
+    for folder in (demo_model_path, sentence_pieces(tmp_path)):
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        size = len(tokenizer) + 40
+        vocabulary = read_vocabulary(folder, tokenizer, {0}, size)
+        own = LLTokenizer(tokenizer.backend_tokenizer.to_str(), n_vocab=size, eos_token=[0])
+        made = Constraints(tokenizer, vocabulary, PLAIN)
+        made._learn()
+        told = made._adapter
+        assert (told.vocab_size, told.eos_tokens, told.is_canonical) == (size, [0], True)
+        for token_id in range(size):
+            assert told.is_special_token(token_id) == own.is_special_token(token_id)
+            assert told.decode_bytes([token_id]) == own.decode_bytes([token_id])
+        for text in ('{"name": "x"}', " hello world", "é👋\n", '{"a":\n  1.5}', "<|im_end|>", ""):
+            ids = told.tokenize_bytes(text.encode())
+            assert b"".join(vocabulary.bytes_of(one) for one in ids) == text.encode()
+            if folder is demo_model_path:
+                assert ids == own.tokenize_bytes(text.encode())
+
+
+def sentence_pieces(folder: Path) -> Path:
+    """Write a tokenizer of pieces and single bytes, which begins each text with a space."""
+    pieces = ["</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "▁a", "he", "l", "lo"]
+    tokenizer = Tokenizer(
+        models.BPE({piece: n for n, piece in enumerate(pieces)}, [], byte_fallback=True)
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    tokenizer.add_special_tokens(["</s>"])
+    tokenizer.add_tokens(["<plain>", "[CALL]"])
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>").save_pretrained(folder)
+    return folder
 
 
 def test_a_tokenizer_that_the_library_cannot_use_refuses_each_constrained_request(

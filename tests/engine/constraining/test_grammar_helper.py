@@ -13,11 +13,13 @@ from typing import Any
 
 import psutil
 import pytest
-from tokenizers import Tokenizer
+from transformers import AutoTokenizer
 
-from engine.constraining.grammar_helper import GrammarHelper, Refusal, TokenizerText, TrialLimits
+from engine.constraining.compiling import ModelTokens
+from engine.constraining.grammar_helper import GrammarHelper, Refusal, TrialLimits
 from engine.constraining.grammars import schema_grammar
 from engine.errors import EngineClosed
+from engine.output.vocabulary import read_vocabulary
 from tests.support.schemas import DEADLY, optional
 
 ROOT = Path(__file__).parents[3]
@@ -30,9 +32,11 @@ def raw(schema: dict[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def demo(demo_model_path: Path) -> TokenizerText:
-    text = (demo_model_path / "tokenizer.json").read_text(encoding="utf-8")
-    return TokenizerText(text, Tokenizer.from_str(text).get_vocab_size(), (0,))
+def demo(demo_model_path: Path) -> ModelTokens:
+    tokenizer = AutoTokenizer.from_pretrained(demo_model_path)
+    vocabulary = read_vocabulary(demo_model_path, tokenizer, {0}, 0)
+    assert vocabulary.raw is not None
+    return ModelTokens(vocabulary.raw, sorted(vocabulary.special), [0])
 
 
 @pytest.fixture
@@ -55,7 +59,7 @@ def is_gone(pid: int) -> bool:
 
 @pytest.mark.parametrize("name", DEADLY)
 def test_a_grammar_that_ends_the_process_is_refused_and_the_next_one_is_tried_anew(
-    helper: GrammarHelper, demo: TokenizerText, name: str
+    helper: GrammarHelper, demo: ModelTokens, name: str
 ) -> None:
     assert helper.refusal(demo, GOOD) is None
     refusal = helper.refusal(demo, raw(DEADLY[name]))
@@ -66,7 +70,7 @@ def test_a_grammar_that_ends_the_process_is_refused_and_the_next_one_is_tried_an
     assert helper.starts == 2
 
 
-def test_one_process_tries_all_grammars(helper: GrammarHelper, demo: TokenizerText) -> None:
+def test_one_process_tries_all_grammars(helper: GrammarHelper, demo: ModelTokens) -> None:
     assert helper.pid is None
     for number in range(20):
         assert helper.refusal(demo, schema_grammar({"const": number})) is None
@@ -75,7 +79,7 @@ def test_one_process_tries_all_grammars(helper: GrammarHelper, demo: TokenizerTe
     assert helper.starts == 1
 
 
-def test_a_grammar_that_computes_too_long_is_refused(demo: TokenizerText) -> None:
+def test_a_grammar_that_computes_too_long_is_refused(demo: ModelTokens) -> None:
     helper = GrammarHelper(TrialLimits(cpu_s=0.005))
     try:
         refusal = helper.refusal(demo, raw(optional(3000)))
@@ -86,7 +90,7 @@ def test_a_grammar_that_computes_too_long_is_refused(demo: TokenizerText) -> Non
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system has no such limit")
-def test_a_grammar_that_takes_too_much_memory_is_refused(demo: TokenizerText) -> None:
+def test_a_grammar_that_takes_too_much_memory_is_refused(demo: ModelTokens) -> None:
     helper = GrammarHelper(TrialLimits(most_bytes=2 << 20))
     try:
         refusal = helper.refusal(demo, raw(optional(3000)))
@@ -98,7 +102,7 @@ def test_a_grammar_that_takes_too_much_memory_is_refused(demo: TokenizerText) ->
 
 
 def test_a_process_that_answers_nothing_is_ended_and_its_grammar_may_be_tried_again(
-    demo: TokenizerText,
+    demo: ModelTokens,
 ) -> None:
     helper = GrammarHelper(TrialLimits(patience_s=0.5))
     try:
@@ -115,7 +119,7 @@ def test_a_process_that_answers_nothing_is_ended_and_its_grammar_may_be_tried_ag
 
 
 def test_a_process_that_somebody_else_ends_is_replaced(
-    helper: GrammarHelper, demo: TokenizerText
+    helper: GrammarHelper, demo: ModelTokens
 ) -> None:
     assert helper.refusal(demo, GOOD) is None
     first = helper.pid
@@ -133,7 +137,7 @@ def test_a_process_that_somebody_else_ends_is_replaced(
     assert helper.starts == 3
 
 
-def test_closing_ends_the_process_and_whoever_waits_for_it(demo: TokenizerText) -> None:
+def test_closing_ends_the_process_and_whoever_waits_for_it(demo: ModelTokens) -> None:
     helper = GrammarHelper()
     assert helper.refusal(demo, GOOD) is None
     pid = helper.pid
@@ -159,22 +163,21 @@ def test_closing_ends_the_process_and_whoever_waits_for_it(demo: TokenizerText) 
 
 PROGRAM = """
 import sys
-from pathlib import Path
 sys.path.insert(0, {root!r})
-from engine.constraining.grammar_helper import GrammarHelper, TokenizerText
-text = Path({tokenizer!r}).read_text(encoding="utf-8")
+from engine.constraining.compiling import ModelTokens
+from engine.constraining.grammar_helper import GrammarHelper
+tokens = ModelTokens([b"<end>", *(bytes([byte]) for byte in range(256))], [0], [0])
 helper = GrammarHelper()
-print(helper.refusal(TokenizerText(text, 1000, (0,)), "start: %json {{}}"), helper.pid, flush=True)
+print(helper.refusal(tokens, "start: %json {{}}"), helper.pid, flush=True)
 sys.stdin.read()
 """
 
 
 def test_the_process_finds_its_modules_from_anywhere_and_ends_when_the_program_is_killed(
-    tmp_path: Path, demo_model_path: Path
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong module')")
-    tokenizer = str(demo_model_path / "tokenizer.json")
-    code = PROGRAM.format(root=str(ROOT), tokenizer=tokenizer)
+    code = PROGRAM.format(root=str(ROOT))
     program = subprocess.Popen(
         [sys.executable, "-I", "-c", code],
         cwd=tmp_path,
