@@ -26,19 +26,25 @@ class GuessSource(Protocol):
     guess_s: float
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Take the next tokens of the answer: usually one, or those of an accepted run."""
+        """Take the next tokens of the answer: usually one, or those of an accepted run.
+
+        What it proposed before may or may not be among them. The last one may be a token that the
+        reader has not been given yet.
+        """
         ...
 
-    def strength(self) -> int:
-        """Return how much speaks for the guesses it could make now; 0 where it has none.
+    def likelihood(self) -> float:
+        """Return how likely the next guess is right, from 0 to 1; 0 where there is none.
 
-        Called before each token, so it must cost next to nothing. The number is comparable only
-        with others of the same source: guesses of like strength are expected to be right equally
-        often, which is measured while the answer is generated. Lookup returns the length of the
-        match.
+        Called before each token, so it must cost next to nothing. A source learns it from what it
+        is told: how often it was, or would have been, right of late. Whether a pass over several
+        tokens pays is decided by it.
         """
         ...
 
     def propose(self, most: int) -> Sequence[int]:
-        """Return up to ``most`` tokens that may follow those it was told; none is fine."""
+        """Return up to ``most`` tokens that may follow those it was told; none is fine.
+
+        The time that it takes is measured, and counts against what its guesses save.
+        """
         ...
