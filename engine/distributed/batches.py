@@ -4,12 +4,13 @@ Every process applies the same operations to its rows and its prompt cache, in t
 A batch belongs to the thread that runs its process's model.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, Insert, Leave, StepBatch
 from engine.errors import EngineError
-from engine.inference.backend import BatchLimits
+from engine.inference.backend import BatchLimits, Step
 from engine.inference.batching.mlx_batch import RunningBatch
 
 # Rank 0 limits the prompt cache, and tells the others how many entries are left.
@@ -30,7 +31,8 @@ class LeadingBatch(RunningBatch):
     """
 
     def __init__(self, model: Any, limits: BatchLimits, followers: Followers) -> None:
-        super().__init__(model, limits)
+        # Guesses would have to be sent to the others before each pass; they run plainly.
+        super().__init__(model, replace(limits, guesses=False))
         self._followers = followers
         self._prompt_lengths: dict[int, int] = {}
 
@@ -43,7 +45,7 @@ class LeadingBatch(RunningBatch):
         self._followers.announce(Insert(tokens, row, cached, kept))
         return row, cached
 
-    def _step(self, chunk: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, Any]]]:
+    def _step(self, chunk: int) -> Step:
         """Step everywhere, with the amount of reading that rank 0 chose."""
         self._followers.announce(StepBatch(chunk))
         try:

@@ -50,11 +50,13 @@ class BatchLimits:
         prefill_chunk: Most tokens of a prompt read in one step.
         cache_bytes: Most bytes kept of earlier prompts.
         rows: Most rows at once.
+        guesses: Whether guessed tokens are checked several at once.
     """
 
     prefill_chunk: int
     cache_bytes: int
     rows: int
+    guesses: bool = True
 
 
 @dataclass(slots=True)
@@ -73,6 +75,11 @@ class Step:
     sampled: list[tuple[int, int, Any]] = field(default_factory=list)
     failed: list[tuple[int, str]] = field(default_factory=list)
     checked: dict[int, CheckedGuesses] = field(default_factory=dict)
+
+    def unused(self, row: int, taken: int) -> int:
+        """Return how many of a row's tokens are left once it took so many."""
+        found = self.checked.get(row)
+        return 0 if found is None else len(found.origins) - taken
 
 
 @dataclass(frozen=True, slots=True)

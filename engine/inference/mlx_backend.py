@@ -31,6 +31,8 @@ from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDet
 from engine.output.families.family import Family
 from engine.output.families.known import PLAIN, family_of
 from engine.output.vocabulary import Vocabulary
+from engine.speculating.lookup import PromptLookup
+from engine.speculating.sources import GuessSource
 from engine.values.events import TokenStats
 from engine.values.request import GenerationRequest
 
@@ -170,10 +172,15 @@ class MlxBackend:
             prompt.tokens,
             sampler=sampling.sampler(wanted, self._defaults, self.info.vocabulary_size),
             processors=processors,
+            sources=self.sources(prompt, request) if self._batch.can_guess else (),
         )
         if constraint is not None:
             self._held[row] = constraint
         return row, cached
+
+    def sources(self, prompt: Prompt, request: GenerationRequest) -> list[GuessSource]:
+        """Return what guesses the tokens of an answer."""
+        return [PromptLookup(prompt.tokens)]
 
     def _no_calls(self) -> list[tuple[int, float]]:
         """Return the bias that keeps the model from opening a tool call by a tag of one token."""
@@ -182,8 +189,10 @@ class MlxBackend:
 
     def step(self) -> Step:
         """Decode one token of each running row and read one chunk of the waiting prompts."""
-        read, sampled = self._batch.step()
-        return Step(read, sampled, self._failed() if self._held else [])
+        step = self._batch.step()
+        if self._held:
+            step.failed = self._failed()
+        return step
 
     def _failed(self) -> list[tuple[int, str]]:
         """Return the rows whose answer can no longer meet its constraint, and why."""

@@ -115,6 +115,77 @@ def stop_reading_at(batch: Any, row: int, tokens: int) -> None:
         left -= len(segment)
 
 
+class DecodingRows:
+    """The rows of a ``BatchGenerator`` that decode, for passes over several tokens of a row.
+
+    mlx-lm keeps one pass in flight: the next token of each row is computed while the last is
+    handed out. It can be read and set here, together with all that follows from it.
+    Upstream: ``GenerationBatch`` in ``mlx_lm/generate.py``, ``TokenBuffer`` in
+    ``mlx_lm/models/cache.py``.
+
+    Args:
+        batch: The generator.
+    """
+
+    def __init__(self, batch: Any) -> None:
+        self._rows = batch._generation_batch
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._rows.uids)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The generator's numbers for them."""
+        found: list[int] = self._rows.uids
+        return found
+
+    @property
+    def cache(self) -> list[Any]:
+        """The cache of all of them, by layer."""
+        found: list[Any] = self._rows.prompt_cache
+        return found
+
+    def sampler(self, index: int) -> Any:
+        """Return a row's sampler."""
+        return self._rows.samplers[index] or self._rows.fallback_sampler
+
+    def processors(self, index: int) -> Sequence[Any]:
+        """Return a row's logits processors."""
+        return self._rows.logits_processors[index] or ()
+
+    def pending(self) -> list[int]:
+        """Wait for the next token of each row, which the cache does not hold, and return them."""
+        found: list[int] = self._rows._next_tokens.tolist()
+        return found
+
+    def pending_logprobs(self, index: int) -> Any:
+        """Return the log-probabilities of a row's pending token."""
+        return self._rows._next_logprobs[index]
+
+    def context(self, index: int, tokens: Any) -> Any:
+        """Add tokens to what a row's processors see; return all of it."""
+        return self._rows._token_context[index].update_and_fetch(tokens)
+
+    def shorten_context(self, index: int, surplus: int) -> None:
+        """Take the last tokens out of what a row's processors see."""
+        self._rows._token_context[index]._size -= surplus
+
+    def go_on(self, tokens: Sequence[Sequence[int]], pending: Any, logprobs: list[Any]) -> None:
+        """Note the tokens that the cache holds now, and those that come next.
+
+        Args:
+            tokens: By row, those that the cache has got.
+            pending: The token after them, of shape (rows,).
+            logprobs: Their log-probabilities, by row.
+        """
+        for index, handed in enumerate(tokens):
+            self._rows.tokens[index].extend(handed)
+            self._rows._num_tokens[index] += len(handed)
+        self._rows._next_tokens = pending
+        self._rows._next_logprobs = logprobs
+
+
 def prompt_tokens_read(batch: Any) -> int:
     """Return how many tokens of prompts a ``BatchGenerator`` has read since it was made.
 

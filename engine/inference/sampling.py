@@ -35,24 +35,44 @@ def _shared_sampler(temperature: float, top_p: float, top_k: int, min_p: float) 
     return sampler
 
 
-def _seeded_sampler(
-    seed: int, temperature: float, top_p: float, top_k: int, min_p: float
-) -> Sampler:
-    """Return a sampler with its own random state, so that its row does not depend on the others."""
-    key = mx.random.key(seed % (1 << 64))  # negative seeds are valid in most APIs
+def greedy(logprobs: mx.array) -> mx.array:
+    """Return the most likely token of each row: the sampler at temperature 0."""
+    return mx.argmax(logprobs, axis=-1)
 
-    def sample(logprobs: mx.array) -> mx.array:
-        nonlocal key
-        if 0 < top_p < 1:
-            logprobs = apply_top_p(logprobs, top_p)
-        if min_p > 0:
-            logprobs = apply_min_p(logprobs, min_p)
-        if top_k > 0:
-            logprobs = apply_top_k(logprobs, top_k)
-        key, now = mx.random.split(key)
-        return mx.random.categorical(logprobs * (1 / temperature), key=now)
 
-    return sample
+class SeededSampler:
+    """A sampler with its own random state, so that its row does not depend on the others.
+
+    Args:
+        seed: Where its random state begins.
+        temperature: As in ``Sampling``, and so are the others.
+        top_p: See there.
+        top_k: See there.
+        min_p: See there.
+
+    Attributes:
+        state: The random state. A draw that was not used is undone by setting it back.
+    """
+
+    def __init__(
+        self, seed: int, temperature: float, top_p: float, top_k: int, min_p: float
+    ) -> None:
+        self.state = mx.random.key(seed % (1 << 64))  # negative seeds are valid in most APIs
+        self._temperature = temperature
+        self._top_p = top_p
+        self._top_k = top_k
+        self._min_p = min_p
+
+    def __call__(self, logprobs: mx.array) -> mx.array:
+        """Draw an id for log-probabilities of shape (1, vocabulary)."""
+        if 0 < self._top_p < 1:
+            logprobs = apply_top_p(logprobs, self._top_p)
+        if self._min_p > 0:
+            logprobs = apply_min_p(logprobs, self._min_p)
+        if self._top_k > 0:
+            logprobs = apply_top_k(logprobs, self._top_k)
+        self.state, now = mx.random.split(self.state)
+        return mx.random.categorical(logprobs * (1 / self._temperature), key=now)
 
 
 def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) -> Sampler:
@@ -64,9 +84,9 @@ def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) 
     if top_k >= vocabulary_size:  # mlx-lm takes only a true selection
         top_k = 0
     if temperature < _LEAST_TEMPERATURE:
-        return _shared_sampler(0.0, 0.0, 0, 0.0)
+        return greedy
     if wanted.seed is not None:
-        return _seeded_sampler(wanted.seed, temperature, top_p, max(top_k, 0), min_p)
+        return SeededSampler(wanted.seed, temperature, top_p, max(top_k, 0), min_p)
     return _shared_sampler(temperature, top_p, max(top_k, 0), min_p)
 
 
@@ -95,6 +115,9 @@ class ConstraintProcessor:
         constraint: The state of the row's answer.
         prompt_tokens: Length of the prompt; the answer follows it in the context.
     """
+
+    # Each position has to be asked for once its token is known; see ``batching.checking``.
+    is_stateful = True
 
     def __init__(self, constraint: TokenConstraint, prompt_tokens: int) -> None:
         self._constraint = constraint

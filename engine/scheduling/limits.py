@@ -15,6 +15,8 @@ class Limits:
         prompt_cache_bytes: Most bytes kept of earlier prompts.
         prefill_chunk: Most tokens of a prompt read between two decode steps.
         preparing_s: How long one prompt may be rendered.
+        guesses: Whether tokens that repeat the prompt or the answer are guessed and checked several
+            at once, which changes nothing but the time.
         stuck_after_s: How long one step may take before the model counts as stuck.
     """
 
@@ -24,4 +26,5 @@ class Limits:
     prompt_cache_bytes: int = 1 << 30
     prefill_chunk: int = 512
     preparing_s: float = 30.0
+    guesses: bool = True
     stuck_after_s: float = 120.0

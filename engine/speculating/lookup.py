@@ -55,6 +55,8 @@ class PromptLookup:
         self._places: dict[int, int] = {}
         self._room = MOST_INDEXED
         self._key = 0
+        for token in self._tokens[-_KEY_TOKENS:]:
+            self._key = (self._key << _ID_BITS) | token
         # The prompt is indexed up to here, from its end to its beginning.
         self._unindexed = len(self._tokens)
         self._at = 0  # the token that follows the passage; 0 for none
@@ -117,22 +119,15 @@ class PromptLookup:
 
     def _index_prompt(self) -> None:
         """Index the next slice of the prompt, backwards, so that later passages come first."""
-        known, places = self._tokens, self._places
-        begin = max(_KEY_TOKENS, self._unindexed - _SLICE)
-        is_first = self._key == 0
-        for place in range(begin, self._unindexed):
-            key = _key_of(known, place)
-            if is_first or key not in places:
-                places[key] = place
-        self._room -= max(0, self._unindexed - begin)
+        end = self._unindexed
+        begin = max(_KEY_TOKENS, end - _SLICE)
+        tokens = self._tokens[begin - _KEY_TOKENS : end]
+        keys, key = [], 0
+        for token in tokens:
+            key = ((key << _ID_BITS) | token) & _KEY_MASK
+            keys.append(key)
+        # The key before a place is the one that ends with the token before it.
+        for place in range(end - 1, begin - 1, -1):
+            self._places.setdefault(keys[place - begin + _KEY_TOKENS - 1], place)
+        self._room -= max(0, end - begin)
         self._unindexed = begin if begin > _KEY_TOKENS else 0
-        if is_first and len(known) >= _KEY_TOKENS:
-            self._key = _key_of(known, len(known))
-
-
-def _key_of(tokens: Sequence[int], place: int) -> int:
-    """Return the key of the tokens before a place."""
-    key = 0
-    for token in tokens[place - _KEY_TOKENS : place]:
-        key = (key << _ID_BITS) | token
-    return key

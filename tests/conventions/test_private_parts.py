@@ -205,6 +205,44 @@ def test_a_batch_of_mlx_lm_reads_as_much_as_it_was_told_last(batch: Any) -> None
     expect("mlx-lm", "BatchGenerator.prefill_step_size or .completion_batch_size", obeys)
 
 
+def test_the_pending_tokens_of_a_batch_of_mlx_lm_can_be_read_and_set(
+    loaded: tuple[Any, Any], batch: Any
+) -> None:
+    import mlx.core as mx
+
+    def goes_on() -> bool:
+        seen: list[list[int]] = []
+
+        def noted(context: Any, logits: Any) -> Any:
+            seen.append(context.tolist())
+            return logits
+
+        [row] = batch.insert([[5, 6, 7]], max_tokens=[64], logits_processors=[[noted]])
+        while not mlx_lm_internals.decoding_rows(batch):
+            batch.next()
+        rows = mlx_lm_internals.DecodingRows(batch)
+        [pending] = rows.pending()
+        size = rows.cache[0].size()
+        context = rows.context(0, mx.array([pending, 8]))
+        rows.shorten_context(0, 1)
+        loaded[0](mx.array([[pending]]), cache=rows.cache)
+        rows.go_on([[pending]], mx.array([9]), [rows.pending_logprobs(0)])
+        _, [after] = batch.next()
+        return bool(
+            len(rows) == 1
+            and rows.numbers == [row]
+            and list(rows.processors(0)) == [noted]
+            and callable(rows.sampler(0))
+            and context.tolist() == [5, 6, 7, pending, 8]
+            and after.token == 9
+            and rows.cache[0].size() == size + 2
+            and seen[-1] == [5, 6, 7, pending, 9]
+            and batch.extract_cache([row])[row][1] == [5, 6, 7, pending, 9]
+        )
+
+    expect("mlx-lm", "GenerationBatch._next_tokens, _token_context and their fellows", goes_on)
+
+
 def test_importing_mlx_lm_still_changes_the_limit_of_open_files() -> None:
     def changes() -> bool:
         source = inspect.getsource(importlib.import_module("mlx_lm.utils"))

@@ -7,26 +7,31 @@ as MLX's streams do.
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
-from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
-from engine.inference.backend import BatchLimits, PromptCacheUse
+from engine.inference.backend import BatchLimits, PromptCacheUse, Step
+from engine.inference.batching.guessing import Guessing
 from engine.inference.batching.pacing import ReadingPace
 from engine.inference.batching.reading_turns import LANES, ReadingTurns, lane_of
 from engine.inference.caching.prompt_cache import PromptCache
 from engine.inference.caching.stretches import is_cut_anywhere
 from engine.inference.mlx_lm_internals import (
+    DecodingRows,
     decode_together,
     decoding_rows,
     insert_row,
     prompt_tokens_read,
     set_reading,
 )
+from engine.inference.sampling import greedy
+from engine.speculating.lengths import CostCurve
+from engine.speculating.sources import GuessSource
 
 # So large that the batch never ends a row by itself.
 _NO_LIMIT = 1 << 40
@@ -42,13 +47,18 @@ class RunningBatch:
     Args:
         model: The model; called as mlx-lm calls it.
         limits: How much it holds and reads.
+        new_curve: Makes what chooses how many guesses are checked, for a number of rows.
 
     Attributes:
         cache_use: The state of the prompt cache; another object whenever it changes.
+        can_guess: Whether it checks guesses; otherwise sources are never asked.
     """
 
-    def __init__(self, model: Any, limits: BatchLimits) -> None:
+    def __init__(
+        self, model: Any, limits: BatchLimits, new_curve: Callable[[], CostCurve] = CostCurve
+    ) -> None:
         self.cache_use = PromptCacheUse()
+        self.can_guess = limits.guesses
         self._model = model
         self._chunk = limits.prefill_chunk
         self._rows = limits.rows
@@ -63,6 +73,7 @@ class RunningBatch:
         # turn seldom repeats an answer token by token.
         self._keeps_prompts = not is_cut_anywhere(make_prompt_cache(model))
         self._lanes = self._new_lanes()
+        self._guessing = Guessing(model, new_curve)
 
     def _new_lanes(self) -> list[Any]:
         """Return generators that read prompts of different lengths and decode in one batch."""
@@ -84,6 +95,7 @@ class RunningBatch:
         *,
         sampler: Callable[[mx.array], mx.array] | None = None,
         processors: list[Any] | None = None,
+        sources: Sequence[GuessSource] = (),
     ) -> tuple[int, int]:
         """Add a row; return its number and how many of its tokens the cache spared.
 
@@ -91,6 +103,7 @@ class RunningBatch:
             tokens: The prompt, at least one token.
             sampler: Draws its tokens; None takes the most likely.
             processors: Change its logits before that.
+            sources: Guess its tokens, which the model then checks several at once.
         """
         with mx.stream(self._lanes[0].stream):
             cache, cached = self._prompt_cache.fetch(tokens)
@@ -103,22 +116,19 @@ class RunningBatch:
             max_tokens=[_NO_LIMIT],
             caches=None if cache is None else [cache],
             all_tokens=[tokens[:cached]],
-            samplers=[sampler],
+            samplers=[sampler or greedy],
             logits_processors=[processors or []],
         )
         self._lane_of[row] = lane
+        if self.can_guess:
+            self._guessing.join(row, sources)
         if cached:
             use = self.cache_use
             self.cache_use = replace(use, hits=use.hits + 1, hit_tokens=use.hit_tokens + cached)
         return row, cached
 
-    def step(self) -> tuple[list[tuple[int, int]], list[tuple[int, int, mx.array]]]:
-        """Decode one token of each running row and read as much of the prompts as is fair.
-
-        Returns:
-            (row, tokens read) of those that read, and (row, token, log-probabilities) of those
-            that decoded.
-        """
+    def step(self) -> Step:
+        """Decode the next tokens of each running row and read as much of the prompts as is fair."""
         decoding = decoding_rows(self._lanes[0])
         chunk = lane = was_read = 0
         if self._lane_of:
@@ -129,16 +139,30 @@ class RunningBatch:
         is_beside = bool(self._lane_of)
         # From step to step: the device decodes while the last step's tokens are handed on.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
-        found = self._step(chunk)
+        found = self._guessed() if decoding and not chunk else None
+        is_plain = found is None
+        if found is None:
+            found = self._step(chunk)
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
+        if is_plain:
+            self._guessing.decoded(found.sampled, None if chunk else took_s)
         if chunk:
             tokens = prompt_tokens_read(self._lanes[lane]) - was_read
             is_whole = tokens >= chunk
             self._pace.read(took_s, tokens, is_whole=is_whole, decoding=decoding, lane=lane)
         else:
-            self._pace.decoded(took_s, decoding, is_beside=is_beside)
+            given = 1.0 if is_plain else len(found.sampled) / decoding
+            self._pace.decoded(took_s, decoding, tokens=given, is_beside=is_beside)
         return found
+
+    def _guessed(self) -> Step | None:
+        """Check guesses, if that pays; None where the plain loop is due."""
+        rows = DecodingRows(self._lanes[0])
+        if not self._guessing.is_due(rows.numbers):
+            return None
+        with mx.stream(self._lanes[0].stream):
+            return self._guessing.step(rows)
 
     def _waiting(self) -> list[int]:
         """Return how many prompts of each lane are being read, or wait for that."""
@@ -147,7 +171,7 @@ class RunningBatch:
             waiting[lane] += 1
         return waiting
 
-    def _step(self, chunk: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, mx.array]]]:
+    def _step(self, chunk: int) -> Step:
         """Decode, and read up to ``chunk`` tokens of each prompt in the lane whose turn it is."""
         lane = 0
         if chunk:
@@ -166,7 +190,7 @@ class RunningBatch:
                 if part.end_of_segment and not part.end_of_prompt:
                     found = batch.extract_cache([part.uid])
                     self._keep(*found.get(part.uid, (None, None)))
-        return (
+        return Step(
             [(part.uid, part.progress[0]) for part in read],
             [(part.uid, part.token, part.logprobs) for part in sampled],
         )
@@ -178,10 +202,15 @@ class RunningBatch:
             row: The row.
             unused: How many of the last step's tokens its reader did not get.
         """
-        self._keep(*self._taken_out(row))
+        cache, tokens = self._taken_out(row)
+        if unused and cache and tokens:
+            trim_prompt_cache(cache, unused)
+            tokens = tokens[:-unused]
+        self._keep(cache, tokens)
 
     def _taken_out(self, row: int) -> tuple[Any, list[int] | None]:
         """Take a row out; return its cache and the tokens in it, or None for both."""
+        self._guessing.leave(row)
         batch = self._lanes[self._lane_of.pop(row, 0)]
         with mx.stream(batch.stream):
             found = batch.remove([row], return_prompt_caches=True)
@@ -203,13 +232,14 @@ class RunningBatch:
         """Drop all rows and the batch itself after a step that failed."""
         self._close_lanes()
         self._lane_of.clear()
+        self._guessing.clear()
         self._lanes = self._new_lanes()
 
     def close(self) -> None:
         """Free the rows, the kept prompts and the model."""
         self._close_lanes()
         self._prompt_cache.clear()
-        del self._lanes, self._model
+        del self._lanes, self._guessing, self._model
         mx.clear_cache()
 
     def _close_lanes(self) -> None:

@@ -67,16 +67,22 @@ class ReadingPace:
             fitting = rate * share_s / max(1, reading)
         return min(self._most, max(_LEAST, int(fitting)))
 
-    def decoded(self, took_s: float, decoding: int = 1, *, is_beside: bool = False) -> None:
+    def decoded(
+        self, took_s: float, decoding: int = 1, *, tokens: float = 1, is_beside: bool = False
+    ) -> None:
         """Note a step that only decoded.
 
         Args:
             took_s: How long it took.
             decoding: Rows that decoded.
+            tokens: How many tokens it gave each of them. A pass that checks guesses takes longer
+                than one that decodes, and says nothing of how long that takes.
             is_beside: Whether prompts wait to be read.
         """
-        behind_s = took_s - self._decode_s / _KEPT_PACE
+        behind_s = took_s - tokens * self._decode_s / _KEPT_PACE
         self._debt_s = max(0.0, self._debt_s + min(behind_s, -_LEAST_CREDIT * took_s))
+        if tokens != 1:
+            return
         if not is_beside or decoding != self._decoding:
             self._learn(took_s, _NEWEST)
             self._decoding = decoding

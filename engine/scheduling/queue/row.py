@@ -159,20 +159,20 @@ class Row:
 
 
 _Wanted = tuple[int, int, Any, int]
-"""A row, its token, the step's log-probabilities, and how many of the likeliest it wants."""
+"""A token's place in the step, its id, its log-probabilities, and how many of the likeliest."""
 
 
 def wanted_stats(
     backend: Backend, rows: Mapping[int, Row], step: Step
 ) -> dict[int, TokenStats | Exception]:
-    """Return, by row, the likelihoods of a step's tokens for the rows that want a full trace.
+    """Return the likelihoods of a step's tokens whose rows want a full trace, by their places.
 
-    They are computed together. If that fails, each row is computed alone, and a row that fails
+    They are computed together. If that fails, each token is computed alone, and one that fails
     again gets its exception.
     """
     wanted = [
-        (number, token_id, logprobs, rows[number].generation.request.top_logprobs)
-        for number, token_id, logprobs in step.sampled
+        (place, token_id, logprobs, rows[number].generation.request.top_logprobs)
+        for place, (number, token_id, logprobs) in enumerate(step.sampled)
         if number in rows and rows[number].trace is TraceLevel.FULL
     ]
     try:
@@ -195,6 +195,6 @@ def _stats_of(backend: Backend, wanted: list[_Wanted]) -> dict[int, TokenStats |
         max(count for *_, count in wanted),
     )
     return {
-        number: stats if len(stats.top) <= count else replace(stats, top=stats.top[:count])
-        for (number, _, _, count), stats in zip(wanted, found, strict=True)
+        place: stats if len(stats.top) <= count else replace(stats, top=stats.top[:count])
+        for (place, _, _, count), stats in zip(wanted, found, strict=True)
     }

@@ -7,7 +7,7 @@ Belongs to the engine thread and touches the model only through
 import contextlib
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from engine.scheduling.queue.preparing import choices_field
 from engine.scheduling.queue.room import CacheRoom
 from engine.scheduling.queue.row import Row, wanted_stats
 from engine.stopping.record import StopKind
-from engine.values.events import Finished, TokenStats
+from engine.values.events import Finished, TokenOrigin, TokenStats
 from engine.values.request import TraceLevel
 
 _log = logging.getLogger(__name__)
@@ -230,32 +230,42 @@ class Scheduler:
         rows = self.rows
         put = self._outbox.put
         stats: dict[int, TokenStats | Exception] | None = None
-        for number, token_id, _ in step.sampled:
+        checked, taken = step.checked, Counter[int]()
+        for place, (number, token_id, _) in enumerate(step.sampled):
             row = rows.get(number)
             if row is None:
                 continue
+            origin = TokenOrigin.SAMPLED
+            if checked and number in checked:
+                origin = checked[number].origins[taken[number]]
+                taken[number] += 1
             try:
                 if row.trace is TraceLevel.FULL:
                     if stats is None:
                         stats = wanted_stats(backend, rows, step)
-                    stop = row.sampled(token_id, now, stats.get(number))
+                    stop = row.sampled(token_id, now, stats.get(place), origin)
                 else:
-                    stop = row.sampled(token_id, now)
+                    stop = row.sampled(token_id, now, origin=origin)
             except BaseException as error:
                 _raise_endings(error)
                 # A parser that fails on one answer's text must not end the others.
                 del rows[number]
                 _note("a token could not be handled", error)
                 self._finish(row, StopKind.ERROR, cause_of(error))
-                self._leave(backend, number)
+                self._leave(backend, number, step.unused(number, taken[number]))
                 continue
             if stop is not None:
                 del rows[number]
+                if number in checked:
+                    row.checked(checked[number], taken[number])
                 last = row.finish(stop, time.perf_counter())
                 put(row.generation, [*row.take_events(), last], is_urgent=True)
-                self._leave(backend, number)
+                self._leave(backend, number, step.unused(number, taken[number]))
             elif row.builder.count == 1 and row.builder.events:
                 put(row.generation, row.take_events(), is_urgent=True)
+        for number, found in checked.items():
+            if (row := rows.get(number)) is not None:
+                row.checked(found)
         for number, why in step.failed:
             row = rows.pop(number, None)
             if row is not None:
@@ -271,9 +281,9 @@ class Scheduler:
                 if row.builder.events:
                     put(row.generation, row.take_events())
 
-    def _leave(self, backend: Backend, number: int) -> None:
+    def _leave(self, backend: Backend, number: int, unused: int = 0) -> None:
         try:
-            backend.leave(number)
+            backend.leave(number, unused)
         except BaseException as error:
             _raise_endings(error)
             self._fail_batch(backend, error)

@@ -160,7 +160,10 @@ class ModelSlot:
             self.backend = self._loader(
                 command.folder,
                 limits=BatchLimits(
-                    limits.prefill_chunk, limits.prompt_cache_bytes, limits.max_rows
+                    limits.prefill_chunk,
+                    limits.prompt_cache_bytes,
+                    limits.max_rows,
+                    limits.guesses,
                 ),
                 on_progress=on_progress,
             )

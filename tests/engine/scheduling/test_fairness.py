@@ -199,9 +199,9 @@ def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None
             time.sleep(0.05)
             return real(*given)
 
-        def noted(row: int) -> None:
+        def noted(row: int, unused: int) -> None:
             done.append("leave")
-            leave(row)
+            leave(row, unused)
 
         backend.join, backend.leave = slow, noted  # type: ignore[method-assign]
         return backend

@@ -55,10 +55,10 @@ class Reading:
         return self.batch.insert([5] * length)[0]
 
     def step(self) -> None:
-        read, sampled = self.batch.step()
-        self.reading_steps += bool(read)
-        self.read.update(read)
-        self.sampled.update(row for row, *_ in sampled)
+        step = self.batch.step()
+        self.reading_steps += bool(step.read)
+        self.read.update(step.read)
+        self.sampled.update(row for row, *_ in step.sampled)
 
     def until_sampled(self, row: int, most_steps: int) -> None:
         """Step until a row has its first token, or fail after so many steps of reading."""
@@ -133,13 +133,13 @@ def test_rows_of_all_lanes_decode_together_and_can_leave(reading: Reading) -> No
     assert len(set(rows)) == 3
     found: dict[int, list[int]] = {row: [] for row in rows}
     while min(map(len, found.values())) < 5:
-        for row, token, _ in reading.batch.step()[1]:
+        for row, token, _ in reading.batch.step().sampled:
             found[row].append(token)
     expected = [reading.stage.id(piece) for piece in ANSWER[:5]]
     assert [found[row][:5] for row in rows] == [expected] * 3
     reading.batch.leave(rows[0])
     reading.batch.leave(rows[2])
-    assert [row for row, *_ in reading.batch.step()[1]] == [rows[1]]
+    assert [row for row, *_ in reading.batch.step().sampled] == [rows[1]]
 
 
 def test_a_row_of_any_lane_can_leave_while_it_waits_or_is_read(reading: Reading) -> None:

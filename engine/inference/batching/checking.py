@@ -1,0 +1,192 @@
+"""Checks guessed tokens of the running rows in one forward pass. Engine thread.
+
+The pass gives the model's logits after each guess. From them each row draws a token with its own
+processors and sampler, position by position, and goes on as long as it draws what was guessed. So
+the tokens are those that the plain loop would draw, whatever the sampling settings: the guesses
+only decide how many of them one pass gives.
+
+A pass over several tokens may round differently from passes over one. So at temperature 0, where
+the two likeliest tokens are closer than the rounding that was measured (``Rounding``), the position
+is left to a pass over one token.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+
+from engine.inference.batching.rewinding import rewind
+from engine.inference.batching.rounding import Rounding
+from engine.inference.mlx_lm_internals import DecodingRows
+from engine.inference.sampling import SeededSampler, greedy
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What one pass gave a row.
+
+    Attributes:
+        tokens: The token that was known before, then the accepted guesses. None at all where the
+            first position is left to a pass over one token.
+        logprobs: Their log-probabilities.
+        pending: The token after them, known now and handed on with the next step.
+        pending_logprobs: Its log-probabilities.
+        is_cut: Whether the position after ``tokens`` is left to a pass over one token.
+    """
+
+    tokens: list[int]
+    logprobs: list[Any]
+    pending: int
+    pending_logprobs: Any
+    is_cut: bool = False
+
+
+class _Draws:
+    """What one row draws after each token of the pass."""
+
+    def __init__(
+        self, rows: DecodingRows, index: int, inputs: Sequence[int], logits: mx.array
+    ) -> None:
+        self.tokens: Any = None  # of all positions, unless it is stepwise
+        self.is_close: list[bool] | None = None
+        self._rows = rows
+        self._index = index
+        self._inputs = inputs
+        self._sampler = rows.sampler(index)
+        self._processors = rows.processors(index)
+        self.is_greedy = self._sampler is greedy
+        # A constraint has to know one token before it allows the next.
+        self.is_stepwise = any(getattr(one, "is_stateful", False) for one in self._processors)
+        self._context: Any = None
+        if self._processors:
+            self._context = rows.context(index, mx.array(list(inputs)))
+        self._states: list[Any] = []
+        self._logits = logits
+        self.logprobs: Any = None
+        self._stepped: list[mx.array] = []
+        if not self.is_stepwise:
+            self._draw_all()
+
+    def _draw_all(self) -> None:
+        count = len(self._inputs)
+        logits = self._logits
+        if self._processors:
+            logits = mx.concatenate([self._processed(place) for place in range(count)], axis=0)
+        self.logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        if isinstance(self._sampler, SeededSampler):
+            drawn = [self._draw(self.logprobs[place : place + 1]) for place in range(count)]
+            self.tokens = mx.concatenate(drawn, axis=0)
+        else:
+            self.tokens = self._sampler(self.logprobs)
+
+    def _draw(self, logprobs: mx.array) -> mx.array:
+        drawn: mx.array = self._sampler(logprobs)
+        if isinstance(self._sampler, SeededSampler):
+            self._states.append(self._sampler.state)
+        return drawn
+
+    def _processed(self, place: int) -> mx.array:
+        logits = self._logits[place : place + 1]
+        context = self._context[: self._context.size - len(self._inputs) + place + 1]
+        for processor in self._processors:
+            logits = processor(context, logits)
+        return logits
+
+    def set_close(self, close: Any) -> None:
+        """Note the positions at which rounding could turn the choice; None for none."""
+        self.is_close = None if close is None else close.tolist()
+
+    def drawn(self) -> list[int]:
+        """Return the tokens of all positions."""
+        found: list[int] = self.tokens.tolist()
+        return found
+
+    def draw_at(self, place: int) -> int:
+        """Draw the token of the next position, whose inputs are all right, of a stepwise row."""
+        logits = self._processed(place)
+        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        drawn: Any = self._draw(logprobs).item()
+        self._stepped.append(logprobs[0])
+        return int(drawn)
+
+    def logprobs_at(self, place: int) -> Any:
+        """Return the log-probabilities of shape (vocabulary,) of a position that was drawn."""
+        return self._stepped[place] if self.is_stepwise else self.logprobs[place]
+
+    def settle(self, drawn: int, kept: int) -> None:
+        """Set the row's state back to what ``drawn`` draws and ``kept`` tokens have left."""
+        if self._states:
+            self._sampler.state = self._states[drawn - 1]
+        if self._processors:
+            self._rows.shorten_context(self._index, len(self._inputs) - kept)
+
+
+def check(
+    rows: DecodingRows, model: Any, guesses: Sequence[Sequence[int]], width: int, noise: Rounding
+) -> list[Checked]:
+    """Let the model read each row's pending token and its guesses; return what that gave.
+
+    The rows are left as the plain loop would leave them after the tokens that are returned.
+
+    Args:
+        rows: All rows that decode; ``can_rewind`` has said yes.
+        model: Called as mlx-lm calls it.
+        guesses: Of each row, in order; fewer than ``width``, or none.
+        width: Tokens of each row in the pass.
+        noise: How much passes over several tokens round differently.
+    """
+    pending = rows.pending()
+    inputs = [[known, *guessed] for known, guessed in zip(pending, guesses, strict=True)]
+    padded = [[*one, *[0] * (width - len(one))] for one in inputs]
+    logits = model(mx.array(padded), cache=rows.cache)
+    draws = [
+        _Draws(rows, index, one, logits[index, : len(one)]) for index, one in enumerate(inputs)
+    ]
+    at_once = [one for one in draws if not one.is_stepwise]
+    close = [noise.are_close(one.logprobs) if one.is_greedy else None for one in at_once]
+    mx.eval(logits, [one.tokens for one in at_once], [one for one in close if one is not None])
+    for one, near in zip(at_once, close, strict=True):
+        one.set_close(near)
+    found = [
+        _accepted(one, tokens, rows.pending_logprobs(index), noise)
+        for index, (one, tokens) in enumerate(zip(draws, inputs, strict=True))
+    ]
+    rewind(rows.cache, [width - len(one.tokens) for one in found])
+    rows.go_on(
+        [one.tokens for one in found],
+        mx.array([one.pending for one in found], dtype=mx.uint32),
+        [one.pending_logprobs for one in found],
+    )
+    return found
+
+
+def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Rounding) -> Checked:
+    """Return how far a row draws what was guessed.
+
+    Args:
+        draws: What it draws.
+        inputs: The known token and the guesses.
+        known_logprobs: The log-probabilities of the known token.
+        noise: As for ``check``.
+    """
+    logprobs = [known_logprobs]  # of the inputs
+    drawn = None if draws.is_stepwise else draws.drawn()
+    place = 0
+    while True:
+        if drawn is None:
+            token = draws.draw_at(place)
+            near = draws.is_greedy and noise.is_close(draws.logprobs_at(place))
+        else:
+            token = drawn[place]
+            near = draws.is_close is not None and draws.is_close[place]
+        if near:
+            # This position is drawn again, by a pass over the token before it alone.
+            draws.settle(place, place)
+            return Checked(inputs[:place], logprobs[:place], inputs[place], logprobs[place], True)
+        after = draws.logprobs_at(place)
+        if place + 1 == len(inputs) or token != inputs[place + 1]:
+            draws.settle(place + 1, place + 1)
+            return Checked(inputs[: place + 1], logprobs, token, after)
+        logprobs.append(after)
+        place += 1

@@ -1,0 +1,274 @@
+"""Decides, step by step, whether the running rows check guesses, and keeps their sources told.
+
+Where nothing is guessed, the plain loop runs on untouched, one pass ahead of what it hands out. To
+guess means to wait for that pass, so it begins only where the sources' own rates of hits and the
+measured costs say that it pays. Belongs to the thread of the batch.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+
+from engine.inference.backend import Step
+from engine.inference.batching.checking import Checked, check
+from engine.inference.batching.rewinding import can_rewind, rewind
+from engine.inference.batching.rounding import Rounding
+from engine.inference.mlx_lm_internals import DecodingRows
+from engine.speculating.counting import CheckedGuesses
+from engine.speculating.lengths import WIDTHS, CostCurve
+from engine.speculating.sources import GuessSource
+from engine.values.events import TokenOrigin
+
+# Guesses that are wrong more often than this are not even weighed.
+_LEAST_LIKELY = 0.3
+_MOST = WIDTHS[-1] - 1
+# mlx-lm's own loop frees unused memory after so many steps.
+_CLEAR_EVERY = 256
+_NEWEST = 0.2
+
+
+@dataclass(slots=True)
+class _Row:
+    """The guesses for one row.
+
+    Attributes:
+        sources: Where they come from.
+        is_ahead: Whether the sources know the row's pending token already.
+    """
+
+    sources: tuple[GuessSource, ...]
+    is_ahead: bool = False
+
+    def tell(self, tokens: Sequence[int]) -> None:
+        for source in self.sources:
+            source.extend(tokens)
+
+    def best(self) -> tuple[float, GuessSource | None]:
+        """Return the source whose next guess is likeliest right, after that likelihood."""
+        found: GuessSource | None = None
+        most = _LEAST_LIKELY
+        for source in self.sources:
+            likelihood = source.likelihood()
+            if likelihood > most:
+                found, most = source, likelihood
+        return most, found
+
+
+class Guessing:
+    """The guesses for the rows of one batch.
+
+    Args:
+        model: Called as mlx-lm calls it.
+        new_curve: Makes the costs of passes, for a number of rows.
+    """
+
+    def __init__(self, model: Any, new_curve: Callable[[], CostCurve] = CostCurve) -> None:
+        self._model = model
+        self._new_curve = new_curve
+        self._rows: dict[int, _Row] = {}
+        self._curves: dict[int, CostCurve] = {}
+        self._noise = Rounding()
+        self._proposing_s: dict[TokenOrigin, float] = {}
+        self._ended_at_s = 0.0
+        self._was_checked = False
+        self._is_plain_due = False
+        self._probed: tuple[DecodingRows, dict[int, mx.array]] | None = None
+        self._checks = 0
+
+    def join(self, number: int, sources: Sequence[GuessSource]) -> None:
+        """Note where the guesses for a row come from."""
+        if sources:
+            self._rows[number] = _Row(tuple(sources))
+
+    def leave(self, number: int) -> None:
+        """Forget a row."""
+        self._rows.pop(number, None)
+        self._was_checked = False
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._rows.clear()
+        self._was_checked = self._is_plain_due = False
+        self._probed = None
+
+    def decoded(self, sampled: Sequence[tuple[int, int, Any]], took_s: float | None) -> None:
+        """Take the tokens of a step of the plain loop.
+
+        Args:
+            sampled: As in ``Step``.
+            took_s: How long it took, if it only decoded.
+        """
+        rows = self._rows
+        if not rows:
+            return
+        if self._probed is not None:
+            self._compare(*self._probed)
+        # The first step after a check only starts the loop again.
+        if took_s is not None and not self._was_checked and sampled:
+            self._curve(len(sampled)).note_one(took_s)
+        self._was_checked = self._is_plain_due = False
+        for number, token, _ in sampled:
+            row = rows.get(number)
+            if row is None:
+                continue
+            if row.is_ahead:
+                row.is_ahead = False
+            else:
+                row.tell((token,))
+
+    def is_due(self, numbers: Sequence[int]) -> bool:
+        """Return whether it seems to pay to wait for the pending tokens, and to guess on.
+
+        Args:
+            numbers: The rows that decode.
+        """
+        return bool(self._rows) and not self._is_plain_due and self._width(numbers) > 0
+
+    def step(self, rows: DecodingRows) -> Step | None:
+        """Check guesses of the rows that decode, if that pays; None where the plain loop is due."""
+        numbers = rows.numbers
+        if not can_rewind(rows.cache, len(numbers), _MOST + 1):
+            return None
+        known = rows.pending()
+        began_s = self._ended_at_s if self._was_checked else time.perf_counter()
+        for number, token in zip(numbers, known, strict=True):
+            row = self._rows.get(number)
+            if row is not None and not row.is_ahead:
+                row.is_ahead = True
+                row.tell((token,))
+        width = self._width(numbers)
+        if not width:
+            return None
+        guesses, origins, proposing_s = self._proposed(numbers, width - 1)
+        longest = max(map(len, guesses))
+        if not longest:
+            return None
+        width = next(one for one in WIDTHS if one > longest)
+        curve = self._curve(len(numbers))
+        if self._noise.is_probe_due():
+            self._probe(rows, guesses, width)
+            curve.note(width, time.perf_counter() - began_s - proposing_s)
+            return None
+        found = check(rows, self._model, guesses, width, self._noise)
+        self._ended_at_s = time.perf_counter()
+        curve.note(width, self._ended_at_s - began_s - proposing_s)
+        self._checks += 1
+        if self._checks % _CLEAR_EVERY == 0:
+            mx.clear_cache()
+        self._was_checked = True
+        # A row that was given nothing needs a pass of its own.
+        self._is_plain_due = not all(one.tokens for one in found)
+        step = self._step(numbers, found, guesses, origins)
+        return step if step.sampled else None
+
+    def _width(self, numbers: Sequence[int]) -> int:
+        """Return how many tokens of each row the next pass should have; 0 for the plain loop."""
+        guesses: list[tuple[float, int]] = []
+        proposing_s = 0.0
+        for number in numbers:
+            row = self._rows.get(number)
+            if row is None:
+                continue
+            likelihood, source = row.best()
+            if source is not None:
+                guesses.append((likelihood, _MOST))
+                proposing_s += self._proposing_s.get(source.origin, 0.0)
+        if not guesses:
+            return 0
+        curve = self._curve(len(numbers))
+        extra = proposing_s / curve.one_s if curve.one_s else 0.0
+        width = curve.choose(len(numbers), guesses, extra)
+        return width if width > 1 else 0
+
+    def _curve(self, rows: int) -> CostCurve:
+        """Return the costs for a number of rows; similar numbers share them."""
+        key = rows if rows <= 4 else 1 << (rows - 1).bit_length()
+        if (curve := self._curves.get(key)) is None:
+            curve = self._curves[key] = self._new_curve()
+        return curve
+
+    def _proposed(
+        self, numbers: Sequence[int], most: int
+    ) -> tuple[list[Sequence[int]], list[TokenOrigin], float]:
+        """Return the guesses of each row, where they come from, and how long they took."""
+        guesses: list[Sequence[int]] = []
+        origins: list[TokenOrigin] = []
+        whole_s = 0.0
+        for number in numbers:
+            row = self._rows.get(number)
+            source = None if row is None else row.best()[1]
+            if source is None:
+                guesses.append(())
+                origins.append(TokenOrigin.SAMPLED)
+                continue
+            began_s = time.perf_counter()
+            found = source.propose(most)
+            took_s = time.perf_counter() - began_s
+            whole_s += took_s
+            if found:
+                known_s = self._proposing_s.get(source.origin, took_s / len(found))
+                known_s += (took_s / len(found) - known_s) * _NEWEST
+                self._proposing_s[source.origin] = known_s
+            guesses.append(found)
+            origins.append(source.origin)
+        return guesses, origins, whole_s
+
+    def _step(
+        self,
+        numbers: Sequence[int],
+        found: Sequence[Checked],
+        guesses: Sequence[Sequence[int]],
+        origins: Sequence[TokenOrigin],
+    ) -> Step:
+        """Tell the sources what came of their guesses; return it as a step of the batch.
+
+        Args:
+            numbers: Of the rows.
+            found: What the pass gave each of them.
+            guesses: Its guesses.
+            origins: Where they came from.
+        """
+        step = Step()
+        for number, one, guessed, origin in zip(numbers, found, guesses, origins, strict=True):
+            step.sampled += [
+                (number, token, logprobs)
+                for token, logprobs in zip(one.tokens, one.logprobs, strict=True)
+            ]
+            row = self._rows.get(number)
+            if row is not None:
+                row.tell([*one.tokens, one.pending][1:])
+                row.is_ahead = True
+            if guessed and one.tokens:
+                accepted = len(one.tokens) - 1
+                checked = accepted if one.is_cut else len(guessed)
+                step.checked[number] = CheckedGuesses(
+                    (origin,) * checked, (TokenOrigin.SAMPLED, *(origin,) * accepted)
+                )
+        return step
+
+    def _probe(self, rows: DecodingRows, guesses: Sequence[Sequence[int]], width: int) -> None:
+        """Let the model read guesses only to compare its rounding with that of the next step."""
+        known = rows.pending()
+        inputs = [
+            [token, *guessed, *[0] * (width - 1 - len(guessed))]
+            for token, guessed in zip(known, guesses, strict=True)
+        ]
+        logits = self._model(mx.array(inputs), cache=rows.cache)[:, 0]
+        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        mx.eval(logprobs)
+        rewind(rows.cache, [width] * len(known))
+        free = {n: logprobs[n] for n in range(len(known)) if not rows.processors(n)}
+        if free:
+            self._probed = rows, free
+        else:
+            self._noise.assume(logits)
+
+    def _compare(self, rows: DecodingRows, several: dict[int, mx.array]) -> None:
+        """Compare what a probe has computed with what the plain loop has computed since."""
+        self._probed = None
+        self._noise.compare(
+            list(several.values()), [rows.pending_logprobs(index) for index in several]
+        )

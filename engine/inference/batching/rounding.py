@@ -1,0 +1,72 @@
+"""How differently passes over several tokens round, measured on the running machine.
+
+Sums of floating-point numbers depend on their order, and a pass over several tokens may add in
+another order than passes over one. Where the model is all but undecided, that could turn the
+choice. MLX's reference kernels for the CPU give equal bits; those for GPUs do not.
+"""
+
+from typing import Any
+
+import mlx.core as mx
+
+# The largest difference that was seen is taken so many times: not all positions were compared.
+_RESERVE = 8.0
+_FIRST_PROBES = 2
+_PROBE_EVERY = 512
+# Where nothing can be compared, so many units in the last place are assumed.
+_ASSUMED_ULPS = 16.0
+
+
+class Rounding:
+    """The largest difference between two ways to compute the same log-probabilities."""
+
+    def __init__(self) -> None:
+        self._most = 0.0
+        self._probes = 0
+        self._checks = 0
+
+    def is_probe_due(self) -> bool:
+        """Return whether the next pass should be compared; called once before each pass."""
+        self._checks += 1
+        return self._probes < _FIRST_PROBES or self._checks % _PROBE_EVERY == 0
+
+    def compare(self, several: list[mx.array], single: list[mx.array]) -> None:
+        """Compare log-probabilities of shape (vocabulary,), of a row each.
+
+        Args:
+            several: From a pass over several tokens of each row.
+            single: The same from a pass over one token.
+        """
+        self._probes += 1
+        for one, other in zip(several, single, strict=True):
+            # Impossible tokens are at minus infinity in both.
+            apart: Any = mx.where(one == other, 0.0, mx.abs(one - other)).max().item()
+            self._most = max(self._most, apart)
+
+    def assume(self, logits: mx.array) -> None:
+        """Assume a difference, where no two passes can be compared."""
+        self._probes += 1
+        largest: Any = mx.abs(mx.where(mx.isinf(logits), 0.0, logits)).max().item()
+        self._most = max(self._most, largest * mx.finfo(logits.dtype).eps * _ASSUMED_ULPS)
+
+    def are_close(self, logprobs: mx.array) -> mx.array | None:
+        """Return by position whether rounding could turn the choice of the likeliest token.
+
+        Args:
+            logprobs: Of shape (positions, vocabulary).
+
+        Returns:
+            Booleans of shape (positions,); None where it can turn nothing.
+        """
+        if not self._most:
+            return None
+        best = mx.argmax(logprobs, axis=-1, keepdims=True)
+        first = mx.take_along_axis(logprobs, best, axis=-1)
+        others = mx.put_along_axis(logprobs, best, mx.array(-mx.inf, logprobs.dtype), axis=-1)
+        gap = first[:, 0] - others.max(axis=-1)
+        return gap <= self._most * _RESERVE
+
+    def is_close(self, logprobs: mx.array) -> bool:
+        """Return the same for one position, of shape (vocabulary,)."""
+        found = self.are_close(logprobs[None])
+        return found is not None and bool(found.item())

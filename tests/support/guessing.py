@@ -1,0 +1,134 @@
+"""Guesses as a test wants them, on the real pipeline: always checked, right and wrong at will."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.inference.backend import BatchLimits, Prompt
+from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.mlx_backend import MlxBackend
+from engine.library.loading import OnLoadProgress, unobserved
+from engine.speculating.lengths import WIDTHS, CostCurve
+from engine.speculating.sources import GuessSource
+from engine.values.events import TokenOrigin
+from engine.values.request import GenerationRequest
+from tests.support.scripted import Stage
+
+
+class Eager(CostCurve):
+    """Always has guesses checked, as many as there are, whatever a pass costs.
+
+    Args:
+        width: Tokens of each row in a pass.
+    """
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        assert width in WIDTHS
+        self._width = width
+
+    def choose(self, rows: int, guesses: Sequence[tuple[float, int]], extra: float = 0.0) -> int:
+        """Return the width, without asking what it costs."""
+        return self._width if guesses else 1
+
+
+class Foreseen:
+    """Guesses an answer that is known beforehand, wrong at some of its tokens.
+
+    See ``engine.speculating.sources.GuessSource``.
+
+    Args:
+        answer: All tokens of the answer.
+        wrong: Places in it at which it guesses another token.
+        origin: What the guesses are marked with.
+    """
+
+    def __init__(
+        self,
+        answer: Sequence[int],
+        wrong: Sequence[int] = (),
+        origin: TokenOrigin = TokenOrigin.LOOKUP,
+    ) -> None:
+        self.origin = origin
+        self.told: list[int] = []
+        self._guesses = [
+            token + 1 if place in wrong else token for place, token in enumerate(answer)
+        ]
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Take the next tokens."""
+        self.told += tokens
+
+    def likelihood(self) -> float:
+        """Return that it is sure, until the answer is over."""
+        return 0.99 if len(self.told) < len(self._guesses) else 0.0
+
+    def propose(self, most: int) -> Sequence[int]:
+        """Return the next tokens."""
+        return self._guesses[len(self.told) : len(self.told) + most]
+
+
+class GuessingBackend(MlxBackend):
+    """A backend whose guesses a test makes."""
+
+    make_sources: Callable[[Prompt, GenerationRequest], list[GuessSource]] | None = None
+
+    def sources(self, prompt: Prompt, request: GenerationRequest) -> list[GuessSource]:
+        """Return the test's sources."""
+        if self.make_sources is None:
+            return super().sources(prompt, request)
+        return self.make_sources(prompt, request)
+
+
+class GuessingStage(Stage):
+    """A stage on which guesses are always checked.
+
+    Args:
+        folder: As for ``Stage``, and so are the other arguments.
+        scripts: See there.
+        wrong: Places of each answer at which the guess is wrong.
+        width: Tokens of each row in a pass.
+        options: For ``Stage``.
+
+    Attributes:
+        guesses: Whether the test's next engine is to guess.
+        batch: The batch of the model that was loaded last.
+    """
+
+    batch: RunningBatch
+
+    def __init__(
+        self,
+        folder: Path,
+        scripts: dict[str, Sequence[str | int]],
+        *,
+        wrong: Sequence[int] = (),
+        width: int = 8,
+        **options: Any,
+    ) -> None:
+        super().__init__(folder, {"warm up": ["warm"] * 12, **scripts}, **options)
+        self.guesses = True
+        self.wrong = wrong
+        self.width = width
+        self.sources: list[Foreseen] = []
+
+    def load(
+        self,
+        folder: Path,
+        *,
+        limits: BatchLimits,
+        on_progress: OnLoadProgress = unobserved,
+    ) -> MlxBackend:
+        """Make the backend; called on the engine thread."""
+        plain = super().load(folder, limits=limits, on_progress=on_progress)
+        self.batch = RunningBatch(self.model, limits, lambda: Eager(self.width))
+        backend = GuessingBackend(self.wrapper, plain.info, plain.vocabulary, self.batch)
+        backend.make_sources = self._foreseen
+        return backend
+
+    def _foreseen(self, prompt: Prompt, request: GenerationRequest) -> list[GuessSource]:
+        end = self.wrapper.eos_token_id
+        answer = [*self._script_of(prompt.tokens), *[end] * (2 * self.width)]
+        source = Foreseen(answer, self.wrong)
+        self.sources.append(source)
+        return [source]
