@@ -18,12 +18,9 @@ class GuessSource(Protocol):
 
     Attributes:
         origin: What the tokens that it guesses are marked with.
-        guess_s: How long it takes to propose one token, in seconds, as measured up to now; 0 where
-            that is next to nothing. It counts against the guesses when their number is chosen.
     """
 
     origin: TokenOrigin
-    guess_s: float
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Take the next tokens of the answer: usually one, or those of an accepted run.
