@@ -37,7 +37,7 @@ class Route:
         request: The type of its request's body.
         answer: The type of its answer, where that is JSON of a known shape.
         media_type: What its answer is, where no type describes it.
-        other_answers: The types of its answers of other statuses that are no errors.
+        other_answers: The types of its answers of other statuses that are not errors.
         stream: What its answer is if it is streamed; None where it never is.
         event: The type of one event of that stream, or of one line.
     """

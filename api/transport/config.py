@@ -51,7 +51,7 @@ class ServerConfig:
             Chat, stops of white space only in Messages.
         max_body_bytes: Largest request body.
         max_connections: Open connections; more are answered with an error and closed.
-        keepalive_s: After so many seconds of silence a stream gets a sign of life.
+        keepalive_s: After so many seconds of silence a stream gets a keepalive message.
         header_timeout_s: How long a new connection may take to send its request's headers.
         body_timeout_s: How long a request's body may take after its headers.
         idle_timeout_s: How long a connection may rest between two requests.

@@ -21,7 +21,7 @@ MOST_CHOICES = 10_000
 MOST_PATTERN_CHARACTERS = 4_000
 MOST_COUNT = 2**31 - 1
 # The library rounds limits to doubles, cuts them to 64 bits and then negates them. For -2**63 there
-# is no result, and the process ends; numbers that are rounded to -2**63 are refused as well.
+# has no result, and the process ends; numbers that are rounded to -2**63 are refused as well.
 LEAST_NUMBER = -(2**63) + 1024
 MOST_NUMBER = 2**64
 

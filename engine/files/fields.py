@@ -38,7 +38,7 @@ class Fields:
     """The fields of a JSON object.
 
     Raises:
-        DamagedFile: It is no object.
+        DamagedFile: It is not an object.
     """
 
     def __init__(self, values: Any, where: str = "") -> None:

@@ -64,7 +64,7 @@ def repository_of(text: str) -> str:
     wanted = "/".join(wanted.split("/")[:2]).split("?")[0].rstrip("/")
     if not _NAME.fullmatch(wanted):
         raise DownloadFailed(
-            f"“{text.strip()}” is no repository; give owner/name, such as "
+            f"“{text.strip()}” is not the name of a repository; write owner/name, such as "
             "mlx-community/Qwen3-4B-4bit"
         )
     return wanted

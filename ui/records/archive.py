@@ -40,7 +40,7 @@ def conversations_from_json(text: str) -> list[Conversation]:
     """Return the conversations of a file.
 
     Raises:
-        DamagedFile: It is no such file; the message names the field and what is expected.
+        DamagedFile: It is not such a file; the message names the field and what is expected.
     """
     values = parsed_json(text)
     top = Fields(values)
@@ -141,7 +141,7 @@ def _message(fields: Fields, read: dict[str, ConversationMessage]) -> Conversati
         raise fields.wrong("parent", "must be the id of an earlier message")
     message_id = fields.take("id", str)
     if message_id in read:
-        raise fields.wrong("id", "two messages have the same one")
+        raise fields.wrong("id", "two messages have the same id")
     named = fields.take("role", str)
     if named not in ("user", "assistant"):
         raise fields.wrong("role", 'must be "user" or "assistant"')

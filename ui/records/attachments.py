@@ -39,7 +39,7 @@ def read_attachment(path: Path) -> Attachment:
     """Return a text file.
 
     Raises:
-        AttachmentRefused: It is no text in UTF-8 or UTF-16, too large, empty, or unreadable.
+        AttachmentRefused: It is not text in UTF-8 or UTF-16, too large, empty, or unreadable.
     """
     try:
         if not path.is_file():

@@ -78,7 +78,7 @@ class Conversation:
         tree: All messages; empty until ``is_loaded``.
         settings: The settings of the next answer.
         stops: The stop list of the next answer.
-        draft: What stands in the composer.
+        draft: The text in the composer.
         attachments: The files that go with the draft.
         is_pinned: Whether it stays at the top of the list.
         created_at: Unix time, in seconds.

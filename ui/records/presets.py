@@ -43,7 +43,7 @@ def presets_from_json(text: str) -> list[Preset]:
     """Return the presets of a file.
 
     Raises:
-        DamagedFile: It is no file of presets; the message names the field.
+        DamagedFile: It is not a file of presets; the message names the field.
     """
     values = parsed_json(text)
     top = Fields(values)

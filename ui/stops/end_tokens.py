@@ -18,8 +18,8 @@ class EndTokens(QWidget):
     """Lists the ids with their texts and where they come from; a person can add more.
 
     Signals:
-        added: One more token id is to end answers; carries it.
-        removed: A token id that was added is to end them no more; carries it.
+        added: A person added a token id that ends answers; carries the id.
+        removed: A person removed an added token id; carries the id.
     """
 
     added = Signal(int)
@@ -38,7 +38,7 @@ class EndTokens(QWidget):
         clear_layout_of(self)
         if info is None:
             return
-        head = ElidedLabel(f"Always ends {info.id}")
+        head = ElidedLabel(f"End tokens of {info.id}")
         head.setProperty("role", "muted")
         rescale(head, 0.93)
         layout.addWidget(head)

@@ -40,7 +40,7 @@ class ImportExportMenu(QMenu):
         self.aboutToShow.connect(self._refresh)
 
     def show_model(self, model: StopListModel) -> None:
-        """Work with another list."""
+        """Edit another list."""
         self._model = model
 
     async def finish(self) -> None:
@@ -62,7 +62,7 @@ class ImportExportMenu(QMenu):
         except FileRefused as refusal:
             self.refused.emit(str(refusal))
             return
-        if self._model is model:  # else another list is edited meanwhile
+        if self._model is model:  # otherwise another list is edited by now
             self._take(from_json, text, f"import {path.name}")
 
     async def _export(self, path: Path, counting: list[str]) -> None:

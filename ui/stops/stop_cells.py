@@ -1,4 +1,4 @@
-"""The content of the cells of a stop list. Pure but for the tokens it is given; main thread."""
+"""The contents of the cells of a stop list. Pure, except for the tokens; main thread."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -84,7 +84,7 @@ def fired_cell(history: StopHistory, sequence: str, role: int) -> Any:
     if role == _TOOL_TIP:
         return (
             f"Ended {use.fired} of this conversation’s answers. Near misses in the last "
-            f"{use.answers}: {use.near}"
+            f"{counted(use.answers, 'answer')}: {use.near}"
         )
     return None
 

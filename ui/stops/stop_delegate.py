@@ -37,10 +37,10 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 class StopDelegate(QStyledItemDelegate):
-    """Draws a check box, the sequence with visible white space, tokens, a remark's sign.
+    """Draws a check box, the sequence with visible white space, tokens, and a remark's icon.
 
     Signals:
-        scope_wanted: Where a row applies is to be chosen; carries the row's index.
+        scope_wanted: A person wants to choose where a row applies; carries the row's index.
     """
 
     scope_wanted = Signal(QModelIndex)
@@ -86,7 +86,7 @@ class StopDelegate(QStyledItemDelegate):
         painter.restore()
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
-        """Return a line in which the sequence is typed, with escapes where the mode says so."""
+        """Return a field for typing the sequence, with escapes if the mode says so."""
         editor = QLineEdit(parent)
         editor.setFont(fixed_font(self._table.font(), 1.0))
         model = index.model()
@@ -103,7 +103,7 @@ class StopDelegate(QStyledItemDelegate):
         editor.setText(str(index.data(Qt.ItemDataRole.EditRole)))
 
     def setModelData(self, editor: QWidget, model: QAbstractItemModel, index: Index) -> None:
-        """Hand over exactly what was typed."""
+        """Give the model exactly what was typed."""
         assert isinstance(editor, QLineEdit)
         model.setData(index, editor.text(), Qt.ItemDataRole.EditRole)
 
@@ -154,7 +154,7 @@ class StopDelegate(QStyledItemDelegate):
 
     def _paint_scope(self, painter: QPainter, area: QRectF, scope: StopScope, is_on: bool) -> None:
         colors = self._theme.colors
-        # The usual is quiet; what differs from it is to be seen.
+        # The default is muted; other choices are conspicuous.
         color = colors.match if is_on and scope != StopScope.TEXT else colors.faint
         self._paint_icon(painter, area, _SCOPE_ICONS[scope], color, 15)
 

@@ -47,7 +47,7 @@ class StopHistory:
     _uses: dict[str, StopUse] = field(default_factory=dict, compare=False, repr=False)
 
     def use_of(self, sequence: str) -> StopUse:
-        """Return what a sequence did; worked out once for each."""
+        """Return what a sequence did; computed once for each sequence."""
         use = self._uses.get(sequence)
         if use is None:
             use = self._uses[sequence] = self._look(sequence)

@@ -10,14 +10,14 @@ EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at leas
 
 
 def typed_sequence(typed: str, *, with_escapes: bool) -> str:
-    r"""Return the sequence that was meant.
+    r"""Return the sequence that the input stands for.
 
     Args:
         typed: The input.
         with_escapes: Whether ``\n`` stands for a line break.
 
     Raises:
-        ValueError: There is none; the message says why.
+        ValueError: It stands for none; the message says why.
     """
     if not typed:
         raise ValueError(EMPTY_MESSAGE)

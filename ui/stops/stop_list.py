@@ -39,11 +39,11 @@ class StopListModel(QAbstractTableModel):
     """Rows of stop sequences: enabled, sequence, its tokens in this model, remarks.
 
     Signals:
-        edited: The list is another now.
+        edited: The list changed.
         row_changed: The row that an intent, an undo or a redo put in focus (-1 for none).
-        refused: Input was not taken; carries why, in words.
-        remarks_changed: The remarks on the rows may be others: the conversation or the model is.
-        mode_changed: Input is read differently from now on; carries whether with escapes.
+        refused: Input was refused; carries the reason in words.
+        remarks_changed: The remarks may have changed, because the conversation or model did.
+        mode_changed: Input is read differently now; carries whether escapes are read.
     """
 
     edited = Signal()
@@ -108,7 +108,7 @@ class StopListModel(QAbstractTableModel):
         return cells.TITLES[section]
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Rows can be switched, edited and dragged; drops go between rows."""
+        """Let rows be switched, edited and dragged, and dropped between rows."""
         flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
         if not index.isValid():
             return Qt.ItemFlag.ItemIsDropEnabled
@@ -141,14 +141,14 @@ class StopListModel(QAbstractTableModel):
             self.mode_changed.emit(with_escapes)
 
     def add(self, typed: str) -> bool:
-        """Append what was typed as a sequence; returns whether it was taken."""
+        """Append what was typed as a sequence; returns whether it was accepted."""
         sequence = self._read(typed, self._with_escapes)
         if sequence is None:
             return False
         return self.add_sequence(sequence)
 
     def add_sequence(self, sequence: str) -> bool:
-        """Append a sequence, or enable it where it is there already."""
+        """Append a sequence, or enable it if the list already has it."""
         for row, entry in enumerate(self._entries):
             if entry.sequence == sequence and not entry.is_enabled:
                 self.set_enabled(row, True)
@@ -160,7 +160,7 @@ class StopListModel(QAbstractTableModel):
         return True
 
     def add_all(self, sequences: Iterable[str], what: str) -> bool:
-        """Append what is not in the list yet, as one change; returns whether it was taken."""
+        """Append the sequences that are new, as one change; returns whether they were accepted."""
         there = {entry.sequence for entry in self._entries}
         new = [one for one in dict.fromkeys(sequences) if one not in there]
         after = [*self._entries, *map(StopEntry, new)]
@@ -171,7 +171,7 @@ class StopListModel(QAbstractTableModel):
         return True
 
     def fix(self, row: int) -> None:
-        """Mend the first thing that is odd about a row and can be mended."""
+        """Apply the first fix that a remark on a row offers."""
         remark = next((one for one in self.remarks_on(row) if one.fix), None)
         if remark is None:
             return
@@ -181,12 +181,12 @@ class StopListModel(QAbstractTableModel):
         self._change(row, f"fix {quoted(remark.fixed, 16)}", sequence=remark.fixed)
 
     def ensure(self, sequence: str) -> None:
-        """See to it that a sequence is in the list and enabled."""
+        """Add a sequence to the list unless it is there and enabled."""
         if not any(one.sequence == sequence and one.is_enabled for one in self._entries):
             self.add_sequence(sequence)
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
-        """Switch a row, or replace its sequence by what was typed."""
+        """Switch a row on or off, or replace its sequence by what was typed."""
         if not index.isValid():
             return False
         row = index.row()
@@ -223,12 +223,12 @@ class StopListModel(QAbstractTableModel):
             self._push("remove", after, min(min(gone), len(after) - 1))
 
     def replace_all(self, entries: Sequence[StopEntry], what: str) -> None:
-        """Put another list in this one's place; ``what`` names the change for undo."""
+        """Replace the whole list; ``what`` names the change for undo."""
         if list(entries) != self._entries and self._accepts(list(entries)):
             self._push(what, list(entries), len(entries) - 1)
 
     def move(self, row: int, to_row: int) -> None:
-        """Put a row where ``to_row`` is now; beyond the ends does nothing."""
+        """Move a row to the place of ``to_row``; does nothing beyond the ends."""
         if row == to_row or not 0 <= to_row < len(self._entries):
             return
         after = self.entries()
@@ -240,13 +240,13 @@ class StopListModel(QAbstractTableModel):
         self._tokens.use(tokenize, self._sequences())
 
     def set_special_tokens(self, texts: Iterable[str]) -> None:
-        """Tell what the model's special tokens are called."""
+        """Set the texts of the model's special tokens."""
         self._special_tokens = frozenset(texts)
         self._repaint()
         self.remarks_changed.emit()
 
     def set_history(self, history: StopHistory) -> None:
-        """Count with these answers from now on."""
+        """Compute counts and remarks from these answers from now on."""
         self._history = history
         self._repaint()
         self.remarks_changed.emit()
@@ -254,7 +254,7 @@ class StopListModel(QAbstractTableModel):
     # -- drag and drop ---------------------------------------------------------------------
 
     def supportedDropActions(self) -> Qt.DropAction:
-        """Rows are moved, never copied."""
+        """Return the only action: rows are moved, never copied."""
         return Qt.DropAction.MoveAction
 
     def mimeTypes(self) -> list[str]:
@@ -278,7 +278,7 @@ class StopListModel(QAbstractTableModel):
     # -- the change itself -----------------------------------------------------------------
 
     def show_entries(self, entries: Sequence[StopEntry], row: int) -> None:
-        """Put a list in place (called by undo and redo)."""
+        """Show another list (called by undo and redo)."""
         if len(entries) == len(self._entries):
             self._entries = list(entries)
             self._repaint()
@@ -291,7 +291,7 @@ class StopListModel(QAbstractTableModel):
         self.row_changed.emit(row)
 
     def _change(self, row: int, what: str, **fields: Any) -> bool:
-        """Give a row other fields; returns whether they were taken."""
+        """Change fields of a row; returns whether they were accepted."""
         after = self.entries()
         after[row] = replace(after[row], **fields)
         if not self._accepts(after):
@@ -303,7 +303,7 @@ class StopListModel(QAbstractTableModel):
         self.undo_stack.push(StopListChange(self.show_entries, self.entries(), what, after, row))
 
     def _read(self, typed: str, with_escapes: bool) -> str | None:
-        """Return the sequence that was meant, or say why there is none."""
+        """Return the sequence that was typed; None, with ``refused`` emitted, if it is invalid."""
         try:
             return typed_sequence(typed, with_escapes=with_escapes)
         except ValueError as error:

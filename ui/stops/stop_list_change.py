@@ -10,10 +10,10 @@ Show = Callable[[Sequence[StopEntry], int], None]
 
 
 class StopListChange(QUndoCommand):
-    """Replaces the whole list: lists are short, and undo is exact by construction.
+    """Replaces the whole list. Lists are short, and so undo is always exact.
 
     Args:
-        show: Puts a list in place, with the row to select.
+        show: Shows a list and selects a row.
         before: The list as it is.
         what: The change, in words.
         after: The list after it.

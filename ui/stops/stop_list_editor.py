@@ -30,7 +30,7 @@ class StopListEditor(QWidget):
     Attributes:
         table: The sequences.
         end_tokens: The token ids that end answers beside them.
-        apply_now: The button that lets the running answer go on with the list as it is now.
+        apply_now: The button that applies the edited list to the running answer.
     """
 
     def __init__(self, theme: Theme) -> None:
@@ -101,7 +101,7 @@ class StopListEditor(QWidget):
         self._refresh()
 
     def offer_to_apply(self, can_apply: bool) -> None:
-        """Show whether a running answer could go on with the list as it is now."""
+        """Show whether the edited list can be applied to a running answer."""
         self.apply_bar.setVisible(can_apply)
 
     # -- building --------------------------------------------------------------------------

@@ -15,10 +15,10 @@ def to_json(sequences: Sequence[str]) -> str:
 
 
 def from_json(text: str) -> list[str]:
-    """Return the sequences of a JSON list of strings, exactly as they stand there.
+    """Return the sequences of a JSON list of strings, unchanged.
 
     Raises:
-        ValueError: It is none; the message says what is wrong and what to do.
+        ValueError: It is not such a list; the message says what is wrong and what to do.
     """
     try:
         found = json.loads(text)

@@ -1,4 +1,4 @@
-"""What is worth saying about a stop sequence before it runs. Pure; any thread."""
+"""Remarks on a stop sequence before it is used. Pure; any thread."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ class Remark:
     """Something odd about a sequence.
 
     Attributes:
-        words: What it is.
-        fix: What a button that mends it says; empty where there is nothing to mend.
-        fixed: The sequence after that; None if the row is to go.
+        words: The remark.
+        fix: The words of the button that fixes it; empty if there is no fix.
+        fixed: The sequence after the fix; None if the fix removes the row.
     """
 
     words: str
@@ -67,7 +67,7 @@ def _twins(entries: Sequence[StopEntry], row: int) -> list[Remark]:
 
 
 def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
-    """A stop inside another, not at its very end, always completes first where both count."""
+    """Return whether one stop is inside another before its end, and so always completes first."""
     sequence, channels = entries[row].sequence, entries[row].scope.channels
     for number, other in enumerate(entries, 1):
         if not other.is_enabled or not channels <= other.scope.channels:
@@ -99,7 +99,7 @@ def _backslash(sequence: str) -> Remark:
         meant = unescaped(sequence)
     except ValueError:
         return Remark(words)
-    # As the list shows it: with escapes it would read like what is there already.
+    # As the list shows it: with escapes it would look like the present sequence.
     shown = meant if len(meant) <= _FIX_CHARS else f"{meant[: _FIX_CHARS - 1]}…"
     return Remark(words, f"Make it {visible(shown)}", meant)
 

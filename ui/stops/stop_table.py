@@ -44,8 +44,8 @@ class StopTable(QTableView):
     """Edits in place, drags to reorder, removes with Delete, switches with Space.
 
     Signals:
-        remove_wanted: The selected rows are to go.
-        move_wanted: The current row is to move; carries -1 for up and 1 for down.
+        remove_wanted: A person wants to remove the selected rows.
+        move_wanted: A person wants to move the current row; carries -1 for up and 1 for down.
     """
 
     remove_wanted = Signal()
@@ -76,9 +76,9 @@ class StopTable(QTableView):
         theme.changed.connect(self._fit)
 
     def setModel(self, model: QAbstractItemModel | None) -> None:
-        """Show a list, the sequence taking the room that is left."""
+        """Show a list; the column of sequences takes the remaining width."""
         super().setModel(model)
-        # A view and each of its headers make a new one for each model and keep the old ones.
+        # Qt makes new selection models for each model, and keeps the old ones.
         for selection in self.findChildren(QItemSelectionModel):
             if selection is not self.selectionModel():
                 selection.deleteLater()

@@ -1,4 +1,4 @@
-"""The tokens into which a model cuts stop sequences, fetched once for each. Main thread."""
+"""The tokens of stop sequences in the loaded model, each asked for once. Main thread."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -16,7 +16,7 @@ class StopTokens(QObject):
     """Knows the tokens of sequences, alone and after a space, in the loaded model.
 
     Signals:
-        changed: More are known, or another model is loaded.
+        changed: More tokens are known, or another model is loaded.
     """
 
     changed = Signal()
@@ -28,14 +28,14 @@ class StopTokens(QObject):
         self._tasks = Tasks()
 
     def use(self, tokenize: Tokenize | None, sequences: Sequence[str]) -> None:
-        """Ask this function from now on; None while no model is loaded."""
+        """Tokenize with this function from now on; None while no model is loaded."""
         self._tokenize = tokenize
         self._pieces.clear()
         self.fetch(sequences)
         self.changed.emit()
 
     def fetch(self, sequences: Sequence[str]) -> None:
-        """See to it that the tokens of these sequences become known."""
+        """Ask for the tokens of these sequences."""
         if self._tokenize is not None and any(one not in self._pieces for one in sequences):
             work = self._fetch(self._tokenize, list(sequences))
             self._tasks.start(work, "tokens of stop sequences")
@@ -62,7 +62,7 @@ class StopTokens(QObject):
                 spaced = await tokenize(f" {sequence}")
                 pieces = await tokenize(sequence)
             except EngineError:
-                return  # the model has gone; the next one asks again
+                return  # the model was unloaded; the next one is asked again
             if tokenize is self._tokenize:
                 self._pieces[f" {sequence}"] = spaced
                 self._pieces[sequence] = pieces

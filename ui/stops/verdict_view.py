@@ -91,7 +91,7 @@ class VerdictView(QWidget):
         return self._run
 
     def show_run(self, run: Run | None, question: str = "") -> None:
-        """Show another run, or that there is none."""
+        """Show another run, or the empty state."""
         self._run, self._question = run, question
         self.refresh()
 
@@ -277,5 +277,5 @@ class VerdictView(QWidget):
 
 
 def _wrappable(text: str) -> str:
-    """Return a text that may be broken after every sign, so that long tails wrap."""
+    """Return a text that can wrap after every character."""
     return breakable(text).replace("⏎", "⏎\u200b").replace("·", "·\u200b")

@@ -1,4 +1,4 @@
-"""What the program is, in a box. Main thread."""
+"""The box about the program. Main thread."""
 
 from importlib.metadata import PackageNotFoundError, version
 

@@ -1,6 +1,6 @@
 """The main window's menus and their shortcuts; nothing else of the window.
 
-Main thread. Every entry is an intent of the window, its columns, the other windows or the
+Main thread. Every entry calls a method of the window, its columns, the other windows or the
 workspace.
 """
 
@@ -23,12 +23,12 @@ from ui.preferences.preferences_state import PreferencesState
 from ui.window.other_windows import OtherWindows
 
 _KEYS = QKeySequence.StandardKey
-# Their keys work in the program's other windows, too.
+# Their shortcuts work in the program's other windows, too.
 _add_everywhere = partial(add_entry, works_everywhere=True)
 
 
 class WindowWithMenus(Protocol):
-    """What the menus need of the window that they belong to."""
+    """The parts of the main window that the menus use."""
 
     theme: Theme
     preferences: PreferencesState
@@ -40,7 +40,7 @@ class WindowWithMenus(Protocol):
     undo_group: QUndoGroup
 
     def menuBar(self) -> QMenuBar:  # noqa: N802 - Qt's name
-        """Return the bar that the menus stand in."""
+        """Return the menu bar."""
 
     def new_conversation(self) -> None:
         """Show an empty conversation."""

@@ -2,12 +2,12 @@
 
 Main thread, inside the one loop that Qt and asyncio share. To compose it::
 
-    window = MainWindow(engine, theme, server=..., store=...)   # and the other parts, see there
-    window.closed.connect(done.set)                    # setQuitOnLastWindowClosed(False)
+    window = MainWindow(engine, theme, server=..., ...)  # ``MainWindow`` lists all parts
+    window.closed.connect(done.set)                      # setQuitOnLastWindowClosed(False)
     window.show()
-    window.start(model_path)                           # needs the running loop; loads behind
+    window.start(model_path)                             # in the background; needs the loop
     await done.wait()
-    await window.finish()                              # answers, loading and server have ended
+    await window.finish()                                # answers, loading and server have ended
 
 The application closes the engine itself, after ``finish``.
 """
@@ -54,13 +54,13 @@ class MainWindow(QMainWindow):
         closed: The window was closed; running answers have been asked to end.
 
     Args:
-        engine: Answers.
+        engine: Generates the answers.
         theme: The look.
         server: Starts and stops the local server.
         store: Keeps conversations.
         preferences: What a person chose for the whole program.
-        server_panel: Makes what the window shows of the server, from its switch.
-        tools: Makes what the inspector needs of the API.
+        server_panel: Makes the state of the server's window from the server's switch.
+        tools: Makes the API's part of the inspector.
         model_folders: Says where models are looked for, given the folders that a person added.
 
     Attributes:
@@ -123,7 +123,7 @@ class MainWindow(QMainWindow):
         self.chat.focus_composer()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Go on with Tab as one reads."""
+        """Move the focus in reading order."""
         return move_focus(self, is_next)
 
     def start(self, model_path: Path | None = None) -> None:
@@ -133,24 +133,24 @@ class MainWindow(QMainWindow):
         self.server_panel.start()
 
     def quit(self, *, asks: bool = True) -> None:
-        """Close the window and end the program, also where closing only hides the window.
+        """Close the window and end the program, even if closing only hides the window.
 
         Args:
-            asks: Whether a person is asked first where something would be lost.
+            asks: Whether a person is asked first if something would be lost.
         """
         self._is_quitting = True
         self._may_lose = self._may_lose or not asks
         self.close()
 
     def come_forward(self) -> None:
-        """Show the window above all others."""
+        """Bring the window to the front."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.show()
         self.raise_()
         self.activateWindow()
 
     async def finish(self) -> None:
-        """End answers and server, and wait until nothing is under way."""
+        """End the answers and the server, and wait for all background work."""
         self.server_panel.end()
         await self._unsaved.finish()
         await self.model_library.finish()
@@ -165,7 +165,7 @@ class MainWindow(QMainWindow):
         self.chat.focus_composer()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Letters that no field takes are written in the composer."""
+        """Write letters that no field takes into the composer."""
         if not self.chat.take_typing(event):
             super().keyPressEvent(event)
 
@@ -184,9 +184,9 @@ class MainWindow(QMainWindow):
             self._splitter.restoreState(parts[2])
             wanted = bytes(parts[3].data()).split()
             self.sidebar.setVisible(b"sidebar" in wanted)
-            # A panel that had no room is wanted all the same; an earlier version kept only its own.
+            # A panel without room is still wanted; earlier versions saved only its own state.
             self.stop_panel.setVisible(b"panel" in wanted or not self.stop_panel.isHidden())
-            # Last: only now may the window be as narrow as it was.
+            # Last, because only now can the window be as narrow as it was.
             self.restoreGeometry(parts[0])
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -195,7 +195,7 @@ class MainWindow(QMainWindow):
         self.columns.fit_width()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Hide, or ask running answers to end and say that the window has gone."""
+        """Hide the window; or ask running answers to end, and emit ``closed``."""
         if not self._is_quitting and self.goes_on_when_closed():
             event.ignore()
             self.hide()

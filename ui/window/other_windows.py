@@ -38,7 +38,7 @@ class OtherWindows(QObject):
         inspector: The run that the inspector looks at.
         models: What the window of models lists.
         server_panel: What the server's window shows.
-        make_tools: Makes what the inspector needs of the API.
+        make_tools: Makes the API's part of the inspector.
 
     Attributes:
         inspector: The Stop Inspector; None until it is first shown, like the others.
@@ -75,7 +75,7 @@ class OtherWindows(QObject):
 
     @cached_property
     def tools(self) -> InspectorTools:
-        """What the inspector needs of the API, made when it is first asked for."""
+        """The API's part of the inspector, made on first use."""
         return self._make_tools()
 
     # The modules of these windows are imported when they are first shown: the main window must
@@ -121,15 +121,15 @@ class OtherWindows(QObject):
         _bring_forward(self.server)
 
     def show_preferences(self) -> None:
-        """Show what can be chosen for the whole program."""
+        """Show the dialog of preferences."""
         PreferencesDialog(self._theme, self._preferences, self._main).open()
 
     def show_shortcuts(self) -> None:
-        """List the keys of every menu entry."""
+        """Show the list of keyboard shortcuts."""
         ShortcutsDialog(self._main.menuBar(), self._main).open()
 
     def show_about(self) -> None:
-        """Say what this program is."""
+        """Show the box about the program."""
         show_about(self._main)
 
     def close_all(self) -> None:
@@ -139,7 +139,7 @@ class OtherWindows(QObject):
                 window.close()
 
     async def finish(self) -> None:
-        """Wait until nothing is under way in any of them."""
+        """Wait for the background work of all of them."""
         for window in (self.inspector, self.capture, self.probe, self.server):
             if window is not None:
                 await window.finish()

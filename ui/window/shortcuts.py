@@ -1,4 +1,4 @@
-"""The list of all keyboard shortcuts, read off the menus so that it cannot drift. Main thread."""
+"""The list of all keyboard shortcuts, read from the menus. Main thread."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ from ui.kit.text.labels import label
 
 
 class ShortcutsDialog(QDialog):
-    """Each menu with those of its actions that have a shortcut."""
+    """Lists each menu with its actions that have a shortcut."""
 
     def __init__(self, menus: QMenuBar, parent: QWidget) -> None:
         super().__init__(parent)
@@ -65,7 +65,7 @@ class ShortcutsDialog(QDialog):
         self.resize(430, 560)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Go on with Tab as one reads."""
+        """Move the focus in reading order."""
         return move_focus(self, is_next)
 
 
@@ -95,5 +95,5 @@ def keys_of(action: QAction) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a menu's words without the mark of its access key and without an ellipsis."""
+    """Return a menu's words without the access key's ampersand and without an ellipsis."""
     return text.replace("&", "").removesuffix("…")

@@ -30,7 +30,7 @@ class SideColumns(QObject):
     Args:
         window: The window.
         sidebar: The column at the left.
-        chat: What lies between the side columns.
+        chat: The column between them.
         panel: The column at the right; takes no room while it floats.
     """
 
@@ -71,17 +71,17 @@ class SideColumns(QObject):
         return False
 
     def fit_width(self) -> None:
-        """Fit to another width of the window; a column just opened loses its precedence."""
+        """Fit the columns to another width; a column just opened loses its precedence."""
         if self._is_fitting:
             return
-        # A window manager may give a window that grew its width back; what was asked for stays.
+        # A window manager may undo the growth of a window; the column that was asked for stays.
         if self._window.width() != self._width_before_growing:
             self._asked_for = None
             self._width_before_growing = 0
         self.fit()
 
     def fit_soon(self) -> None:
-        """Fit once the present event has been handled."""
+        """Fit the columns once the present event has been handled."""
         if not self._is_due:
             self._is_due = True
             QTimer.singleShot(0, self, self.fit)
@@ -117,7 +117,7 @@ class SideColumns(QObject):
         states |= Qt.WindowState.WindowFullScreen
         width = window.width()
         if width == self._width_before_growing or window.windowState() & states:
-            return 0  # that was tried, or cannot be
+            return 0  # already tried, or impossible
         screen = window.screen().availableGeometry()
         frame = window.frameGeometry()
         grown_px = min(missing_px, screen.width() - frame.width())

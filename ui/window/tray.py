@@ -1,4 +1,4 @@
-"""The icon in the system's tray: the server goes on there when the window is closed.
+"""The tray icon, which stays while the server runs and the window is closed.
 
 Main thread. Knows no window.
 """
@@ -24,7 +24,7 @@ def has_tray() -> bool:
 
 
 class Tray(QObject):
-    """Icon and menu.
+    """The tray icon with its menu.
 
     Args:
         theme: The look.
@@ -67,11 +67,11 @@ class Tray(QObject):
         self._refresh()
 
     def show(self) -> None:
-        """Appear in the tray."""
+        """Show the icon in the tray."""
         self.icon.show()
 
     def close(self) -> None:
-        """Leave the tray."""
+        """Remove the icon from the tray."""
         self.icon.hide()
         self.menu.deleteLater()
 

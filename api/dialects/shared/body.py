@@ -71,7 +71,7 @@ def parsed(raw: bytes, model: type[_Model]) -> _Model:
     """Return a request's body as a wire model.
 
     Raises:
-        ApiError: It is no JSON (the message gives line and column), no object, or a field is
+        ApiError: It is not JSON (the message gives line and column), not an object, or a field is
             missing or wrong (the error names the first one).
     """
     value = _json(raw)
@@ -114,7 +114,7 @@ def _value_of(text: str) -> object:
 
     Raises:
         ApiError: A number is beyond what any program can reckon with; the error names it.
-        ValueError: It is no JSON.
+        ValueError: It is not JSON.
     """
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)

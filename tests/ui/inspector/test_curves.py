@@ -126,7 +126,7 @@ def test_the_ending_tab_works_out_the_odds_once_it_is_seen(
     assert ending.curve.isHidden()
     ending.show()
     assert not ending.curve.isHidden()
-    assert ending.note.text().startswith("The model")
+    assert ending.note.text().startswith("Ending was never likely")
     assert ending.curve.accessibleName() == ending.note.text()
 
 

@@ -243,7 +243,7 @@ def test_two_answers_are_compared(use: Use) -> None:
         inspector.tabs.setCurrentWidget(inspector.compare)
         assert inspector.compare.choice.count() == 1
         assert inspector.compare.sentence.text() == (
-            "The second goes on where the other ends, after 4 characters."
+            "Both are identical for 4 characters; then only the second continues."
         )
 
     use(steps)
@@ -400,7 +400,7 @@ def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
         tab = matcher_tab.MatcherTab(theme)
         tab.show()
         tab.show_run(shown_run)
-        assert tab.note.text() == "Looking through 601 tokens…"
+        assert tab.note.text() == "Searching 601 tokens…"
         await tab.finish()
         assert threads
         assert threading.get_ident() not in threads

@@ -196,7 +196,7 @@ def test_the_end_itself_is_no_part_of_how_near_the_model_came_to_ending(record: 
     odds = ending_odds(trace_of(record(["a", "b"], level=TraceLevel.FULL)))
     assert odds is not None
     assert odds.has_end
-    assert odds.sentence == "The model never came near ending before its time: at most < 0.01 %."
+    assert odds.sentence == "Ending was never likely before the end: at most < 0.01 %."
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:
     assert "Would have ended 1 of the last 3 answers." in said
     fired = model.index(0, StopColumn.FIRED)
     assert fired.data() == "2×"
-    assert "Near misses in the last 3: 1" in str(model.data(fired, 3))
+    assert "Near misses in the last 3 answers: 1" in str(model.data(fired, 3))
 
 
 def test_a_special_token_and_a_fifth_stop_are_remarked_on() -> None:

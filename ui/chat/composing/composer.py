@@ -68,7 +68,7 @@ class Composer(QFrame):
 
     @property
     def text(self) -> str:
-        """What stands in the field."""
+        """The text in the field."""
         return self.input.toPlainText()
 
     @property
@@ -109,8 +109,9 @@ class Composer(QFrame):
         )
         self._fit()
         self.meter.setToolTip(
-            f"This message has {counted(count.message, 'token')}. With the conversation it is "
-            f"{count.prompt:,} of the {counted(count.context, 'token')} that the model can read."
+            f"This message has {counted(count.message, 'token')}. With the conversation, "
+            f"{count.prompt:,} of the {counted(count.context, 'token')} in the model’s context are "
+            "used."
             if not is_full
             else self._full_because
         )

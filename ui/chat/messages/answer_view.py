@@ -128,7 +128,8 @@ class AnswerView(QWidget):
         self._held.setVisible(bool(run.held))
         if run.held:
             self._held.setText(
-                f"{visible(run.held)}   held back for {run.held_s:.1f} s: it could become a stop"
+                f"{visible(run.held)}   held back for {run.held_s:.1f} s, because it could become "
+                "a stop sequence"
             )
         self._progress.show_run(run)
         self.reason.setVisible(run.is_over)

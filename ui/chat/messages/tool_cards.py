@@ -89,7 +89,7 @@ class ToolCards(QWidget):
 
 
 def pretty(arguments: str) -> str:
-    """Return arguments with a line for each, or as they are where they are no JSON."""
+    """Return arguments with a line for each, or as they are if they are not JSON."""
     try:
         return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):

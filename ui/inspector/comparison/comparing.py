@@ -42,12 +42,13 @@ def compare(left: ShownRun, right: ShownRun) -> Comparison:
     elif place == len(a) or place == len(b):
         longer = "second" if len(b) > len(a) else "first"
         shared = counted(place, "character")
-        sentence = f"The {longer} goes on where the other ends, after {shared}."
+        sentence = f"Both are identical for {shared}; then only the {longer} continues."
     else:
         at = "" if index is None else f", at token {index + 1:,}"
         sentence = (
-            f"They part after {counted(place, 'character')}{at}: {quoted(a[place : place + 12])} "
-            f"against {quoted(b[place : place + 12])}."
+            f"They differ after {counted(place, 'character')}{at}: "
+            f"{quoted(a[place : place + 12])} in the first, {quoted(b[place : place + 12])} in the "
+            "second."
         )
     begin = max(0, place - _AROUND_CHARS)
     return Comparison(

@@ -68,8 +68,8 @@ def _sentence(likely: Sequence[int], ignored: Sequence[int], highest: float | No
     if likely:
         parts.append(f"The model might have ended instead of writing {_places(likely)}.")
     elif highest is not None:
-        before = "before its time" if not ignored else "elsewhere"
-        parts.append(f"The model never came near ending {before}: at most {percent(highest)}.")
+        before = "before the end" if not ignored else "elsewhere"
+        parts.append(f"Ending was never likely {before}: at most {percent(highest)}.")
     elif not ignored:
         parts.append("The model ended with its first token.")
     return " ".join(parts)

@@ -79,7 +79,7 @@ class MatcherTab(QWidget):
             if len(tape.tokens) * len(trace.rules.strings) <= _AT_ONCE:
                 self._fill(trace, rule_reports(tape))
                 return
-            self.note.setText(f"Looking through {counted(len(tape.tokens), 'token')}…")
+            self.note.setText(f"Searching {counted(len(tape.tokens), 'token')}…")
             self._tasks.start(self._look_through(trace, tape, self._asked), "look for near misses")
 
     async def _look_through(self, trace: RunTrace, tape: Tape, asked: int) -> None:

@@ -25,7 +25,7 @@ class NearMiss:
         before: The text before it.
         text: What looks like the stop.
         after: The text after it.
-        why: Why it is no match, in words.
+        why: Why it is not a match, in words.
     """
 
     channel: Channel

@@ -25,7 +25,7 @@ async def read_text(
         most_bytes: The largest size that such a file has.
         encoding: How its text is encoded.
         is_exact: Whether line ends stay as they are, and bytes that are not text are replaced
-            by a sign; otherwise line ends become line feeds, and such bytes are refused.
+            by a placeholder; otherwise line ends become line feeds, and such bytes are refused.
 
     Raises:
         FileRefused: It cannot be read, is too large, or is not text.

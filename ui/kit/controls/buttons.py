@@ -1,4 +1,4 @@
-"""Buttons with our icons, tinted anew when the theme changes. Main thread."""
+"""Buttons with our icons, which take the colors of the theme. Main thread."""
 
 from typing import Literal
 
@@ -17,7 +17,7 @@ IconColor = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
 
 
 class IconButton(QToolButton):
-    """A small button that is an icon; its name is its tool tip and what a screen reader says."""
+    """A small button that is an icon; its name is its tool tip and its name for screen readers."""
 
     def __init__(
         self, theme: Theme, name: str, says: str, color: IconColor = "muted", size: int = 18
@@ -77,7 +77,7 @@ class ChipButton(QPushButton):
 
     @property
     def saved_px(self) -> int:
-        """How much narrower it is, or would be, as an icon alone."""
+        """The width that showing the icon alone saves."""
         return self.fontMetrics().horizontalAdvance(self._words)
 
     def _tint(self) -> None:

@@ -1,4 +1,4 @@
-"""A box to tick, in the colours of the theme. Main thread."""
+"""A check box in the colors of the theme. Main thread."""
 
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter, QPaintEvent
@@ -11,7 +11,7 @@ _TICK = 13
 
 
 class CheckBox(QCheckBox):
-    """The style sheet draws the box, which knows no pictures; the tick is drawn here."""
+    """A check box. The style sheet draws the box; it cannot draw the tick, so this class does."""
 
     def __init__(self, theme: Theme, text: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""A list that drops down, with the window's own arrow. Main thread."""
+"""A drop-down list with an arrow in the colors of the theme. Main thread."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _EDGE = 9
 
 
 class Choice(QComboBox):
-    """One of several values, each with its words."""
+    """Lets a person choose one of several values, each shown as a few words."""
 
     def __init__(self, theme: Theme, says: str, choices: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Icons in text fields that go with the theme: colored as it says, and as large as the text.
+"""Icons in text fields, in the theme's colors and in proportion to the text.
 
 Qt draws the icons of a field's actions in one size, and its own clear button in one color.
 Main thread.
@@ -62,9 +62,9 @@ class _InField(QObject):
     Args:
         theme: The look.
         field: The field.
-        inner: What stands in it.
-        tint: Draws it in the colors and the size of now.
-        is_at_end: Whether it stands after the text.
+        inner: The widget to place.
+        tint: Applies the theme's present colors and sizes to it.
+        is_at_end: Whether it is placed after the text, not before it.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class _InField(QObject):
     def eventFilter(  # noqa: N802 - Qt's name
         self, watched: QObject, event: QEvent
     ) -> bool:
-        """Go with the field's size."""
+        """Follow the field's size."""
         if event.type() in (QEvent.Type.Resize, QEvent.Type.Show):
             self._place()
         return False

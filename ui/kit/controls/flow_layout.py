@@ -1,4 +1,4 @@
-"""Items side by side that go on in the next line where there is no room. Main thread."""
+"""A layout that places items side by side and wraps them into lines. Main thread."""
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
@@ -8,7 +8,7 @@ _GAP_PX = 6
 
 
 class FlowLayout(QLayout):
-    """Lines of items, as words flow in a text."""
+    """Wraps items into lines, as words wrap in a text."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -37,7 +37,7 @@ class FlowLayout(QLayout):
         return Qt.Orientation(0)
 
     def hasHeightForWidth(self) -> bool:
-        """The narrower, the more lines."""
+        """Return True: a narrower layout has more lines."""
         return True
 
     def heightForWidth(self, width: int) -> int:

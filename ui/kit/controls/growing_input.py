@@ -10,7 +10,7 @@ _MOST_LINES = 10
 
 
 def never_sideways(field: QPlainTextEdit) -> None:
-    """Keep a field that wraps its lines from scrolling sideways.
+    """Prevent a field that wraps its lines from scrolling sideways.
 
     Qt rounds the width of a line without spaces up and lets the field scroll by that pixel.
     """
@@ -45,7 +45,7 @@ class GrowingInput(QPlainTextEdit):
         self._fit()
 
     def setPlaceholderText(self, text: str) -> None:  # noqa: N802 - Qt's name
-        """Show another hint; Qt itself does not draw one again that is in sight."""
+        """Show another hint; Qt does not repaint a visible hint when it changes."""
         super().setPlaceholderText(text)
         self.viewport().update()
 
@@ -69,7 +69,7 @@ class GrowingInput(QPlainTextEdit):
         return bool(_paths(source)) or super().canInsertFromMimeData(source)
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        """Hand files over; insert everything else as plain text."""
+        """Pass files on; insert everything else as plain text."""
         paths = _paths(source)
         if paths:
             self.files_given.emit(paths)
@@ -87,7 +87,7 @@ class GrowingInput(QPlainTextEdit):
         self.focus_changed.emit(False)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Another width may need other lines."""
+        """Fit the height: at another width the text has another number of lines."""
         super().resizeEvent(event)
         self._fit()
 

@@ -5,17 +5,17 @@ from decimal import Decimal
 from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtWidgets import QDoubleSpinBox
 
-# Beyond what anybody types; a shorter number is shown as it is.
+# More decimals than anybody types; a number with fewer is shown as it is.
 _DECIMALS = 12
 
 
 class NumberField(QDoubleSpinBox):
-    """Shows a number with all its digits, and changes none that a person has not edited.
+    """Shows a number with all its digits, and never changes one that was not edited.
 
-    Below the least number stands what the field says of an unset one.
+    One step below the least number, the value is unset.
 
     Args:
-        says: What a screen reader and the tool tip say.
+        says: The tool tip and the name for screen readers.
         unset: The words for no number.
         least: The least number.
         most: The greatest number; a greater one that is shown stays.
@@ -60,14 +60,14 @@ class NumberField(QDoubleSpinBox):
         return self._number
 
     def show_number(self, number: float | int | None) -> None:
-        """Show a number without telling of a change."""
+        """Show a number without emitting ``number_edited``."""
         with QSignalBlocker(self):
             self.setMaximum(self._most if number is None else max(self._most, number))
             self.setValue(self.minimum() if number is None else number)
         self._number = number
 
     def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
-        """Return a number without zeros that say nothing."""
+        """Return a number without needless zeros."""
         if self._is_whole:
             return str(round(value))
         text = format(Decimal(repr(value)).normalize(), "f")

@@ -15,7 +15,7 @@ from ui.kit.look.theme import Theme
 
 
 class OwnWindow(QWidget):
-    """Closes by the system's keys; Tab goes on as one reads.
+    """A window that the system's shortcut closes; Tab follows the reading order.
 
     Args:
         theme: The look.
@@ -43,7 +43,7 @@ class OwnWindow(QWidget):
         QShortcut(QKeySequence.StandardKey.Close, self, self.close)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Go on with Tab as one reads."""
+        """Move the focus in reading order."""
         return move_focus(self, is_next)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:

@@ -1,4 +1,4 @@
-"""Tab goes through a window as one reads it: from top to bottom, from left to right, by group.
+"""Lets Tab visit controls in reading order: from top to bottom, from left to right, by group.
 
 Main thread. Qt's own order is the one in which widgets were made, so that what a conversation adds
 later would come after everything else. Here the order is found when a key is pressed.
@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-# What these hold belongs to them, not to the window.
+# The widgets inside these belong to them, not to the window.
 _WHOLE = (
     QAbstractItemView,
     QAbstractSpinBox,
@@ -38,7 +38,7 @@ def move_focus(top: QWidget, is_next: bool) -> bool:
 
     Args:
         top: The window.
-        is_next: Whether to go on, or back.
+        is_next: Whether to go forward; otherwise back.
     """
     found = in_reading_order(top)
     if not found:
@@ -91,7 +91,7 @@ def _takes_tab(widget: QWidget) -> bool:
 
 
 def _as_read(widgets: list[QWidget]) -> list[QWidget]:
-    """Return widgets of one group line by line; a line is what stands beside one another."""
+    """Return the widgets of one group line by line; widgets side by side are one line."""
     lines: list[tuple[QRect, list[tuple[int, QWidget]]]] = []
     for widget in sorted(widgets, key=lambda one: one.geometry().center().y()):
         area = widget.geometry()

@@ -135,7 +135,7 @@ DARK = Colors(
 
 
 def strengthened(colors: Colors) -> Colors:
-    """Return a palette whose lines and lesser texts stand out as far as its plain text does."""
+    """Return a palette whose lines and lesser texts contrast as strongly as its plain text."""
     color, paper = ("#ffffff", "#000000") if colors.is_dark else ("#000000", "#ffffff")
     return replace(
         colors,

@@ -33,7 +33,7 @@ def fixed_font(base: QFont, scale: float = 0.94) -> QFont:
         font.setFamilies([family])
     font.setPointSizeF(base.pointSizeF() * scale)
     for ligatures in ("calt", "liga"):
-        font.setFeature(QFont.Tag(ligatures), 0)  # "->" is two characters and has to look so
+        font.setFeature(QFont.Tag(ligatures), 0)  # no ligatures: "->" must look like two characters
     font.setStyleHint(QFont.StyleHint.Monospace)
     return font
 
@@ -42,7 +42,7 @@ class Theme(QObject):
     """The look of the application: follows the system unless a mode is forced.
 
     Signals:
-        changed: Colours are others now; repaint.
+        changed: The colors changed; repaint.
     """
 
     changed = Signal()
@@ -65,7 +65,7 @@ class Theme(QObject):
 
     @property
     def mode(self) -> ThemeMode:
-        """What was asked for: the system's scheme, or one of the two."""
+        """The chosen mode: the system's scheme, or one of the two palettes."""
         return self._mode
 
     @property
@@ -93,13 +93,13 @@ class Theme(QObject):
         self._refresh()
 
     def set_high_contrast(self, is_on: bool) -> None:
-        """Draw lines and lesser texts stronger; where the system asks for it, it is always so."""
+        """Strengthen lines and lesser texts; always on where the system asks for high contrast."""
         if is_on != self._has_high_contrast:
             self._has_high_contrast = is_on
             self._refresh()
 
     def set_text_size(self, percent: int) -> None:
-        """Draw all text at this share of the usual size, in windows that are open too."""
+        """Draw all text at this share of the usual size, also in windows that are already open."""
         if percent == self._text_percent:
             return
         ratio = percent / self._text_percent
@@ -140,7 +140,7 @@ class Theme(QObject):
 
 
 class _Follower(QObject):
-    """Goes with its widget, and with it the connection to the theme."""
+    """A child of a widget that is deleted with it and ends its connection to the theme."""
 
     def __init__(self, theme: Theme, widget: QWidget, fit: Callable[[], None]) -> None:
         super().__init__(widget)
@@ -152,7 +152,7 @@ class _Follower(QObject):
 
 
 def _resize(fonts: list[tuple[QWidget, float]], ratio: float) -> None:
-    """Give widgets the sizes that they had, times a ratio; those that have them stay untouched."""
+    """Scale the fonts of widgets by a ratio, except those that already have the new size."""
     for widget, points in fonts:
         font = widget.font()
         if points > 0 and abs(font.pointSizeF() - points * ratio) > 0.01:
@@ -161,7 +161,7 @@ def _resize(fonts: list[tuple[QWidget, float]], ratio: float) -> None:
 
 
 def restyle(widget: QWidget, name: str, value: object) -> None:
-    """Set a property that the style sheet asks for, and draw the widget anew if it differs."""
+    """Set a property that the style sheet reads, and polish the widget again if it changed."""
     if widget.property(name) == value:
         return
     widget.setProperty(name, value)

@@ -1,4 +1,4 @@
-"""Which of the two palettes is shown. A plain value without Qt, for settings files and tables."""
+"""The choice between the two palettes. A plain value without Qt, for settings files and tables."""
 
 from typing import Literal
 

@@ -20,7 +20,7 @@ class BoxButton:
     Attributes:
         words: What it says.
         act: What is done when a person chooses it.
-        is_destructive: Whether something is lost by it.
+        is_destructive: Whether it deletes something.
     """
 
     words: str
@@ -29,7 +29,7 @@ class BoxButton:
 
 
 def tell(parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM) -> QMessageBox:
-    """Say something that needs no answer."""
+    """Show a message that needs no answer."""
     return _open(_box(parent, text, detail, title))
 
 

@@ -14,14 +14,14 @@ def copy_text(text: str) -> None:
 
 
 def copied_text() -> str:
-    """Return the text on the clipboard; empty if it holds something else."""
+    """Return the text on the clipboard; empty if the clipboard contains something else."""
     return QGuiApplication.clipboard().text()
 
 
 def copy_from(button: QAbstractButton, text: str) -> None:
-    """Put a text on the clipboard, and let the button that was pressed say so for a moment."""
+    """Put a text on the clipboard, and let the pressed button say "Copied" for a moment."""
     copy_text(text)
     words = button.text()
-    if words != _COPIED:  # else it was pressed twice, and goes back to its words in a moment
+    if words != _COPIED:  # otherwise it was pressed twice, and the first press restores its words
         button.setText(_COPIED)
         QTimer.singleShot(SAID_MS, button, lambda: button.setText(words))

@@ -1,4 +1,4 @@
-"""Buttons and chips with text that may be longer than their room: cut, whole in the tool tip.
+"""Buttons and chips that cut long text and show all of it in the tool tip.
 
 Main thread.
 """
@@ -13,7 +13,7 @@ _LEAST_CHARACTERS = 4
 
 
 class ElidedButton(QPushButton):
-    """A button whose words are cut where there is no room for them."""
+    """A button that cuts its words where there is no room for them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,13 +37,13 @@ class ElidedButton(QPushButton):
         return self._size_of(self._whole)
 
     def minimumSizeHint(self) -> QSize:
-        """Allow a narrow place."""
+        """Return the width of a few characters."""
         least = self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS
         hint = self._size_of("…")
         return QSize(min(hint.width() + least, self.sizeHint().width()), hint.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Cut the words to the room."""
+        """Cut the words to the width."""
         super().resizeEvent(event)
         self._elide()
 
@@ -67,7 +67,7 @@ class ElidedButton(QPushButton):
         super().setText(shown)
 
     def event(self, event: QEvent) -> bool:
-        """Show all words where they are cut and nothing else is to be told."""
+        """Show all words in a tool tip if they are cut and there is no other tool tip."""
         is_asked = event.type() == QEvent.Type.ToolTip and not self.toolTip()
         if is_asked and isinstance(event, QHelpEvent) and super().text() != self._whole:
             QToolTip.showText(event.globalPos(), plain_tool_tip(self._whole), self)
@@ -79,7 +79,7 @@ class ElidedButton(QPushButton):
 
 
 class ElidedChip(QLabel):
-    """A chip with a piece of text, cut where it is too long; what is shown can be selected."""
+    """A chip that cuts long text; the visible part can be selected."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -104,12 +104,12 @@ class ElidedChip(QLabel):
         return QSize(around + words, hint.height())
 
     def minimumSizeHint(self) -> QSize:
-        """Allow a narrow place."""
+        """Return the width of a few characters."""
         least = self.fontMetrics().averageCharWidth() * 2 * _LEAST_CHARACTERS
         return QSize(min(self.sizeHint().width(), least), super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Cut the text to the room."""
+        """Cut the text to the width."""
         super().resizeEvent(event)
         metrics = self.fontMetrics()
         around = QLabel.sizeHint(self).width() - metrics.horizontalAdvance(super().text())

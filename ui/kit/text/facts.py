@@ -22,7 +22,7 @@ class FactTable(QWidget):
         self._grid.setColumnMinimumWidth(0, 84)
 
     def clear(self) -> None:
-        """Take all rows away."""
+        """Remove all rows."""
         clear_layout_of(self)
 
     def add(self, name: str, value: str, is_code: bool = False) -> QLabel:
@@ -39,7 +39,7 @@ class FactTable(QWidget):
             shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         shown.setAccessibleName(f"{name}: {value}")
         self._grid.addWidget(title, row, 0, Qt.AlignmentFlag.AlignTop)
-        # A chip is only as wide as its words; without an alignment the whole column would be.
+        # Without an alignment a chip would be as wide as the whole column.
         side = Qt.AlignmentFlag.AlignLeft if is_code else Qt.AlignmentFlag(0)
         self._grid.addWidget(shown, row, 1, side)
         return shown

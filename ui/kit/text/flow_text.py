@@ -1,4 +1,4 @@
-"""A text that is as high as what it holds, for use in a scrolling column.
+"""A text widget as high as its content, for use in a scrolling column.
 
 Main thread. Loads nothing by itself; a link only announces that it was chosen.
 """
@@ -32,7 +32,7 @@ class FlowText(QTextBrowser):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setTabChangesFocus(True)
         self.viewport().setAutoFillBackground(False)
-        # A line that is too long scrolls in its own place, never the whole text.
+        # A line that is too long scrolls by itself, never the whole text.
         bar = self.horizontalScrollBar()
         bar.rangeChanged.connect(lambda: bar.setRange(0, 0))
         self._found: tuple[tuple[str, ...], str, str] = (), "", ""
@@ -41,14 +41,14 @@ class FlowText(QTextBrowser):
         document.documentLayout().documentSizeChanged.connect(self._fit)
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
-        """Load nothing: a text must not reach for files or the network."""
+        """Load nothing: a text must not access files or the network."""
         return None
 
     def show_found(self, words: Sequence[str], background: str, color: str) -> QRectF | None:
-        """Mark every place where one of the words stands, in whatever case.
+        """Highlight every occurrence of the words, ignoring case.
 
         Args:
-            words: The words; none takes all marks away.
+            words: The words; an empty list removes all highlights.
             background: The colour behind a word.
             color: The colour of its letters.
 
@@ -76,17 +76,17 @@ class FlowText(QTextBrowser):
         return QRectF(self.cursorRect(first))
 
     def show_found_again(self) -> None:
-        """Mark the same words in a text that is another now."""
+        """Highlight the same words again after the text changed."""
         if self._found[0]:
             self.show_found(*self._found)
 
     @property
     def found_texts(self) -> list[str]:
-        """The words that are marked, as they stand in the text."""
+        """The highlighted words, as the text spells them."""
         return [mark.cursor.selectedText() for mark in self.extraSelections()]
 
     def scroll_to(self, position: int) -> None:
-        """Scroll the column around this text until a place of it is in its upper third."""
+        """Scroll the column around this text until a position is in the upper third."""
         parent = self.parentWidget()
         while parent is not None and not isinstance(parent, QScrollArea):
             parent = parent.parentWidget()

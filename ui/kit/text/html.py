@@ -22,7 +22,7 @@ def element(name: str, *inner: str, style: str = "", **attributes: str | int) ->
 
     Args:
         name: The tag, such as ``p``.
-        inner: What it holds, in order; a plain string is escaped.
+        inner: Its content, in order; a plain string is escaped.
         style: Its CSS.
         attributes: Other attributes, such as ``colspan``.
     """
@@ -53,13 +53,13 @@ def strong(*inner: str, style: str = "") -> Html:
 
 
 def colored(text: str, color: str, ground: str = "") -> Html:
-    """Return text in a color, on another ground if one is given."""
+    """Return text in a color, on another background if one is given."""
     style = f"background:{ground};color:{color}" if ground else f"color:{color}"
     return element("span", text, style=style)
 
 
 def badge(word: str, color: str, ground: str) -> Html:
-    """Return a word on a ground of its color, with a little room at both sides."""
+    """Return a word on a background of its color, with a little space at both sides."""
     return colored(joined(SPACE, word, SPACE), color, ground)
 
 
@@ -80,7 +80,7 @@ def lines(text: str) -> Html:
 
 
 def visible_breaks(text: str) -> Html:
-    """Return a text whose line breaks are kept and have a sign."""
+    """Return a text whose line breaks are kept and visible."""
     return Html(escape(text).replace("\n", "⏎<br>"))
 
 
@@ -90,7 +90,7 @@ def visible_lines(text: str) -> Html:
 
 
 def with_code_spans(sentence: str) -> Html:
-    """Return a sentence in which what stands in straight quotes is code, without the quotes.
+    """Return a sentence in which text in straight quotes is code, without the quotes.
 
     Reports quote as Python does, with escapes inside. An apostrophe opens no quotation.
     """

@@ -73,7 +73,7 @@ def rescale(widget: QWidget, scale: float, weight: QFont.Weight | None = None) -
 
 
 def clear_layout_of(widget: QWidget) -> None:
-    """Remove all that a widget's layout holds."""
+    """Remove everything from a widget's layout."""
     layout = widget.layout()
     while layout is not None and (item := layout.takeAt(0)) is not None:
         inner = item.widget()
@@ -86,7 +86,7 @@ _LONGEST_TOOL_TIP = 1_000
 
 
 def plain_tool_tip(text: str) -> str:
-    """Return a tool tip that shows a text as it is: no markup, its lines broken, not endless."""
+    """Return a tool tip that shows a text without markup, wrapped, and of limited length."""
     shown = text if len(text) <= _LONGEST_TOOL_TIP else f"{text[:_LONGEST_TOOL_TIP]}…"
     return f"<p style='white-space: pre-wrap'>{escape(breakable(shown))}</p>"
 

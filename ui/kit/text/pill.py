@@ -1,4 +1,4 @@
-"""A state in a word, with icon and colour. Main thread."""
+"""A pill that shows a state: an icon, a word and a color. Main thread."""
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
@@ -15,7 +15,7 @@ _GAP = 5
 
 
 class StatusPill(QWidget):
-    """Says one state; a screen reader hears its name and the state."""
+    """Shows one state; its name for screen readers contains the state."""
 
     def __init__(self, theme: Theme, says: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)

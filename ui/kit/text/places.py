@@ -18,7 +18,7 @@ def anchor_position(document: QTextDocument, name: str) -> int | None:
 
 
 def word_places(document: QTextDocument, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return where each of the words begins and ends, in whatever case, from the top down."""
+    """Return where each occurrence of the words begins and ends, ignoring case, in order."""
     if not words:
         return []
     spelled = (r"\s+".join(re.escape(part) for part in word.split()) for word in words)
@@ -46,5 +46,5 @@ def _pieces(document: QTextDocument) -> Iterator[tuple[int, QTextCharFormat]]:
 
 
 def _utf16_length(text: str) -> int:
-    """Return how many positions a text takes in a document."""
+    """Return the number of document positions of a text."""
     return len(text.encode("utf-16-le")) // 2

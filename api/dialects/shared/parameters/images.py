@@ -25,7 +25,7 @@ def note_of(
         path: Where the image is in the request.
         media_type: What kind of image it is, where that is known.
         is_allowed: Whether the request wants notes.
-        what: What it is, if it is no image.
+        what: What it is, if it is not an image.
 
     Raises:
         ApiError: It does not.

@@ -23,9 +23,9 @@ def add_rules(parser: MarkdownIt, *, with_bare_links: bool) -> None:
 
     Args:
         parser: The parser.
-        with_bare_links: Whether it looks for bare links; that stops at every "w", and costs.
+        with_bare_links: Whether it looks for bare links; that is slow: it stops at every "w".
     """
-    # Before our rule for backslashes, so that \\( is found; sums of money are no formulas.
+    # Before our rule for backslashes, so that \\( is found; sums of money are not formulas.
     parser.use(
         dollarmath_plugin,
         allow_labels=False,
@@ -36,8 +36,8 @@ def add_rules(parser: MarkdownIt, *, with_bare_links: bool) -> None:
     parser.inline.ruler.at("math_inline", _dollars)
     parser.use(texmath_plugin, delimiters="brackets")
     parser.inline.ruler.at("escape", _escape)
-    # A note stays where it is written: models write notes at the end, and a text that grows
-    # would else move them with every block.
+    # A note stays where it is written. Models write notes at the end; moving them there would
+    # move them again with every block that a growing text gets.
     parser.use(footnote_plugin, inline=False, move_to_end=False)
     if with_bare_links:
         parser.use(gfm_autolink_plugin)
@@ -60,7 +60,7 @@ _between_dollars = math_inline_dollar(allow_space=False, allow_digits=False, all
 
 
 def _dollars(state: StateInline, silent: bool) -> bool:
-    """Take what stands between dollars as a formula only where it is likely meant as one."""
+    """Read text between dollar signs as a formula only where it probably is one."""
     position, pending, count = state.pos, state.pending, len(state.tokens)
     if not _between_dollars(state, False):
         return False
@@ -80,7 +80,7 @@ def _is_formula(token: Token) -> bool:
 
 
 def _escape(state: StateInline, silent: bool) -> bool:
-    """Take a backslash away only where it keeps one of Markdown's own signs from acting."""
+    """Remove a backslash only where it escapes one of Markdown's own characters."""
     if state.src[state.pos] != "\\":
         return False
     following = state.src[state.pos + 1 : min(state.pos + 2, state.posMax)]
@@ -99,7 +99,7 @@ def _escape(state: StateInline, silent: bool) -> bool:
 
 
 def _mark_tasks(state: StateCore) -> None:
-    """Note at each item that begins with a box whether it is checked, and take the box away."""
+    """Mark each item that begins with a box as checked or unchecked, and remove the box."""
     tokens = state.tokens
     for at, item in enumerate(tokens[:-2]):
         if item.type != "list_item_open" or tokens[at + 1].type != "paragraph_open":

@@ -1,4 +1,4 @@
-"""Parses a text that grows, whose only block is a long table or code: only its newest lines.
+"""Parses only the newest lines of a growing text whose only block is a long table or code.
 
 Pure; knows no Qt. Such a block stays open until another one follows; without this, each piece
 of it would cost as much as all that came before.
@@ -15,7 +15,7 @@ _NOTE = "[^"
 
 
 class OpenBlock:
-    """Remembers the block that a text consists of, and parses more of that text.
+    """Remembers the only block of a text, and parses what is added to it.
 
     A row, and a line of code, means the same whatever follows it, so its tokens are kept. Whether
     the block goes on is decided by the parser, from its first lines and the newest ones.
@@ -39,7 +39,7 @@ class OpenBlock:
         return tokens
 
     def _remember(self, text: str, tokens: list[Token]) -> None:
-        """Note the lines that are complete, but for the last one of a table: it may change."""
+        """Note the complete lines, except the last line of a table, which may still change."""
         self._known, self._tokens = "", tokens
         first = tokens[0] if tokens else None
         if first is None or first.map is None or first.map[0] != 0:
@@ -90,7 +90,7 @@ class OpenBlock:
 
 
 def _is_content(code: Token, text: str) -> bool:
-    """Whether a text is code to its end: white space alone in a last line is not a line yet."""
+    """Return whether a text is code to its end; a last line of white space does not count yet."""
     return text.startswith(code.content) and not text[len(code.content) :].strip(" \t")
 
 

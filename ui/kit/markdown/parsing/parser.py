@@ -1,6 +1,6 @@
 """Markdown as models write it: the parser, and which blocks of a growing text are closed.
 
-Pure; knows no Qt. Nothing that a model says may vanish: HTML stays text, so do entities, link
+Pure; knows no Qt. Nothing that a model writes may vanish: HTML stays text, and so do entities, link
 definitions, images and backslashes that escape nothing of Markdown's own (LaTeX needs them).
 """
 
@@ -19,7 +19,7 @@ _LINK_SIGNS = "://", "www.", "@"
 _MENTION = re.compile(r"\[\^([^\]\s]+)\]")
 # Quote signs, list marks and indentation before the row of a table.
 _CONTAINER = re.compile(r"^(?:\s|>|[-*+]\s|\d{1,9}[.)]\s)*")
-# What QTextDocument would take as its own marks, or as the end of a paragraph.
+# Characters that QTextDocument reads as its own marks, or as the end of a paragraph.
 _UNSAFE = str.maketrans(
     {"\u2029": "\u2028", "\ufdd0": "\ufffd", "\ufdd1": "\ufffd", "\ufffc": "\ufffd"}
 )
@@ -72,7 +72,7 @@ def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
 
 
 def _begins_item(token: Token, lines: list[str]) -> bool:
-    """Whether a list item can be parsed by itself: further in, it would be code."""
+    """Return whether a list item can be parsed by itself; indented further, it would be code."""
     if token.type != "list_item_open" or token.map is None:
         return False
     line = lines[token.map[0]]
@@ -132,7 +132,7 @@ def note_numbers(tokens: Iterable[Token], before: Mapping[str, int]) -> dict[str
 
     Args:
         tokens: Of the text.
-        before: The numbers of what stands above it.
+        before: The numbers of the footnotes above it.
     """
     numbers = dict(before)
     for token in tokens:

@@ -28,7 +28,7 @@ class CodeButton(QToolButton):
         self.show()
 
     def place(self, card: QRectF, head_px: float) -> None:
-        """Stand at the right of a card's head."""
+        """Place the button at the right of a card's head."""
         self.adjustSize()
         x = round(card.right()) - self.width() - 6
         self.move(x, round(card.top()) + (round(head_px) - self.height()) // 2)
@@ -46,7 +46,7 @@ class CodeButtons:
         self.shown: tuple[CodeButton, ...] = ()
 
     def show(self, decorations: Iterable[Decoration]) -> None:
-        """Make buttons for the code cards of another text, in place of those of before."""
+        """Replace the buttons by those for the code cards of another text."""
         for button in self.shown:
             button.deleteLater()
         self.shown = tuple(

@@ -1,4 +1,4 @@
-"""Markdown that grows while it is read: closed blocks are laid out once, only the tail again.
+"""Shows Markdown that grows: closed blocks are laid out once, only the last one again.
 
 Main thread.
 """
@@ -89,7 +89,7 @@ class MarkdownView(FlowText):
 
     def createMimeDataFromSelection(self) -> QMimeData:
         """Copy formulas as their source, tables as tables."""
-        # Qt's own fills itself in only later, and over what was put in.
+        # Qt's own MIME data is filled in later, and would overwrite what is set here.
         as_html = super().createMimeDataFromSelection().html()
         return mime_of(self.textCursor(), as_html)
 
@@ -120,12 +120,12 @@ class MarkdownView(FlowText):
             self._later.start(round(wait_s * 1000) + 1)
 
     def render_now(self) -> None:
-        """Show what is put off."""
+        """Show the text whose rendering was put off."""
         self._later.stop()
         self._render()
 
     def finish(self) -> None:
-        """Show what is still put off; the text is complete."""
+        """Show the rest of the text, which is complete now."""
         self._later.stop()
         if not self._is_whole:
             self._text.finish()
@@ -167,7 +167,7 @@ class MarkdownView(FlowText):
         self._update_from(self._text.changed_from)
 
     def _update_from(self, position: int) -> None:
-        """Paint what is below the begin of a change; Qt knows of the text alone."""
+        """Repaint everything below the start of a change; Qt repaints only changed text."""
         block = self.document().findBlock(position)
         top = self.document().documentLayout().blockBoundingRect(block).top()
         above_px = self._style.code_head_px + self._style.gap_px
@@ -196,7 +196,7 @@ class MarkdownView(FlowText):
         self.viewport().update()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Scroll sideways what is wide and under the mouse; leave the rest to the column."""
+        """Scroll a wide part under the mouse sideways; leave other scrolling to the column."""
         delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
         across, along = delta.x(), delta.y()
         if not across and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
@@ -209,7 +209,7 @@ class MarkdownView(FlowText):
         event.accept()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Scroll sideways while a selection is drawn past an edge."""
+        """Scroll sideways while a selection is dragged past an edge."""
         super().mouseMoveEvent(event)
         if event.buttons() & Qt.MouseButton.LeftButton:
             bar = self._sideways.under(event.position().y())
@@ -220,7 +220,7 @@ class MarkdownView(FlowText):
                 bar.setValue(bar.value() - _EDGE_STEP_PX)
 
     def _fit(self, size: QSizeF) -> None:
-        """Be high enough for what is painted around the last lines, too."""
+        """Set the height, with room for what is painted around the last lines."""
         if self._text.is_writing:
             return
         end = self.document().lastBlock().position()
@@ -246,7 +246,7 @@ class MarkdownView(FlowText):
                 self._geometry.paint(painter, decoration, area)
         painter.end()
         self._sideways.keep_shifted()
-        # What is wide is drawn in its own place, so that it covers nothing beside that.
+        # Wide parts are clipped to their own places, so that they cover nothing else.
         top = wanted.top()
         for place in self._sideways.places:
             self._paint_text(QRectF(wanted.left(), top, wanted.width(), place.top() - top))
@@ -255,7 +255,7 @@ class MarkdownView(FlowText):
         self._paint_text(QRectF(wanted.left(), top, wanted.width(), wanted.bottom() + 1 - top))
 
     def _seen(self, wanted: QRectF) -> list[Decoration]:
-        """Return what may be in an area; where each is costs more than its place in the text."""
+        """Return the decorations that may be in an area, by text position: geometry is slower."""
         layout, around = self.document().documentLayout(), 4 * self._style.code_head_px
         fuzzy = Qt.HitTestAccuracy.FuzzyHit
         first = layout.hitTest(QPointF(0, wanted.top() - around), fuzzy)

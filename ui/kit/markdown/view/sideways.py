@@ -1,4 +1,4 @@
-"""Scrolls what is wider than the text around it, each in its place: code, tables, formulas.
+"""Scrolls code, tables and formulas that are wider than the text, each in its own place.
 
 Main thread. The lines of a card are moved in their layout, a table by its margin, so that a
 selection and the mouse find every character where it is drawn.
@@ -28,7 +28,7 @@ class _Wide:
 
 
 class Sideways:
-    """Keeps a scroll bar for each wide thing in a document.
+    """Keeps a scroll bar for each wide part of a document.
 
     Args:
         document: The document.
@@ -54,7 +54,7 @@ class Sideways:
 
     @property
     def places(self) -> list[QRectF]:
-        """Where wide things are, from the top down."""
+        """The areas of the wide parts, from the top down."""
         return [self._wide[start].place for start in sorted(self._wide)]
 
     def offset(self, decoration: Decoration) -> int:
@@ -70,7 +70,7 @@ class Sideways:
         self._wide = {}
 
     def show(self, found: Sequence[tuple[Decoration, QRectF, float]]) -> None:
-        """Give what is too wide a bar, and take it from the others.
+        """Give each part that is too wide a scroll bar, and remove the other bars.
 
         Args:
             found: Each with the place that it has, and the width that it needs.
@@ -85,7 +85,7 @@ class Sideways:
                 self._show_bar(one, place, width)
 
     def under(self, y: float) -> QScrollBar | None:
-        """Return the bar of what is at a height."""
+        """Return the scroll bar of the part at a height."""
         for wide in self._wide.values():
             if wide.place.top() <= y <= wide.place.bottom() + BAR_PX:
                 return wide.bar

@@ -42,14 +42,14 @@ def text_between(document: QTextDocument, start: int, end: int) -> str:
 
 
 def mime_of(cursor: QTextCursor, as_html: str) -> QMimeData:
-    """Return what a selection is on the clipboard.
+    """Return the clipboard data of a selection.
 
     Args:
-        cursor: The selection; that of cells holds those alone.
-        as_html: What Qt makes of it.
+        cursor: The selection; a selection of cells copies those cells alone.
+        as_html: Qt's HTML of the selection.
     """
     data = QMimeData()
-    # What a picture stands for: no other program can show the picture itself.
+    # The source of a picture: other programs cannot show the picture itself.
     data.setHtml(_IMAGE.sub(lambda match: html.escape(html.unescape(match[1])), as_html))
     table = table_at(cursor.block())
     if cursor.hasComplexSelection() and table is not None:

@@ -1,4 +1,4 @@
-"""Imports what formulas and code need as soon as a growing text shows a sign of them.
+"""Imports what formulas and code need as soon as a growing text contains signs of them.
 
 Called in the main thread; the imports run in a thread of their own, which ends with them, while
 the formula or the code is still being written. They take memory, too: text without such signs
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 def warm_up(text: str) -> None:
-    """Begin the imports that a piece of text announces; each once in the life of the program."""
+    """Start the imports that a piece of text will need; each one is started only once."""
     if "`" in text:
         _begin("pygments.lexers.python")
     if "$" in text or "\\" in text:
@@ -29,5 +29,5 @@ def _begin(module: str) -> None:
 def _import(module: str) -> None:
     try:
         import_module(module)
-    except Exception as error:  # whoever needs it imports it again, and says what is wrong
+    except Exception as error:  # the code that needs it imports it again, and reports the error
         _log.debug("%s cannot be imported: %s", module, error)

@@ -39,7 +39,7 @@ def wide_parts(
     style: MarkdownStyle,
     area: Callable[[Decoration], QRectF],
 ) -> list[tuple[Decoration, QRectF, float]]:
-    """Return what needs more width than there is: the part, its place, and the width it needs.
+    """Return the parts that are wider than the view: each part, its area, and its width.
 
     Args:
         decorations: What is beneath the text.

@@ -39,15 +39,15 @@ class OpenList:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What stands above decides how the next block looks; the state between closed and open text.
+    """The state between closed and open text: how the next block looks depends on what is above.
 
     Attributes:
-        is_first: Whether nothing stands above.
+        is_first: Whether nothing is above.
         is_after_code: Whether a code card ends right above.
         is_after_table: Whether a table does.
         is_after_note: Whether a footnote ends right above.
         is_after_blank: Whether the line of the source above is empty.
-        items: The top-level list that goes on.
+        items: The top-level list that continues.
     """
 
     is_first: bool = True
@@ -60,10 +60,10 @@ class Before:
 
 @dataclass(slots=True)
 class ItemMark:
-    """What stands before an item's text.
+    """The mark before an item's text.
 
     Attributes:
-        text: Its signs.
+        text: Its characters.
         is_done: For a task, whether it is done.
         anchor: The name by which a link finds it.
         text_px: Where the text of its item begins.
@@ -82,7 +82,7 @@ class BlockWriter:
     Attributes:
         cursor: At the end of the document.
         style: Fonts and colours.
-        is_first: Whether nothing stands above.
+        is_first: Whether nothing is above.
         is_after_code: Whether a code card ends right above.
         is_after_table: Whether a table does.
         room_px: The width of the view.
@@ -108,10 +108,10 @@ class BlockWriter:
     _newest: int = 0
 
     def begin(self, top_px: float, line_percent: float = 128, text: str = "") -> None:
-        """Begin a block of text; a waiting mark is written.
+        """Begin a block of text, and write the mark that waits for it.
 
         Args:
-            top_px: The room above it, in text of the usual size.
+            top_px: The space above it, at the usual text size.
             line_percent: The height of its lines.
             text: What will be written: it decides where the block begins, left or right.
         """
@@ -136,7 +136,7 @@ class BlockWriter:
         self._write_mark("  " if form.layoutDirection() == _FROM_THE_RIGHT else "\t")
 
     def top_margin(self, top_px: float) -> float:
-        """Return the room above a block, more where a card ends there."""
+        """Return the space above a block; there is more below a card."""
         if self.is_first:
             return 0
         margin = self.style.px(top_px)
@@ -154,7 +154,7 @@ class BlockWriter:
         self.note_position(self.cursor.position())
 
     def begin_waiting_mark(self) -> None:
-        """Give a mark a line of its own: what follows cannot stand beside it."""
+        """Give a mark a line of its own, because what follows cannot be beside it."""
         if self.mark is not None:
             self.begin(3)
 
@@ -189,17 +189,17 @@ class BlockWriter:
         self._quotes.append((-1, self.indent_px))
 
     def close_quote(self) -> None:
-        """End a quote: its bar is known now."""
+        """End a quote, and note where its bar is painted."""
         start, left = self._quotes.pop()
         self.indent_px -= self.style.px(_QUOTE_PX)
-        if start < 0:  # nothing was said in it
+        if start < 0:  # the quote is empty
             self.begin(9)
             start = self.cursor.position()
         bar_px = left - self.style.px(_QUOTE_PX)
         self.decorations.append(Decoration("quote", start, self._newest, bar_px))
 
     def note_position(self, position: int) -> None:
-        """Note where something was written: quotes that are open reach from there at the latest."""
+        """Note where something was written; the bars of open quotes begin there at the latest."""
         self._newest = position
         self._quotes = [(position if s < 0 else s, left) for s, left in self._quotes]
 

@@ -43,7 +43,7 @@ def table_at(block: QTextBlock) -> QTextTable | None:
 
 
 class Decorations:
-    """Knows the geometry of what stands beneath a document's text.
+    """Knows the geometry of what is painted beneath a document's text.
 
     Args:
         document: The document.
@@ -53,7 +53,7 @@ class Decorations:
     def __init__(self, document: QTextDocument, style: MarkdownStyle) -> None:
         self._document = document
         self._style = style
-        # For one state of the layout: each row costs a look into the document.
+        # Kept for one state of the layout: measuring a row takes a look into the document.
         self._grids: dict[Decoration, Grid] = {}
         self._grids_are_of: tuple[int, float] = (-1, 0.0)
 
@@ -63,7 +63,7 @@ class Decorations:
         Args:
             one: What is painted.
             width: The width of the view.
-            all_of_them: Whatever is painted; a quote is as high as the cards that it holds.
+            all_of_them: All decorations; a quote is as high as the cards inside it.
         """
         if one.kind == "table":
             return self.grid(one).area
@@ -113,7 +113,7 @@ class Decorations:
         return table
 
     def paint(self, painter: QPainter, one: Decoration, area: QRectF) -> None:
-        """Paint what stands beneath the text."""
+        """Paint one decoration beneath the text."""
         style = self._style
         match one.kind:
             case "quote":

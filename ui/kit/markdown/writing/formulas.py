@@ -42,13 +42,13 @@ def formula(tex: str, points: float, color: str, *, is_display: bool) -> Formula
         tex: LaTeX, without its delimiters.
         points: The size of the text around it.
         color: Its colour.
-        is_display: Whether it stands in a line of its own.
+        is_display: Whether it has a line of its own.
     """
     if len(tex) > _MOST_CHARS:
         return None
     try:
         svg = _svg(tex, points * _PX_PER_POINT * 1.05, color, is_display=is_display)
-    except Exception as error:  # the library raises whatever it stumbles over
+    except Exception as error:  # the library raises exceptions of any kind
         _log.debug("a formula cannot be drawn: %s", error)
         return None
     renderer = QSvgRenderer(QByteArray(svg.encode()))
@@ -66,7 +66,7 @@ def formula(tex: str, points: float, color: str, *, is_display: bool) -> Formula
 def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of how it finds its own font
-        # Imported when there is a formula: it takes a moment, and most answers have none.
+        # Imported for the first formula: importing takes a moment, and most answers have none.
         import ziamath
 
         ziamath.config.svg2 = False  # Qt draws SVG 1.2 only

@@ -1,4 +1,4 @@
-"""A code block or a table that is all there is of the open text: only what changed is written.
+"""Writes only the changes of a code block or table that is the whole of the open text.
 
 Main thread. Without this, each piece of a long block would cost as much as the whole block.
 """

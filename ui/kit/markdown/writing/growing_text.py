@@ -24,7 +24,7 @@ from ui.kit.markdown.writing.markdown_writer import MarkdownWriter
 
 
 class GrowingText:
-    """Writes a text into a document, and more of it when it comes.
+    """Writes a text into a document, and appends more of it as it arrives.
 
     Args:
         document: The document; nobody else may change it.
@@ -70,16 +70,16 @@ class GrowingText:
         self._tail += text
 
     def finish(self) -> None:
-        """Write what is left; the text is complete."""
+        """Write the rest of the text, which is complete now."""
         self._code.is_exact = True
         self.write()
         self._code.is_exact = False
         if self._notes and self._frozen_end:
-            # A note may be named, or defined, far above or below: all at once puts them right.
+            # A footnote may be defined far away: only writing everything again numbers all right.
             self.show(self.source)
 
     def write(self) -> None:
-        """Write what came since the last time."""
+        """Write the text that arrived since the last call."""
         text = prepared(self._tail)
         tokens = self._open_block.parse(text, self._notes)
         labels = note_labels(tokens)
@@ -126,7 +126,7 @@ class GrowingText:
     def _grow(
         self, cursor: QTextCursor, tokens: list[Token], text: str, numbers: dict[str, int]
     ) -> bool:
-        """Where the tail is one block that has grown, write only what changed."""
+        """Write only what changed, if the open text is one block that has grown."""
         if not self.decorations:
             return False
         newest = self.decorations[-1]
@@ -170,7 +170,7 @@ class GrowingText:
         self._tail = self._tail[at:]
 
     def _restart(self) -> None:
-        """Begin again with nothing written."""
+        """Start again with an empty document."""
         self._tail = self.source
         self.decorations = []
         self._frozen_end = 0

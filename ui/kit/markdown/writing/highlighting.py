@@ -1,4 +1,6 @@
-"""Colours for code: lines of runs with a colour each, by Pygments. Main thread; no widgets.
+"""Colors for code, by Pygments: a line is a list of runs, each with a color.
+
+Main thread; no widgets.
 
 Code is coloured in stretches of some dozen lines that are remembered, so that code which grows
 line by line costs one stretch and not the whole again.
@@ -82,7 +84,7 @@ class OpenCode:
 
 
 def _stretches(lines: list[str]) -> list[str]:
-    """Cut code where a new top-level statement seems to begin."""
+    """Split code where a new top-level statement seems to begin."""
     stretches: list[str] = []
     begin = 0
     for number, line in enumerate(lines):

@@ -26,7 +26,7 @@ _CODE_SCALE = 0.94
 NOTE_PREFIX = "#note-"
 REFERENCE_PREFIX = "#reference-"
 LINE_SEPARATOR = "\u2028"
-# What a picture in the text stands for: a copy of the text has that instead.
+# The source of a picture in the text, which is copied instead of the picture.
 SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
 
 
@@ -117,7 +117,7 @@ class InlineWriter:
         return form
 
     def _write_image(self, token: Token, form: QTextCharFormat) -> None:
-        """Show an image as its source and a link: nothing is fetched unasked."""
+        """Show an image as its source and a link: nothing is downloaded unasked."""
         target = str(token.attrGet("src") or "")
         title = token.attrGet("title")
         end = f' "{title}")' if title else ")"
@@ -132,7 +132,7 @@ class InlineWriter:
         self._cursor.insertText(str(self._notes.get(label, label)), form)
 
     def write_way_back(self, label: str) -> None:
-        """Write the sign that leads from a footnote to where it is referred to."""
+        """Write the link from a footnote back to its reference."""
         form = self._linked(self.plain(), REFERENCE_PREFIX + label)
         form.setToolTip("Back to the text")
         form.setFontUnderline(False)

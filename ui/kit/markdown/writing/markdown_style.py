@@ -18,7 +18,7 @@ class MarkdownStyle:
 
     Attributes:
         em: The size of the text, in pixels.
-        plain: The format of plain text; to be copied.
+        plain: The format of plain text; copy it before changing it.
     """
 
     font: QFont
@@ -52,7 +52,7 @@ class MarkdownStyle:
         return self._fixed_metrics.horizontalAdvance(code)
 
     def px(self, usual: float) -> float:
-        """Return a length that is ``usual`` in text of the usual size."""
+        """Return a length in proportion to the text; ``usual`` is the length at the usual size."""
         return round(usual * self.em / _USUAL_FONT_PX)
 
     @property
@@ -69,22 +69,22 @@ class MarkdownStyle:
 
     @property
     def code_foot_px(self) -> float:
-        """What a code card has below its last line."""
+        """The space below the last line of a code card."""
         return self.px(12)
 
     @property
     def code_pad_px(self) -> float:
-        """What a code card has beside its lines."""
+        """The space at both sides of a code card's lines."""
         return self.px(14)
 
     @property
     def cell_pad_px(self) -> float:
-        """What a cell of a table has around its text."""
+        """The space around the text of a table's cell."""
         return self.px(7)
 
     @property
     def gap_px(self) -> float:
-        """The air around cards and tables."""
+        """The space around cards and tables."""
         return self.px(10)
 
 
@@ -105,7 +105,7 @@ class Decoration:
     """Something painted beneath the text from one document position to another.
 
     Attributes:
-        kind: What it is; a formula of its own line paints nothing, but may be wide.
+        kind: What it is; a formula in a line of its own paints nothing, but may be wide.
         start: A position in its first block.
         end: A position in its last block.
         left_px: Where it begins.

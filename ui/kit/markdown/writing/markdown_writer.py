@@ -32,7 +32,7 @@ class MarkdownWriter:
     Args:
         cursor: At the end of the document.
         style: Fonts and colours.
-        before: What stands above.
+        before: The state left by the blocks above.
         notes: The numbers of the footnotes, by label.
         room_px: The width of the view.
     """
@@ -83,7 +83,7 @@ class MarkdownWriter:
             position = self._write_block(tokens, position, source)
 
     def after(self, source: str, first_open_line: int) -> Before:
-        """Return what was written as that which stands above the next block.
+        """Return the state that the next block needs to know of what was written.
 
         Args:
             source: The text that was parsed.
@@ -187,7 +187,7 @@ class MarkdownWriter:
         where = tokens[at].map
         if table is not None:
             self._tables.write(table)
-        elif where is not None:  # no cell may be lost: as it was written
+        elif where is not None:  # no cell may be lost: shown as the source
             self._code.write("\n".join(source.split("\n")[where[0] : where[1]]), "")
         return end + 1
 
@@ -209,10 +209,10 @@ class MarkdownWriter:
             self._lists.append(self._continued or OpenList())
             self._continued = None
         blocks, items = self._blocks, self._lists[-1]
-        blocks.begin_waiting_mark()  # an item that holds nothing but another list
+        blocks.begin_waiting_mark()  # an item that contains only another list
         is_apart = self._is_after_blank(token, source)
         is_loose = items.is_loose or (is_apart and items.has_items)
-        # By what stands above alone, so that an item looks the same however its list goes on.
+        # Decided by the text above alone: an item looks the same however its list continues.
         is_top = len(self._lists) == 1
         blocks.is_close = not (is_loose or is_apart or (is_top and not items.has_items))
         following = None if items.following is None else items.following + 1
@@ -243,7 +243,7 @@ class MarkdownWriter:
         if not self._is_after_note:
             self._rule()
         number = self._notes.get(label)
-        # A note that nothing refers to keeps its label: nothing that was said may vanish.
+        # A footnote without a reference keeps its label: no text may vanish.
         text = f"[^{label}]:" if number is None else f"{number}."
         blocks.mark = ItemMark(text, anchor=NOTE_PREFIX + label)
         blocks.is_close = True

@@ -1,7 +1,7 @@
 """Writes tables, and shares the room among their columns. Main thread.
 
-A table is as wide as its text. Where there is too little room its cells wrap between words; where
-that is too little too, the table is wider than the view and scrolls in its place.
+A table is as wide as its text. If there is too little room, its cells wrap between words; if that
+is not enough, the table is wider than the view and scrolls in its place.
 """
 
 from functools import lru_cache
@@ -26,7 +26,7 @@ _ALIGNMENTS = {
     "text-align:center": Qt.AlignmentFlag.AlignHCenter,
     "text-align:right": Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute,
 }
-# Longer words break; a column of prose is not squeezed below the other.
+# Longer words break; a column of prose does not get narrower than this.
 _WIDEST_WORD_EM = 22
 _READABLE_EM = 10
 
@@ -65,7 +65,7 @@ class TableWriter:
         blocks.decorations.append(Decoration("table", *place, columns=shares))
 
     def write_row(self, table: QTextTable, number: int, row: Row) -> None:
-        """Write the cells of a row, in place of what is in them."""
+        """Replace the contents of the cells of a row."""
         for column, (cell, text) in enumerate(row):
             self._write_cell(table, number, column, cell, text)
 
@@ -90,7 +90,7 @@ class TableWriter:
     def _format(self, shares: tuple[tuple[float, float], ...], top_px: float) -> QTextTableFormat:
         style = self._blocks.style
         form = QTextTableFormat()
-        # Its lines are painted with the cards: Qt leaves the corners of its own open.
+        # The grid is painted with the cards: Qt's own borders leave gaps at the corners.
         form.setBorder(0)
         form.setCellPadding(style.cell_pad_px)
         form.setCellSpacing(0)
@@ -132,7 +132,7 @@ def column_widths(
 
     Args:
         columns: The least and the natural width of each.
-        room_px: What there is for all.
+        room_px: The width that they share.
         readable_px: No column is narrower than this without need where the table scrolls anyway.
     """
     least, natural = sum(a for a, _ in columns), sum(b for _, b in columns)
@@ -149,14 +149,14 @@ def column_widths(
 def shared_room(
     columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
 ) -> tuple[float, ...]:
-    """Return the widths of columns in a view that is so wide."""
+    """Return the widths of columns in a view of this width."""
     return column_widths(columns, room_px, style.em * _READABLE_EM)
 
 
 def constraints(
     columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
 ) -> list[QTextLength]:
-    """Return the widths of columns as a table takes them."""
+    """Return the widths of columns in Qt's form."""
     widths = shared_room(columns, room_px, style)
     return [QTextLength(QTextLength.Type.FixedLength, width) for width in widths]
 
