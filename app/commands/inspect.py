@@ -13,6 +13,7 @@ from api.conformance.captures.parsing import parse
 from api.conformance.captures.report import as_data, as_text, has_faults
 from app.process import exits
 from app.process.exits import CommandError
+from engine.files.text_memory import text_memory
 
 _MAX_BYTES = 32 * 1024 * 1024
 
@@ -68,5 +69,7 @@ def _read(name: str) -> str:
         raise CommandError(f"{name} cannot be read: {error.strerror}", exits.USAGE) from error
     if len(content) > _MAX_BYTES:
         raise CommandError(f"{name} is larger than {_MAX_BYTES >> 20} MiB", exits.USAGE)
+    if why := text_memory(content, is_json=True).excess(_MAX_BYTES):
+        raise CommandError(f"{name} takes too much memory: {why}", exits.USAGE)
     # What is no UTF-8 is part of what was captured: it is shown, not refused.
     return content.decode("utf-8", "replace")

@@ -12,6 +12,7 @@ from app.process.exits import CommandError
 from app.settings.options import ReplayOptions
 from app.terminal.printer import Printer
 from engine import EngineError, Finished, StopKind, StopRules, Timing, Usage, headline, sentence
+from engine.files.text_memory import text_memory
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.saved_run import from_json
 
@@ -45,6 +46,8 @@ def _read(file: Path) -> Recording:
             content = opened.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise CommandError(f"{file} is larger than {_MAX_BYTES >> 20} MiB", exits.USAGE)
+        if why := text_memory(content, is_json=True).excess(_MAX_BYTES):
+            raise CommandError(f"{file} takes too much memory: {why}", exits.USAGE)
         return from_json(content.decode("utf-8"))
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}") from error

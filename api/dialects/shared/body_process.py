@@ -22,7 +22,7 @@ from json import loads
 from typing import Any
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.examining import MESSAGES, examined
+from api.dialects.shared.examining import MESSAGES, check_text_memory, examined
 from api.dialects.shared.requested import asked_by
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from api.transport.unpacking import unpacked
@@ -80,6 +80,7 @@ def _read(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
     raw = bodies.pop()
     if asked["encoding"] is not None:
         raw = unpacked(raw, asked["encoding"], asked["most_bytes"])
+    check_text_memory(raw, asked["most_bytes"])
     size = len(raw)
     params = examined(raw, model, asked["context"], asked["longest"])
     del raw

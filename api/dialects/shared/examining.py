@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from api.dialects.shared.body import WireModel, parsed
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
+from engine.files.text_memory import WIDEST, text_memory
 
 # Of the whole body: the reading of more would take too much memory.
 _MOST_VALUES = 1_000_000
@@ -57,6 +58,22 @@ def examined(
         _check_texts(params, context, longest)
     _check_kept(params)
     return params
+
+
+def check_text_memory(raw: bytes, most_bytes: int) -> None:
+    """Refuse a body whose text takes more memory than the largest body of ASCII would.
+
+    Args:
+        raw: The body, unpacked.
+        most_bytes: The size of that largest body.
+
+    Raises:
+        ApiError: With the number of characters that would do.
+    """
+    if len(raw) * WIDEST > most_bytes and (
+        why := text_memory(raw, is_json=True).excess(most_bytes)
+    ):
+        raise ApiError(ErrorKind.TOO_LARGE, f"the body takes too much memory: {why}")
 
 
 def _check_token_ids(raw: bytes, model: type[WireModel], context: int | None) -> None:

@@ -231,6 +231,26 @@ def test_bodies_that_arrive_together_are_read_in_one_round_each(
     assert len(read_in) == len(set(read_in)) == 10
 
 
+@pytest.mark.parametrize("wide", ["👋", "—"])
+@pytest.mark.parametrize("is_ascii", [False, True], ids=["UTF-8", "escaped"])
+def test_a_text_that_takes_many_times_its_size_is_refused_in_words(
+    serve: Callable[..., Any], wide: str, is_ascii: bool
+) -> None:
+    site = serve(max_body_bytes=600_000)
+
+    def sent(text: str) -> Any:
+        body = ASK | {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
+        raw = json.dumps(body, ensure_ascii=is_ascii).encode()
+        return site.send("POST", "/v1/messages/count_tokens", raw)
+
+    assert sent("a" * 500_000).status != 413
+    assert sent("a" * 130_000 + wide).status != 413
+    refused = sent("a" * 500_000 + wide)
+    assert refused.status == 413
+    width = len(wide.encode("utf-16-le")) if wide == "—" else 4
+    assert f"at most {600_000 // width:,} such characters" in refused.json["error"]["message"]
+
+
 def test_small_bodies_need_no_process(site: Any) -> None:
     before = len(helpers())
     assert site.send("POST", "/v1/messages", ASK).status == 200

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.files.causes import os_cause
+from engine.files.text_memory import text_memory
 from engine.files.whole_file import write_whole
 
 
@@ -36,9 +37,12 @@ async def read_text(
             raise FileRefused(
                 f"{path.name} is too large: such a file has at most {most_bytes / 1e6:.0f} MB."
             )
+        raw = path.read_bytes()
+        if why := text_memory(raw, is_json=True).excess(most_bytes):
+            raise FileRefused(f"{path.name} takes too much memory: {why}.")
         if is_exact:
-            return path.read_bytes().decode(encoding, "replace")
-        return path.read_text(encoding=encoding)
+            return raw.decode(encoding, "replace")
+        return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
 
     try:
         return await asyncio.to_thread(read)

@@ -1,0 +1,76 @@
+"""How much memory a text takes once it is decoded. Pure; any thread.
+
+Python gives every character of a text as many bytes as the widest one needs: a single emoji makes
+30 MB of English 120 MB, and each copy again.
+"""
+
+import codecs
+import re
+from dataclasses import dataclass
+
+_PIECE_BYTES = 1 << 20
+# JSON may write any character by its number, and one beyond U+FFFF as a pair of surrogates.
+_FOUR_ESCAPED = re.compile(rb"\\u[dD][89abAB]")
+_TWO_ESCAPED = re.compile(rb"\\u(?!00)")
+
+
+# Bytes that a character can take.
+WIDEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TextMemory:
+    """What a text takes.
+
+    Attributes:
+        characters: How many it has.
+        width: How many bytes each takes.
+    """
+
+    characters: int
+    width: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of one copy."""
+        return self.characters * self.width
+
+    def excess(self, most_bytes: int) -> str | None:
+        """Say in words that it takes more memory than so many bytes; None where it does not."""
+        if self.size_bytes <= most_bytes:
+            return None
+        which = "emoji or other characters beyond U+FFFF" if self.width == WIDEST else (
+            "characters beyond U+00FF"
+        )  # fmt: skip
+        return (
+            f"it has {self.characters:,} characters, and since it contains {which}, each takes "
+            f"{self.width} bytes of memory; at most {most_bytes // self.width:,} such characters "
+            "can be read"
+        )
+
+
+def text_memory(raw: bytes, *, is_json: bool = False) -> TextMemory:
+    """Return what a UTF-8 text takes once it is decoded, without keeping a copy.
+
+    Args:
+        raw: The text; what is not UTF-8 counts as replacement characters.
+        is_json: Whether the escapes in it will be decoded too.
+    """
+    width = 1
+    if is_json and b"\\u" in raw:
+        width = 4 if _FOUR_ESCAPED.search(raw) else 2 if _TWO_ESCAPED.search(raw) else 1
+    if raw.isascii():
+        return TextMemory(len(raw), width)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    characters, view = 0, memoryview(raw)
+    for start in range(0, len(raw), _PIECE_BYTES):
+        piece = decoder.decode(view[start : start + _PIECE_BYTES], start + _PIECE_BYTES >= len(raw))
+        characters += len(piece)
+        width = max(width, _width(piece))
+    return TextMemory(characters, width)
+
+
+def _width(text: str) -> int:
+    """Return how many bytes each character of a text takes."""
+    widest = "" if text.isascii() else max(text)
+    return 1 if widest <= "\xff" else 2 if widest <= "\uffff" else 4

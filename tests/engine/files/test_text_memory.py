@@ -1,0 +1,51 @@
+"""How much memory a text takes is known before it is decoded."""
+
+import json
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.files import text_memory as module
+from engine.files.text_memory import text_memory
+
+# Characters of every width.
+TEXTS = st.text(
+    st.sampled_from(["a", "é", "ÿ", "Ā", "—", "中", "\uffff", "👋", "\U0010ffff", "\n"])
+)
+
+
+def taken(text: str) -> int:
+    """Return the memory that the characters of a text take."""
+    return sys.getsizeof(text + text) - sys.getsizeof(text) if text else 0
+
+
+@given(TEXTS)
+def test_the_memory_of_a_text_is_that_of_its_characters(text: str) -> None:
+    assert text_memory(text.encode()).size_bytes == taken(text)
+
+
+@given(st.binary())
+def test_what_is_not_utf_8_counts_as_its_replacement(raw: bytes) -> None:
+    assert text_memory(raw).size_bytes == taken(raw.decode("utf-8", "replace"))
+
+
+def test_characters_are_counted_across_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PIECE_BYTES", 3)
+    text = "aé—👋" * 20 + "中"
+    assert text_memory(text.encode()).size_bytes == taken(text)
+
+
+@given(TEXTS)
+def test_escapes_in_json_are_never_underestimated(text: str) -> None:
+    assert text_memory(json.dumps(text).encode(), is_json=True).size_bytes >= taken(text)
+
+
+def test_too_much_is_said_in_words() -> None:
+    assert text_memory(b"a" * 100).excess(100) is None
+    why = text_memory("👋".encode() + b"a" * 99).excess(100)
+    assert why is not None
+    assert "it has 100 characters" in why
+    assert "each takes 4 bytes" in why
+    assert "at most 25 such characters" in why
