@@ -73,7 +73,10 @@ def _with_verbatim_values(words: list[str]) -> list[str]:
 def _window(given: argparse.Namespace) -> int:
     prefix = arguments.WINDOW_PREFIX
     options = ChatOptions(model=_model(given, prefix), answer=_answer(given, prefix))
-    from app.commands import window
+    from app.process.quick_imports import importing_command
+
+    with importing_command():
+        from app.commands import window
 
     return window.run(options)
 
@@ -105,7 +108,10 @@ def _serve(given: argparse.Namespace) -> int:
     from app.settings import serve_settings
 
     options = serve_settings.resolve(vars(given), os.environ)
-    from app.commands import serve
+    from app.process.quick_imports import importing_command
+
+    with importing_command():
+        from app.commands import serve
 
     return serve.run(options)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from api.transport.context import service_of
-from api.transport.metrics import CONTENT_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +25,11 @@ OPENAPI = web.AppKey("openapi", Document)
 
 async def metrics(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /metrics`` in Prometheus' text format."""
-    body = service_of(request).metrics.text()
-    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+    from api.transport.metrics import exposition  # many servers are never asked
+
+    service = service_of(request)
+    body = exposition.text(service.metrics, service.engine.status)
+    return web.Response(body=body, headers={"Content-Type": exposition.CONTENT_TYPE})
 
 
 async def openapi(request: web.Request) -> web.StreamResponse:

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
-from api.transport.metrics import Metrics
+from api.transport.metrics.counting import Metrics
 from api.transport.served_engine import ServedAnswer, ServedEngine
 from engine import EngineError, ModelInfo, NoModel
 
@@ -29,7 +29,7 @@ class Service:
         self.engine = engine
         self.config = config
         self.running: set[ServedAnswer] = set()
-        self.metrics = Metrics(lambda: engine.status)
+        self.metrics = Metrics()
         self._trying: asyncio.Task[None] | None = None
         self._draining: set[asyncio.Task[None]] = set()
         self._is_idle = asyncio.Event()

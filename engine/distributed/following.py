@@ -30,6 +30,7 @@ from engine.distributed.messages import (
 )
 from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import EngineError, ModelLoadFailed
+from engine.inference.importing.wrapping import importing_mlx_lm
 from engine.library.models import check_folder
 
 _CONNECT_S = 5.0
@@ -134,8 +135,9 @@ def _obey(orders: _Orders, link: Link, group: Any) -> None:
 
 def _load(order: LoadShard, link: Link, group: Any) -> Any:
     """Load this process's shard and report the outcome; None if it could not be loaded."""
-    from engine.distributed import batches, sharding
-    from engine.inference import mlx_loading
+    with importing_mlx_lm():
+        from engine.distributed import batches, sharding
+        from engine.inference import mlx_loading
 
     folder = Path(order.folder).expanduser()
     try:

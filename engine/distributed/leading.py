@@ -13,6 +13,7 @@ from engine.distributed.messages import Close, LoadShard
 from engine.distributed.world import Meeting
 from engine.errors import ModelLoadFailed
 from engine.inference.backend import Backend, BatchLimits
+from engine.inference.importing.wrapping import importing_mlx_lm
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.models import check_folder
 
@@ -42,10 +43,9 @@ class Leader:
     ) -> Backend:
         """Load a model, or raise ``ModelLoadFailed``; ``RankLost`` if a process is lost."""
         on_progress(LoadProgress("libraries"))
-        from engine.distributed import batches, sharding
-        from engine.inference import (
-            mlx_loading,  # the engine thread alone waits for the import
-        )
+        with importing_mlx_lm():  # the engine thread alone waits for the import
+            from engine.distributed import batches, sharding
+            from engine.inference import mlx_loading
 
         followers = self._followers or self._gathered()
         folder = folder.resolve()

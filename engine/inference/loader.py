@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from engine.inference.backend import Backend, BatchLimits
-from engine.inference.mlx_lm_internals import limit_of_open_files_kept
+from engine.inference.importing.wrapping import importing_mlx_lm
 from engine.library.loading import LoadProgress, OnLoadProgress
 
 
@@ -19,7 +19,9 @@ def load_model(
 ) -> Backend:
     """Load a model folder. See ``engine.inference.backend.Loader``."""
     on_progress(LoadProgress("libraries"))
-    with limit_of_open_files_kept():
+    with importing_mlx_lm():
+        import psutil  # noqa: F401  # the first request asks how much memory is free
+
         from engine.inference import mlx_loading
 
     return mlx_loading.load(folder, limits=limits, on_progress=on_progress)
@@ -31,7 +33,8 @@ def check_model(folder: Path) -> None:
     Raises:
         ModelLoadFailed: ``load_model`` cannot load it; the message says why.
     """
-    from engine.inference import mlx_loading
+    with importing_mlx_lm():
+        from engine.inference import mlx_loading
 
     mlx_loading.check(folder)
 

@@ -52,7 +52,7 @@ def _few(value: object) -> object:
 class WireModel(BaseModel):
     """What every wire model has in common: unknown fields are ignored, types are not guessed."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
     @classmethod
     def __get_pydantic_core_schema__(

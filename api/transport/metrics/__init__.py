@@ -1,0 +1,1 @@
+"""What a server has done and is doing, as numbers for Prometheus."""

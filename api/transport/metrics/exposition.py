@@ -1,0 +1,134 @@
+"""Writes a server's numbers in Prometheus' text format.
+
+https://prometheus.io/docs/instrumenting/exposition_formats/. Knows no web framework. Any thread.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from api.transport.metrics.counting import Histogram, Metrics
+from engine import EngineStatus
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+def text(metrics: Metrics, status: EngineStatus) -> bytes:
+    """Return all numbers of a server and of its engine."""
+    registry = CollectorRegistry()
+    registry.register(_Numbers([*_of_engine(status), *_of_server(metrics)]))
+    return generate_latest(registry)
+
+
+class _Numbers(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the numbers."""
+        return iter(self._families)
+
+
+def _of_engine(status: EngineStatus) -> Iterator[Metric]:
+    yield GaugeMetricFamily("fullstop_running", "Answers that are being generated.", status.running)
+    yield GaugeMetricFamily(
+        "fullstop_waiting", "Requests that wait for their turn.", status.waiting
+    )
+    yield GaugeMetricFamily(
+        "fullstop_ready", "1 if a model is loaded, else 0.", int(status.state == "ready")
+    )
+    use = status.cache_use
+    yield GaugeMetricFamily(
+        "fullstop_prompt_cache_entries", "Earlier prompts that are kept.", use.entries
+    )
+    yield GaugeMetricFamily(
+        "fullstop_prompt_cache_bytes", "Memory that kept prompts take.", use.size_bytes
+    )
+    yield CounterMetricFamily(
+        "fullstop_prompt_cache_hits",
+        "Requests that found a part of their prompt, since the model was loaded.",
+        use.hits,
+    )
+    yield CounterMetricFamily(
+        "fullstop_prompt_cache_hit_tokens",
+        "Tokens of prompts that were found and not read, since the model was loaded.",
+        use.hit_tokens,
+    )
+
+
+def _of_server(metrics: Metrics) -> Iterator[Metric]:
+    yield _counter(
+        "fullstop_requests",
+        "Requests answered, by dialect, route and HTTP status (499: the client hung up).",
+        ("dialect", "route", "status"),
+        metrics.requests,
+    )
+    yield _histogram(
+        "fullstop_request_seconds",
+        "Time from a request's headers to the end of its answer.",
+        {(dialect,): one for dialect, one in metrics.request_s.items()},
+        ("dialect",),
+    )
+    yield GaugeMetricFamily(
+        "fullstop_open_requests", "Requests that are being answered.", metrics.open_requests
+    )
+    yield _counter(
+        "fullstop_stops",
+        "Answers that ended, by the reason.",
+        ("kind",),
+        {(kind,): count for kind, count in metrics.stops.items()},
+    )
+    yield _counter(
+        "fullstop_tokens",
+        "Tokens: prompt (all), cached (those of them that needed no work), output (all sampled), "
+        "thinking (those of them that were reasoning).",
+        ("kind",),
+        {(kind,): count for kind, count in metrics.tokens.items()},
+    )
+    yield _histogram(
+        "fullstop_first_token_seconds",
+        "Time from submission to the first sampled token.",
+        {(): metrics.first_token_s},
+    )
+    yield _histogram(
+        "fullstop_queue_seconds",
+        "Time that a request waited for its turn.",
+        {(): metrics.queued_s},
+    )
+    yield _histogram(
+        "fullstop_tokens_per_second", "Decoding speed of one answer.", {(): metrics.speed}
+    )
+
+
+def _counter(name: str, about: str, labels: tuple[str, ...], counts: Mapping[Any, int]) -> Metric:
+    family = CounterMetricFamily(name, about, labels=labels)
+    for values, count in counts.items():
+        family.add_metric(values, count)
+    return family
+
+
+def _histogram(
+    name: str,
+    about: str,
+    found: Mapping[tuple[str, ...], Histogram],
+    labels: tuple[str, ...] = (),
+) -> Metric:
+    family = HistogramMetricFamily(name, about, labels=labels)
+    for values, one in found.items():
+        buckets = [(_bound(bound), count) for bound, count in one.buckets()]
+        family.add_metric(values, buckets, one.sum)
+    return family
+
+
+def _bound(value: float) -> str:
+    return "+Inf" if math.isinf(value) else str(float(value))

@@ -1,0 +1,59 @@
+"""Imports the parts of a command without work that most runs never need. Any thread."""
+
+import contextlib
+import ssl
+from collections.abc import Iterator
+from typing import Any
+
+from engine.inference.importing.wrapping import collector_paused
+
+
+@contextlib.contextmanager
+def importing_command() -> Iterator[None]:
+    """Wrap the import of a command that serves or asks over HTTP."""
+    with collector_paused(), _certificates_read_later():
+        yield
+
+
+@contextlib.contextmanager
+def _certificates_read_later() -> Iterator[None]:
+    """Let what is imported meanwhile read the system's certificates when it first connects.
+
+    aiohttp reads them for its client at its import, which takes 25 ms and 2.5 MB; a server never
+    connects to anybody. See ``_make_ssl_context`` in
+    https://github.com/aio-libs/aiohttp/blob/master/aiohttp/connector.py.
+    """
+    read = ssl.SSLContext.load_default_certs
+
+    def note(context: ssl.SSLContext, purpose: Any = ssl.Purpose.SERVER_AUTH) -> None:
+        if type(context) is ssl.SSLContext:
+            context.__class__ = _ReadsLater
+            vars(context)["purpose"] = purpose
+        else:
+            read(context, purpose)
+
+    ssl.SSLContext.load_default_certs = note  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        ssl.SSLContext.load_default_certs = read  # type: ignore[method-assign]
+
+
+class _ReadsLater(ssl.SSLContext):
+    """A context that reads the system's certificates before its first connection.
+
+    If they were never read, no server would be trusted.
+    """
+
+    def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
+        self._read()
+        return super().wrap_socket(*args, **options)
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        self._read()
+        return super().wrap_bio(*args, **options)
+
+    def _read(self) -> None:
+        purpose = vars(self).pop("purpose", None)
+        if purpose is not None:
+            self.load_default_certs(purpose)

@@ -1,0 +1,163 @@
+"""The only module that uses private parts of transformers. Each is a workaround.
+
+Checked with transformers 5.23.0, whose source is at
+https://github.com/huggingface/transformers/tree/v5.23.0.
+``tests/conventions/test_private_parts.py`` fails, and names the part, when one changes.
+Importing this module does not import transformers. Any thread.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_PATCHED = "transformers.utils.import_utils"
+# The folder whose names are read at once: AutoTokenizer is among them.
+_AUTO = "auto"
+
+
+@contextlib.contextmanager
+def names_of_models_read_later() -> Iterator[None]:
+    """Keep transformers from reading the source of every model that it knows at its import.
+
+    It does so twice, in some 3,000 files, to learn the names that each of them defines, although
+    a program with a language model of mlx-lm asks for hardly any. That is half of the time that
+    the import takes. Here the files are read when a name is asked for that is not known yet.
+    Does nothing where transformers is imported already, or has changed.
+    Upstream: ``define_import_structure`` and ``_LazyModule`` in ``utils/import_utils.py``, called
+    by ``__init__.py`` and ``models/__init__.py``.
+    """
+    finder = _Patching()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Patching(MetaPathFinder):
+    """Finds one module where it lies, and changes it as soon as it has been executed."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target) if fullname == _PATCHED else None
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_patch(module: ModuleType) -> None:
+            execute(module)
+            _patch(module)
+
+        spec.loader.exec_module = execute_and_patch  # type: ignore[method-assign]
+        return spec
+
+
+class _NamesSoFar(dict[Any, Any]):
+    """An import structure that lacks the names of most models.
+
+    Attributes:
+        arguments: With which the whole structure is made.
+    """
+
+    arguments: tuple[Any, ...] = ()
+
+
+def _patch(utils: Any) -> None:
+    """Let the lazy modules of transformers begin with a few names.
+
+    Upstream: ``define_import_structure`` and ``_LazyModule`` in ``utils/import_utils.py``.
+    """
+    if not _is_as_expected(utils):
+        return
+    define, lazy_module = utils.define_import_structure, utils._LazyModule
+
+    def define_some(module_path: Any, prefix: str | None = None) -> Any:
+        path = Path(module_path)
+        folder = path.parent if path.is_file() else path
+        if folder.name != "models" or not (folder / _AUTO).is_dir():
+            return define(module_path, prefix)
+        begin = _AUTO if prefix is None else f"{prefix}.{_AUTO}"
+        found = define(str(folder / _AUTO), begin)
+        known = _NamesSoFar({backends: dict(names) for backends, names in found.items()})
+        known.setdefault(frozenset(), {})
+        known.arguments = (module_path, prefix)
+        return known
+
+    class LazyModule(lazy_module):  # type: ignore[misc, valid-type]
+        """Reads the names that it lacks when one of them is asked for."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            self._made_of: tuple[Any, Any] | None = None
+            given = (*args, *options.values())
+            super().__init__(*args, **options)
+            if any(isinstance(one, _NamesSoFar) for one in given):
+                self._made_of = (args, options)
+                del self.__all__  # asking for it reads the names
+
+        def __getattr__(self, name: str) -> Any:
+            if self._made_of is not None and not self._knows(name):
+                self._read_names(*self._made_of)
+                return getattr(self, name)
+            return super().__getattr__(name)
+
+        def _knows(self, name: str) -> bool:
+            if name.startswith("__"):
+                return name != "__all__"
+            return any(
+                name in names
+                for names in (
+                    self._objects,
+                    self._class_to_module,
+                    self._modules,
+                    self._object_missing_backend,
+                )
+            )
+
+        def _read_names(self, args: Any, options: Any) -> None:
+            whole = lazy_module(
+                *(_whole(define, one) for one in args),
+                **{key: _whole(define, one) for key, one in options.items()},
+            )
+            # At once, because other threads may ask for other names.
+            self.__dict__.update(vars(whole) | {"_made_of": None})
+
+    utils.define_import_structure = define_some
+    utils._LazyModule = LazyModule
+
+
+def _whole(define: Any, given: Any) -> Any:
+    """Return an import structure with the names that it lacked; anything else as it is.
+
+    Upstream: ``define_import_structure`` in ``utils/import_utils.py``.
+    """
+    if not isinstance(given, _NamesSoFar):
+        return given
+    whole = {backends: dict(names) for backends, names in define(*given.arguments).items()}
+    for backends, names in given.items():
+        whole.setdefault(backends, {}).update(names)
+    return whole
+
+
+def _is_as_expected(utils: Any) -> bool:
+    """Whether the lazy modules of transformers work as ``_patch`` takes for granted.
+
+    Upstream: ``_LazyModule`` in ``utils/import_utils.py``.
+    """
+    try:
+        made = utils._LazyModule("made", __file__, {frozenset(): {"one": {"Two"}}})
+        return (
+            callable(utils.define_import_structure)
+            and made._class_to_module == {"Two": "one"}
+            and made._modules == {"one"}
+            and not made._objects
+            and not made._object_missing_backend
+            and {*made.__all__} == {"one", "Two"}
+        )
+    except Exception:
+        return False
