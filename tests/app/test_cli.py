@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,23 +37,6 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_shows_examples(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     assert "examples:" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["serve", "--help"]])
-def test_help_and_version_load_nothing_heavy(words: list[str]) -> None:
-    code = (
-        "import sys; from app.cli import main; main(sys.argv[1:]); "
-        "print({m.partition('.')[0] for m in sys.modules} "
-        "& {'mlx', 'mlx_lm', 'PySide6', 'aiohttp', 'pydantic', 'transformers', 'asyncio'})"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words],
-        capture_output=True,
-        text=True,
-        cwd=REPOSITORY,
-        check=True,
-    )
-    assert done.stdout.splitlines()[-1] == "set()"
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,13 @@ from typing import Any
 import pytest
 
 from engine.inference import mlx_lm_internals
+from engine.inference.importing import transformers_internals
 from engine.library import hub_internals
 
 ROOT = Path(__file__).parents[2]
 ADAPTERS = {
     "mlx-lm": mlx_lm_internals,
+    "transformers": transformers_internals,
     "huggingface-hub": hub_internals,
 }
 
@@ -258,6 +260,19 @@ def test_the_limit_of_open_files_can_be_changed_again_after_the_import() -> None
         resource.setrlimit(resource.RLIMIT_NOFILE, (1, 1))
     assert resource.setrlimit is changed
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1
+
+
+# -- transformers -----------------------------------------------------------------------------
+
+
+def test_a_lazy_module_of_transformers_knows_what_its_structure_names() -> None:
+    from transformers.utils import import_utils
+
+    expect(
+        "transformers",
+        "utils.import_utils._LazyModule",
+        lambda: transformers_internals._is_as_expected(import_utils),
+    )
 
 
 # -- huggingface_hub --------------------------------------------------------------------------

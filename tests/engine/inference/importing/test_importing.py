@@ -1,0 +1,175 @@
+"""mlx-lm is imported without what a model never uses, and whoever needs that still gets it.
+
+Each test runs in a process of its own, because a library is imported once.
+"""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+IMPORTED = """
+import json, sys
+from engine.inference.importing.wrapping import importing_mlx_lm
+with importing_mlx_lm():
+    import engine.inference.mlx_loading
+"""
+
+
+def result_of(program: str) -> Any:
+    """Return the value that a program prints last as JSON, run by a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+NAMES = """
+import json, transformers, transformers.models
+print(json.dumps([
+    sorted(transformers.__all__),
+    sorted(transformers.models.__all__),
+    sorted(transformers._class_to_module.items()),
+    sorted(transformers._modules),
+    sorted((name, sorted(why)) for name, why in transformers._object_missing_backend.items()),
+    sorted(set(dir(transformers)) - {"_made_of"}),
+    transformers.__version__,
+]))
+"""
+
+
+def test_transformers_knows_the_same_names_as_if_it_had_read_them_at_its_import() -> None:
+    assert result_of(IMPORTED + NAMES) == result_of("import mlx_lm" + NAMES)
+
+
+def test_the_names_of_models_are_read_when_one_of_them_is_asked_for() -> None:
+    program = """
+import transformers
+before = len(transformers._class_to_module)
+found = transformers.LlamaTokenizer.__name__
+print(json.dumps([before, len(transformers._class_to_module), found]))
+"""
+    before, after, found = result_of(IMPORTED + program)
+    assert before * 10 < after
+    assert found == "LlamaTokenizer"
+
+
+def test_a_name_that_transformers_does_not_have_is_refused_as_ever() -> None:
+    program = """
+import transformers
+print(json.dumps([hasattr(transformers, "NoSuchThing"), hasattr(transformers.models, "none_such")]))
+"""
+    assert result_of(IMPORTED + program) == [False, False]
+
+
+def test_names_of_two_models_can_be_asked_for_on_several_threads_at_once() -> None:
+    program = """
+import threading, transformers
+wanted = ["LlamaTokenizer", "Qwen2Tokenizer", "GemmaTokenizer", "GPT2Tokenizer"] * 2
+found = []
+begin = threading.Barrier(len(wanted))
+def ask(name):
+    begin.wait()
+    found.append(getattr(transformers, name).__name__)
+threads = [threading.Thread(target=ask, args=(name,)) for name in wanted]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(json.dumps(sorted(found) == sorted(wanted)))
+"""
+    assert result_of(IMPORTED + program) is True
+
+
+def test_numpy_is_imported_when_it_is_first_used() -> None:
+    program = """
+from transformers.utils import generic
+seen = ["numpy" in sys.modules, generic.is_numpy_array([1]), "numpy" in sys.modules]
+made = generic.np.zeros(3)
+import numpy
+import numpy.linalg
+print(json.dumps(seen + [
+    type(made) is numpy.ndarray,
+    generic.is_numpy_array(made),
+    isinstance(numpy.int64(3), generic.np.number),
+    issubclass(numpy.float32, generic.np.generic),
+    isinstance(3, generic.np.number),
+]))
+"""
+    assert result_of(IMPORTED + program) == [False, False, False, True, True, True, True, False]
+
+
+def test_who_uses_numpy_during_the_import_gets_it() -> None:
+    program = """
+import json, sys
+from engine.inference.importing.wrapping import importing_mlx_lm
+with importing_mlx_lm():
+    import numpy.linalg
+    from numpy import array, float64
+    import mlx_lm
+import numpy
+print(json.dumps([
+    float(numpy.linalg.norm(array([3.0, 4.0]))),
+    numpy.float64 is float64,
+    sys.modules["numpy"].__version__ == numpy.__version__,
+]))
+"""
+    assert result_of(program) == [5.0, True, True]
+
+
+def test_the_client_of_the_hub_is_imported_when_it_is_first_used() -> None:
+    program = """
+import huggingface_hub
+from transformers.utils import hub
+client = "huggingface_hub.hf_api"
+seen = [client in sys.modules]
+made = hub.hf_api()
+from huggingface_hub import HfApi, ModelCard, snapshot_download
+print(json.dumps(seen + [
+    client in sys.modules,
+    type(made) is HfApi,
+    isinstance(made, hub.HfApi),
+    issubclass(ModelCard, hub.ModelCard),
+    HfApi.__module__,
+    snapshot_download.__module__,
+]))
+"""
+    assert result_of(IMPORTED + program) == [
+        False,
+        True,
+        True,
+        True,
+        True,
+        "huggingface_hub.hf_api",
+        "huggingface_hub._snapshot_download",
+    ]
+
+
+def test_what_was_imported_before_stays_as_it_is() -> None:
+    program = """
+import json, sys
+import numpy, transformers, huggingface_hub
+from huggingface_hub import HfApi
+from engine.inference.importing.wrapping import importing_mlx_lm
+before = [sys.modules["numpy"], transformers, huggingface_hub.HfApi]
+with importing_mlx_lm():
+    import engine.inference.mlx_loading
+after = [sys.modules["numpy"], sys.modules["transformers"], huggingface_hub.HfApi]
+print(json.dumps([one is other for one, other in zip(before, after)]))
+"""
+    assert result_of(program) == [True, True, True]
+
+
+def test_the_collector_runs_again_after_the_import_and_stays_off_where_it_was_off() -> None:
+    program = """
+import gc, json
+from engine.inference.importing.wrapping import importing_mlx_lm
+seen = []
+with importing_mlx_lm():
+    seen.append(gc.isenabled())
+seen.append(gc.isenabled())
+gc.disable()
+with importing_mlx_lm():
+    pass
+print(json.dumps(seen + [gc.isenabled()]))
+"""
+    assert result_of(program) == [False, True, False]
