@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Iterator
 from typing import Any
 
-from engine.inference.importing.wrapping import collector_paused
+from engine.processes.collector import collector_paused
 
 
 @contextlib.contextmanager

@@ -1,1 +1,1 @@
-"""Processes that do dangerous work in the place of this one, and may die of it. No MLX."""
+"""What any process of the program may do, and processes that may die of their work. No MLX."""

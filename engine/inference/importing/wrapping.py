@@ -4,7 +4,6 @@ No MLX until the block of ``importing_mlx_lm`` imports it. Any thread.
 """
 
 import contextlib
-import gc
 import threading
 from collections.abc import Iterator
 
@@ -12,17 +11,14 @@ from engine.inference.importing.numpy_later import numpy_imported_later
 from engine.inference.importing.transformers_internals import names_of_models_read_later
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.library.hub_internals import client_imported_later
+from engine.processes.collector import collector_paused
 
 _ONE_AT_A_TIME = threading.Lock()
 
 
 @contextlib.contextmanager
 def importing_mlx_lm() -> Iterator[None]:
-    """Wrap the imports of modules that import mlx-lm; costs nothing where they are there already.
-
-    The libraries make hundreds of thousands of objects, and hardly one of them is garbage, so
-    Python's collector does not look for it meanwhile.
-    """
+    """Wrap imports of modules that import mlx-lm; costs nothing where they are there already."""
     with (
         _ONE_AT_A_TIME,
         collector_paused(),
@@ -32,15 +28,3 @@ def importing_mlx_lm() -> Iterator[None]:
         numpy_imported_later(),
     ):
         yield
-
-
-@contextlib.contextmanager
-def collector_paused() -> Iterator[None]:
-    """Keep Python's collector from looking for garbage in what is being imported."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
