@@ -28,7 +28,11 @@ from tests.endurance import attacks
 from tests.endurance.attacks import Sent
 from tests.endurance.canary import Canary
 
-_CLIENTS = 4
+_CLIENTS = 8
+# A broken body may have lost its limit: its answer would go on until the context is full.
+_PATIENCE_S = 0.5
+_HUNG_UP = 499
+_MOST_READ_BYTES = 1 << 22
 _MOST_AT_ONCE = 20
 _LOOK_S = 0.02
 _MOST_GROWTH_MB = 200
@@ -71,16 +75,26 @@ class Attack:
 
     def post(self, path: str, body: bytes, encoding: str = "") -> int:
         """Send a body and read the whole answer; return its status, 0 if there is none."""
+        return self._sent(path, body, encoding, 120.0)
+
+    def post_and_hang_up(self, path: str, body: bytes, encoding: str = "") -> int:
+        """Send a body; hang up, with status 499, where the answer is not there at once."""
+        return self._sent(path, body, encoding, _PATIENCE_S)
+
+    def _sent(self, path: str, body: bytes, encoding: str, patience_s: float) -> int:
         headers = {"content-type": "application/json"}
         if encoding:
             headers["content-encoding"] = encoding
-        connection = http.client.HTTPConnection(self.host, timeout=120)
+        connection = http.client.HTTPConnection(self.host, timeout=patience_s)
         status = 0
         try:
             connection.request("POST", path, body, headers)
             answer = connection.getresponse()
             status = answer.status
-            said = answer.read()
+            said = answer.read(_MOST_READ_BYTES)
+        except TimeoutError as error:
+            status = 0 if patience_s > _PATIENCE_S else _HUNG_UP
+            said = repr(error).encode()
         except (OSError, http.client.HTTPException) as error:
             said = repr(error).encode()
         finally:
@@ -90,8 +104,9 @@ class Attack:
             self.faults.append(f"{status} {path} {body[:300]!r}: {said[:200]!r}")
         return status
 
-    def at_once(self, bodies: Sequence[Sent]) -> None:
+    def at_once(self, bodies: Sequence[Sent], *, hangs_up: bool = False) -> None:
         """Send bodies from several clients side by side, all at once if they are few."""
+        send = self.post_and_hang_up if hangs_up else self.post
         left = iter(bodies)
         lock = threading.Lock()
 
@@ -101,7 +116,7 @@ class Attack:
                     one = next(left, None)
                 if one is None or self._server.process.poll() is not None:
                     return
-                self.post(*one)
+                send(*one)
 
         count = len(bodies) if len(bodies) <= _MOST_AT_ONCE else _CLIENTS
         threads = [threading.Thread(target=client) for _ in range(count)]
@@ -171,11 +186,13 @@ def attacked(bodies: int, schemas: int, *, is_heavy: bool, seed: int) -> list[st
         attack.measured("nothing", lambda: time.sleep(_IDLE_S))
         # What the first requests need is kept for the next ones: libraries, arrays, threads.
         warm_up = [attacks.broken(rng) for _ in range(_WARM_UP_BODIES)]
-        attack.measured(f"{_WARM_UP_BODIES} to warm up", lambda: attack.at_once(warm_up))
+        attack.measured(
+            f"{_WARM_UP_BODIES} to warm up", lambda: attack.at_once(warm_up, hangs_up=True)
+        )
         start_mb = attack.memory_mb()
         attack.measured(
             f"{bodies:,} broken bodies",
-            lambda: attack.at_once([attacks.broken(rng) for _ in range(bodies)]),
+            lambda: attack.at_once([attacks.broken(rng) for _ in range(bodies)], hangs_up=True),
         )
         attack.measured(
             f"{schemas:,} random schemas",
