@@ -72,7 +72,9 @@ def _with_verbatim_values(words: list[str]) -> list[str]:
 
 def _window(given: argparse.Namespace) -> int:
     prefix = arguments.WINDOW_PREFIX
-    options = ChatOptions(model=_model(given, prefix), answer=_answer(given, prefix))
+    options = ChatOptions(
+        model=_model(given, prefix), draft=_draft(given, prefix), answer=_answer(given, prefix)
+    )
     from app.process.quick_imports import importing_command
 
     with importing_command():
@@ -94,6 +96,7 @@ def _ask(given: argparse.Namespace) -> int:
     options = AskOptions(
         prompt=given.prompt,
         model=_model(given),
+        draft=_draft(given),
         answer=_answer(given),
         is_json=given.json,
         saved_run=given.save_run,
@@ -170,6 +173,11 @@ def _refuse_options_before(command: str, given: argparse.Namespace) -> None:
 def _model(given: argparse.Namespace, prefix: str = "") -> Path:
     model: Path | None = getattr(given, f"{prefix}model", None)
     return paths.demo_model() if model is None else model.expanduser()
+
+
+def _draft(given: argparse.Namespace, prefix: str = "") -> Path | None:
+    draft: Path | None = getattr(given, f"{prefix}draft_model", None)
+    return draft
 
 
 def _answer(given: argparse.Namespace, prefix: str = "") -> AnswerOptions:

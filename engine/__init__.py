@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.errors import (
+        DraftLoadFailed,
         EngineClosed,
         EngineError,
         EngineStuck,
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
 
 _NAMES_BY_MODULE = {
     "engine.errors": (
+        "DraftLoadFailed",
         "EngineClosed",
         "EngineError",
         "EngineStuck",

@@ -45,6 +45,10 @@ class ModelLoadFailed(EngineError):
     """A model could not be loaded; the message names the cause and the remedy."""
 
 
+class DraftLoadFailed(ModelLoadFailed):
+    """A draft model could not be loaded beside a model; the message names the cause."""
+
+
 class QueueFull(EngineError):
     """Too many requests are waiting; try again later.
 

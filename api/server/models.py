@@ -1,9 +1,10 @@
 """The routes that list the loaded model, in one object for both vendors. Server's loop."""
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from aiohttp import web
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.transport.context import service_of, shown_name
@@ -27,6 +28,9 @@ class ModelObject(TypedDict):
     max_tokens: int
     max_model_len: int
     context_length: int
+    draft_model: Annotated[
+        str | None, Field(description="the draft model that is loaded beside it")
+    ]
 
 
 class ModelList(TypedDict):
@@ -57,6 +61,8 @@ def model_to_wire(model: ModelInfo) -> ModelObject:
         # Open servers'
         "max_model_len": model.context_length,
         "context_length": model.context_length,
+        # Ours
+        "draft_model": None if model.draft is None else model.draft.id,
     }
 
 

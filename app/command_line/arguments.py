@@ -14,7 +14,7 @@ from app.command_line.diagnostic_arguments import add_inspect, add_probe
 from app.command_line.serve_arguments import add_serve
 from app.command_line.setting_arguments import add_setting, whole_number
 from app.folders import paths
-from app.settings.serve_options import MODEL_HELP
+from app.settings.serve_options import DRAFT_HELP, MODEL_HELP
 from engine import STOP_OPTIONS, StopOption, StopOptions
 from ui.preferences.declaring import Declaration, declared
 from ui.preferences.preferences import NewConversation
@@ -133,15 +133,16 @@ def _add_replay(commands: Any, run: Command) -> None:
     replay.set_defaults(command=run)
 
 
-def _add_model(parser: argparse.ArgumentParser, prefix: str = "") -> None:
-    parser.add_argument(
-        "--model",
-        dest=f"{prefix}model",
-        default=argparse.SUPPRESS,
-        type=paths.model_folder,
-        metavar="MODEL",
-        help=MODEL_HELP,
-    )
+def _add_models(parser: argparse.ArgumentParser, prefix: str = "") -> None:
+    for name, words in (("model", MODEL_HELP), ("draft_model", DRAFT_HELP)):
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            dest=f"{prefix}{name}",
+            default=argparse.SUPPRESS,
+            type=paths.model_folder,
+            metavar="MODEL",
+            help=words,
+        )
 
 
 def _add_answer_options(parser: argparse.ArgumentParser, prefix: str = "") -> None:
@@ -149,7 +150,7 @@ def _add_answer_options(parser: argparse.ArgumentParser, prefix: str = "") -> No
         dest = prefix + name.removeprefix("--").replace("-", "_")
         parser.add_argument(name, dest=dest, default=argparse.SUPPRESS, **settings)
 
-    _add_model(parser, prefix)
+    _add_models(parser, prefix)
     stop_help = "end the answer before this text, taken exactly as given; repeatable"
     _add_stops(parser, prefix, stop_help)
     for one in declared(NewConversation):

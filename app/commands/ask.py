@@ -67,7 +67,7 @@ async def _ask(options: AskOptions, prompt: str) -> int:
     async with open_engine() as engine:
         printer.status(f"loading {options.model.name} …")
         try:
-            await load(engine, options.model)
+            await load(engine, options.model, options.draft)
         finally:
             printer.status("")
         request = options.answer.request((Message("user", prompt),))

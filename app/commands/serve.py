@@ -90,7 +90,7 @@ async def _serve_until(
 ) -> str | None:
     async with ranks.open_engine_of(meeting, limits) as (engine, lost):
         ending = asyncio.create_task(is_told_to_end.wait())
-        loading = asyncio.create_task(load(engine, options.model))
+        loading = asyncio.create_task(load(engine, options.model, options.draft_model))
         server = ApiServer(engine, config)
         try:
             # The port is taken before the model is there: whether it is free is known at once.

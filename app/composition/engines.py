@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from app.process.exits import CommandError
-from engine import Engine, EngineError, Limits, Loader, ModelLoadFailed
+from engine import DraftLoadFailed, Engine, EngineError, Limits, Loader, ModelLoadFailed
 from engine.library.models import check_folder
 
 
@@ -37,14 +37,24 @@ async def open_engine(
         await engine.aclose()
 
 
-async def load(engine: Engine, folder: Path) -> None:
+async def load(engine: Engine, folder: Path, draft: Path | None = None) -> None:
     """Load a model.
+
+    Args:
+        engine: Which loads it.
+        folder: The model.
+        draft: The draft model beside it, if there is to be one.
 
     Raises:
         CommandError: It cannot be loaded; the message says why and what would help.
     """
     try:
-        await engine.load(folder)
+        await engine.load(folder, draft=draft)
+    except DraftLoadFailed as error:
+        raise CommandError(
+            f"{error}. --draft-model takes the folder of an MLX model, or the name of a downloaded "
+            "model, whose vocabulary is that of --model; without it no draft model is used."
+        ) from error
     except ModelLoadFailed as error:
         raise CommandError(
             f"the model cannot be loaded: {error}. --model takes the folder of an MLX model "

@@ -126,7 +126,7 @@ async def _until_closed(
             shown_on_demand(window, instance),
         ):
             window.show()
-            window.start(chosen_model(options, stored))
+            window.start(chosen_model(options, stored), options.draft)
             opened_files.deliver_to(lambda path: open_saved_run(window, path))
             tell(window, stored.notice)
             _log.info("the window is shown")

@@ -50,6 +50,7 @@ class AskOptions:
     Attributes:
         prompt: The question; ``-`` reads it from standard input.
         model: Folder of the model.
+        draft: Folder of the draft model beside it; None for none.
         answer: How it is answered.
         is_json: Print one JSON object instead of a stream of text.
         saved_run: File to which the run is saved, so that it can be replayed.
@@ -57,6 +58,7 @@ class AskOptions:
 
     prompt: str
     model: Path
+    draft: Path | None = None
     answer: AnswerOptions = field(default_factory=AnswerOptions)
     is_json: bool = False
     saved_run: Path | None = None
@@ -85,8 +87,11 @@ class ChatOptions:
 
     Attributes:
         model: Folder of the model.
+        draft: Folder of the draft model beside it; None for none, or in the window for the one that
+            was chosen there.
         answer: How answers are generated.
     """
 
     model: Path
+    draft: Path | None = None
     answer: AnswerOptions = field(default_factory=AnswerOptions)

@@ -53,6 +53,8 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOp
     checked = checks_of(ServeOptions).model_validate(values).model_dump(exclude_unset=True)
     if "model" in checked:
         checked["model"] = paths.model_folder(checked["model"])
+    if checked.get("draft_model"):
+        checked["draft_model"] = paths.model_folder(checked["draft_model"])
     if "api_key" in checked:
         checked["api_key"] = checked["api_key"] or None  # an empty key would be no key
     return made(ServeOptions, checked)

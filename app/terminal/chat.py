@@ -38,7 +38,7 @@ async def _chat(options: ChatOptions) -> int:
     async with open_engine() as engine:
         printer.status(f"loading {options.model.name} …")
         try:
-            await load(engine, options.model)
+            await load(engine, options.model, options.draft)
         finally:
             printer.status("")
         printer.remark(f"{options.model.name} is ready. /help lists commands, Ctrl-D ends.")

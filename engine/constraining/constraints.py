@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from engine.constraining.compiling import ModelTokens, new_matcher, new_tokenizer
 from engine.constraining.drafting import FormDraft, draft_of, form_field, schemas_of
 from engine.constraining.form import Form, FormMissing, is_constrained
-from engine.constraining.grammar_guesses import GrammarGuesses
 from engine.constraining.grammar_helper import GrammarHelper, Refusal
 from engine.constraining.grammars import (
     answer_grammar,
@@ -120,10 +119,6 @@ class Constraints:
             return None
         phase = self._first_phase(request, prompt, thinks)
         return TokenConstraint(form.matcher, self._tokens, phase)
-
-    def guesses_of(self, constraint: TokenConstraint) -> GrammarGuesses:
-        """Return what guesses the tokens of an answer that begins with this constraint."""
-        return GrammarGuesses(constraint.fork(), self._adapter)
 
     def _check_beginning(self, request: GenerationRequest) -> None:
         field = form_field(request)
@@ -278,7 +273,7 @@ class Constraints:
         try:
             self._told = _told_of(self._tokenizer, self._vocabulary)
             self._adapter = new_tokenizer(self._told, self._encode)
-            self._tokens.learn_specials(self._adapter.is_special_token)
+            self._tokens.learn(self._adapter)
         except Exception as error:
             self._problem = error
 

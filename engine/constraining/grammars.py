@@ -19,7 +19,8 @@ from engine.values.request import GenerationRequest, OutputConstraint
 # One blank, or a new line and its indentation. JSON allows any amount of white space, and a model
 # that is unsure would write it until it meets the limit.
 _SPACE = r"[ ]|\n[ \t]{0,40}"
-# Where only one text can follow, the library would choose the tokens; the model chooses better.
+# What is forced is decided in ``token_constraint``: the library would also force special tokens
+# whose names stand in a schema as text, and they do not fit.
 _OPTIONS = '%llguidance {"no_forcing": true}'
 _CACHED_SCHEMAS = 256
 

@@ -4,7 +4,8 @@ Says before each token which ones are allowed. Knows no MLX and no batch; the gr
 followed by a matcher of llguidance. Engine thread.
 """
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from typing import Any
 
@@ -14,6 +15,8 @@ from engine.output.vocabulary import Vocabulary
 
 _GAP = ("\n", "\n\n")
 _GAP_TOKENS = 2
+# How the library writes a special token among bytes.
+_SPECIAL = re.compile(rb"\xff\[(\d+)\]")
 
 
 class ConstraintPhase(Enum):
@@ -35,6 +38,7 @@ class ConstraintTokens:
         closing: The id of the tag that closes it, if it is one token.
         gap: Ids of new lines between reasoning and answer.
         never: Tags whose characters a grammar would accept as text; they are never allowed.
+        tokenizer: The library's form of the vocabulary, once it has been made.
         only_eos: The bits of ``eos``.
         while_reasoning: The bits of what reasoning may hold: anything but EOS and a call.
     """
@@ -47,6 +51,7 @@ class ConstraintTokens:
             token_id for token_id, text in enumerate(vocabulary.text) if text in _GAP
         )
         self.never: frozenset[int] = frozenset()
+        self.tokenizer: Any = None
         self._tags = frozenset(family.tags) | frozenset(vocabulary.special)
         words = (vocabulary.size + 31) // 32 * 4
         only_eos = bytearray(words)
@@ -58,9 +63,34 @@ class ConstraintTokens:
             _clear(reasoning, [family.call_start_id])
         self.while_reasoning = bytes(reasoning)
 
-    def learn_specials(self, is_special: Callable[[int], bool]) -> None:
-        """Note which tags the library holds for plain text."""
-        self.never = frozenset(i for i in self._tags - self.eos if not is_special(i))
+    def learn(self, tokenizer: Any) -> None:
+        """Take the library's form of the vocabulary; note which tags it holds for plain text."""
+        self.tokenizer = tokenizer
+        self.never = frozenset(
+            i for i in self._tags - self.eos if not tokenizer.is_special_token(i)
+        )
+
+    def forced(self, matcher: Any) -> list[int]:
+        """Return the tokens of the only text that can follow at a place of a grammar.
+
+        They are those with which the tokenizer writes that text whatever comes after it. Empty
+        where several texts can follow, or where that depends on what comes after.
+        """
+        forced: bytes = matcher.compute_ff_bytes()
+        run: list[int] = []
+        # Text and the ids of special tokens alternate.
+        for place, part in enumerate(_SPECIAL.split(forced) if forced else ()):
+            if place % 2:
+                run.append(int(part))
+                continue
+            found, rest = self.tokenizer.tokenize_partial(part)
+            # The text of a tag is a text like any other, and has to be written letter by letter.
+            tags = (n for n, token_id in enumerate(found) if token_id in self._tags)
+            cut = next(tags, None)
+            run += found[:cut]
+            if rest or cut is not None:
+                break
+        return run[: matcher.validate_tokens(run)] if run else run
 
 
 class TokenConstraint:
@@ -76,10 +106,14 @@ class TokenConstraint:
         self._tokens = tokens
         self._phase = phase
         self._gap = 0
+        # What has to follow, as far as it is known.
+        self._forced: list[int] = []
 
     def advance(self, token_id: int) -> None:
         """Take the next token of the answer."""
         tokens = self._tokens
+        if self._forced:
+            del self._forced[: 1 if self._forced[0] == token_id else None]
         if self._phase is ConstraintPhase.OPEN and token_id == tokens.opening:
             self._phase = ConstraintPhase.REASONING
         elif self._phase is ConstraintPhase.REASONING:
@@ -105,6 +139,22 @@ class TokenConstraint:
                 if not fits:
                     self._fail(self._matcher.get_error() or f"token {token_id} does not fit")
 
+    @property
+    def _is_decided(self) -> bool:
+        """Whether the grammar alone decides what comes next."""
+        return self._phase is ConstraintPhase.ANSWER and self.failure is None
+
+    def only(self) -> int | None:
+        """Return the only token that may come next; None where there may be several."""
+        if not self._is_decided:
+            return None
+        if not self._forced:
+            try:
+                self._forced = self._tokens.forced(self._matcher)
+            except BaseException as error:
+                self._fail(_panic(error))
+        return self._forced[0] if self._forced else None
+
     def allowed(self) -> bytes:
         """Return which tokens may come next, one bit each, the lowest bit of a byte first.
 
@@ -113,6 +163,10 @@ class TokenConstraint:
         """
         if self._phase is ConstraintPhase.REASONING:
             return self._tokens.while_reasoning
+        if (only := self.only()) is not None:
+            bits = bytearray(len(self._tokens.only_eos))
+            _set(bits, [only])
+            return bytes(bits)
         if self._phase is ConstraintPhase.ENDED or self.failure is not None:
             return self._tokens.only_eos
         try:
@@ -135,17 +189,44 @@ class TokenConstraint:
     def fork(self) -> "TokenConstraint":
         """Return one in the same state, which goes its own way from here."""
         fork = TokenConstraint(self._matcher.deep_copy(), self._tokens, self._phase)
-        fork.failure, fork._gap = self.failure, self._gap
+        fork.failure, fork._gap, fork._forced = self.failure, self._gap, list(self._forced)
         return fork
 
-    @property
-    def matcher(self) -> Any:
-        """The matcher where the grammar alone decides what comes next, for whoever looks ahead.
+    def expected(self, most: int, habits: Mapping[bytes, int]) -> list[int]:
+        """Return up to about ``most`` tokens that are expected to follow.
 
-        None in reasoning, beside it, and once the answer is complete or has failed.
+        Args:
+            most: How many are looked for.
+            habits: By the bits that a matcher allows, what is expected where several may follow.
         """
-        is_decided = self._phase is ConstraintPhase.ANSWER and self.failure is None
-        return self._matcher if is_decided else None
+        if not self._is_decided:
+            return []
+        matcher = self._matcher.deep_copy()
+        found: list[int] = []
+        try:
+            while len(found) < most:
+                run = self._tokens.forced(matcher)
+                if not run and habits:
+                    habit = habits.get(matcher.compute_bitmask())
+                    run = [] if habit is None else [habit]
+                fitting = matcher.try_consume_tokens(run) if run else 0
+                found += run[:fitting]
+                if not run or fitting < len(run):
+                    break
+        except BaseException as error:
+            _panic(error)
+        return found
+
+    def choice(self) -> bytes | None:
+        """Return the bits that the grammar allows next where several tokens may follow."""
+        if not self._is_decided or self.only() is not None:
+            return None
+        try:
+            bits: bytes = self._matcher.compute_bitmask()
+        except BaseException as error:
+            _panic(error)
+            return None
+        return bits
 
     def _fail(self, reason: str) -> bytes:
         self.failure = in_words(reason)

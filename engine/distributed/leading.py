@@ -11,11 +11,11 @@ from engine.distributed.copies import fingerprint_of, portable
 from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, LoadShard
 from engine.distributed.world import Meeting
-from engine.errors import ModelLoadFailed
+from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference.backend import Backend, BatchLimits
 from engine.inference.importing.wrapping import importing_mlx_lm
 from engine.library.loading import LoadProgress, OnLoadProgress
-from engine.library.models import check_folder
+from engine.library.models import check_folder, model_name
 
 _log = logging.getLogger(__name__)
 
@@ -40,8 +40,14 @@ class Leader:
         *,
         limits: BatchLimits,
         on_progress: OnLoadProgress,
+        draft: Path | None = None,
     ) -> Backend:
         """Load a model, or raise ``ModelLoadFailed``; ``RankLost`` if a process is lost."""
+        if draft is not None:
+            raise DraftLoadFailed(
+                f"a draft model ({model_name(draft)}) cannot be used where several processes share "
+                "one model; leave it out"
+            )
         on_progress(LoadProgress("libraries"))
         with importing_mlx_lm():  # the engine thread alone waits for the import
             from engine.distributed import batches, sharding

@@ -17,6 +17,7 @@ from engine.output.detokenizer import Detokenizer
 from engine.output.families.family import Family
 from engine.output.vocabulary import Vocabulary
 from engine.speculating.counting import CheckedGuesses
+from engine.speculating.prediction import PredictedText
 from engine.stopping.record import Channel
 from engine.values.events import TokenStats
 from engine.values.request import GenerationRequest
@@ -29,12 +30,12 @@ class Prompt:
     Attributes:
         tokens: Its token ids, at least one.
         beginning: Where the answer begins: in the text, in reasoning, or in a header.
-        prediction: The tokens of the text that the answer is expected to repeat.
+        prediction: The text that the answer is expected to repeat, if there is one.
     """
 
     tokens: list[int]
     beginning: Beginning = field(default_factory=Beginning)
-    prediction: Sequence[int] = ()
+    prediction: PredictedText | None = None
 
     @property
     def thinks(self) -> bool:
@@ -201,6 +202,7 @@ class Loader(Protocol):
         *,
         limits: BatchLimits,
         on_progress: OnLoadProgress,
+        draft: Path | None = None,
     ) -> Backend:
         """Load a model.
 
@@ -208,6 +210,7 @@ class Loader(Protocol):
             folder: The model.
             limits: How much its batch holds and reads.
             on_progress: Called before each part of the work; may raise ``LoadCancelled``.
+            draft: A draft model to load beside it, which must have the same vocabulary.
 
         Raises:
             ModelLoadFailed: With the cause in words.

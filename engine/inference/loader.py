@@ -16,6 +16,7 @@ def load_model(
     *,
     limits: BatchLimits,
     on_progress: OnLoadProgress,
+    draft: Path | None = None,
 ) -> Backend:
     """Load a model folder. See ``engine.inference.backend.Loader``."""
     on_progress(LoadProgress("libraries"))
@@ -24,7 +25,7 @@ def load_model(
 
         from engine.inference import mlx_loading
 
-    return mlx_loading.load(folder, limits=limits, on_progress=on_progress)
+    return mlx_loading.load(folder, limits=limits, on_progress=on_progress, draft=draft)
 
 
 def check_model(folder: Path) -> None:

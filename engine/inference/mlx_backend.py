@@ -19,6 +19,7 @@ from engine.constraining.token_constraint import TokenConstraint
 from engine.inference import prompts, sampling
 from engine.inference.backend import Prompt, PromptCacheUse, Step
 from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.drafting.draft_model import DraftGuesses, DraftModel
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.library.models import (
     ModelInfo,
@@ -31,7 +32,9 @@ from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDet
 from engine.output.families.family import Family
 from engine.output.families.known import PLAIN, family_of
 from engine.output.vocabulary import Vocabulary
+from engine.speculating.grammar_guesses import GrammarGuesses
 from engine.speculating.lookup import PromptLookup
+from engine.speculating.prediction import PredictedText, PredictionGuesses
 from engine.speculating.sources import GuessSource
 from engine.values.events import TokenStats
 from engine.values.request import GenerationRequest
@@ -45,6 +48,7 @@ class MlxBackend:
         info: What other parts of the program may know of the model.
         vocabulary: The model's token ids.
         batch: The rows that it decodes.
+        draft: The draft model beside it, if there is one.
 
     Attributes:
         info: What other parts of the program may know of the model.
@@ -58,6 +62,7 @@ class MlxBackend:
         info: ModelInfo,
         vocabulary: Vocabulary,
         batch: RunningBatch,
+        draft: DraftModel | None = None,
     ) -> None:
         longest = max(map(len, vocabulary.raw or ()), default=None)
         self.info = replace(info, longest_token_bytes=longest)
@@ -70,6 +75,9 @@ class MlxBackend:
         self._held: dict[int, TokenConstraint] = {}
         self._eos = sorted(vocabulary.eos)
         self._batch = batch
+        self._draft = draft
+        # What the draft model makes of the rows, and how many tokens of their prompts were cached.
+        self._drafts: dict[int, tuple[DraftGuesses, int]] = {}
 
     @property
     def cache_use(self) -> PromptCacheUse:
@@ -88,11 +96,15 @@ class MlxBackend:
             self.info.context_length,
             self.info.longest_token_bytes,
         )
-        predicted = prompts.predicted(self._tokenizer, request.prediction, self.info.context_length)
+        predicted = self._predicted(request.prediction)
         if request.prompt is not None:
             return Prompt(tokens, prediction=predicted)
         beginning = self.family.beginning(request, tokens, self.vocabulary)
         return Prompt(tokens, beginning, predicted)
+
+    def _predicted(self, text: str | None) -> PredictedText | None:
+        tokens = prompts.predicted(self._tokenizer, text, self.info.context_length)
+        return PredictedText(tokens) if tokens else None
 
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
         """Make sure that a request has the form that its answer needs."""
@@ -168,19 +180,39 @@ class MlxBackend:
         constraint = self._constraints.hold(request, prompt.tokens, form, thinks=prompt.thinks)
         if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
+        sources, draft = self._guesses(prompt, request, constraint)
         row, cached = self._batch.insert(
             prompt.tokens,
             sampler=sampling.sampler(wanted, self._defaults, self.info.vocabulary_size),
             processors=processors,
-            sources=self.sources(prompt, request) if self._batch.can_guess else (),
+            sources=sources,
         )
+        if draft is not None:
+            self._drafts[row] = draft, cached
         if constraint is not None:
             self._held[row] = constraint
         return row, cached
 
+    def _guesses(
+        self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None
+    ) -> tuple[list[GuessSource], DraftGuesses | None]:
+        """Return all that guesses the tokens of an answer, and the draft model's part of it."""
+        if not self._batch.can_guess:
+            return [], None
+        sources = self.sources(prompt, request)
+        if constraint is not None:
+            sources.append(GrammarGuesses(constraint.fork()))
+        draft = None if self._draft is None else self._draft.guesses(prompt.tokens)
+        if draft is not None:
+            sources.append(draft)
+        return sources, draft
+
     def sources(self, prompt: Prompt, request: GenerationRequest) -> list[GuessSource]:
         """Return what guesses the tokens of an answer."""
-        return [PromptLookup(prompt.tokens)]
+        sources: list[GuessSource] = [PromptLookup(prompt.tokens)]
+        if prompt.prediction is not None:
+            sources.append(PredictionGuesses(prompt.prediction))
+        return sources
 
     def _no_calls(self) -> list[tuple[int, float]]:
         """Return the bias that keeps the model from opening a tool call by a tag of one token."""
@@ -192,6 +224,11 @@ class MlxBackend:
         step = self._batch.step()
         if self._held:
             step.failed = self._failed()
+        if self._drafts:
+            for row, tokens in step.read:
+                if row in self._drafts:
+                    draft, cached = self._drafts[row]
+                    draft.read_along(cached + tokens)
         return step
 
     def _failed(self) -> list[tuple[int, str]]:
@@ -210,15 +247,22 @@ class MlxBackend:
         """Take a row out of the batch and keep its cache for the next turn."""
         self._held.pop(row, None)
         self._batch.leave(row, unused)
+        if row in self._drafts:
+            self._drafts.pop(row)[0].leave()
 
     def reset(self) -> None:
         """Drop all rows and the batch itself after a step that failed."""
         self._held.clear()
         self._batch.reset()
+        for draft, _ in self._drafts.values():
+            draft.forget()
+        self._drafts.clear()
 
     def close(self) -> None:
         """Free the model's memory."""
         self._batch.close()
+        if self._draft is not None:
+            self._draft.close()
 
 
 def leave_thread() -> None:

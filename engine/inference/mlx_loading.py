@@ -6,6 +6,7 @@ Never runs code from a folder. Engine thread, except for ``check``.
 import os
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,19 @@ import mlx_lm
 from mlx.utils import tree_flatten
 from mlx_lm.utils import load as mlx_load
 
-from engine.errors import ModelLoadFailed
+from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference import weights
 from engine.inference.backend import BatchLimits
 from engine.inference.batching.mlx_batch import RunningBatch
 from engine.inference.caching.cache_measuring import measured
+from engine.inference.drafting.draft_loading import check_draft
+from engine.inference.drafting.draft_model import DraftModel, LoadedDraft
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_lm_internals import check_architecture, inner_tokenizer
 from engine.inference.weights import DamagedWeights
-from engine.library.loading import LoadProgress, OnLoadProgress, unobserved
+from engine.library.loading import LoadCancelled, LoadProgress, OnLoadProgress, unobserved
 from engine.library.models import (
+    DraftInfo,
     EosToken,
     ModelInfo,
     check_folder,
@@ -31,7 +35,7 @@ from engine.library.models import (
     model_name,
     weights_size,
 )
-from engine.output.vocabulary import read_vocabulary
+from engine.output.vocabulary import Vocabulary, read_vocabulary
 
 Shard = Callable[[Any, dict[str, Any]], None]
 """Called with a model and its configuration; leaves only this process's shard of the model."""
@@ -67,9 +71,19 @@ def _in_words(folder: Path, config: dict[str, Any], error: Exception) -> str:
 
 
 def _read(
-    folder: Path, on_progress: OnLoadProgress, shard: Shard | None
+    folder: Path,
+    on_progress: OnLoadProgress,
+    shard: Shard | None = None,
+    check_tokenizer: Callable[[Any, dict[str, Any]], None] | None = None,
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Return a folder's model, tokenizer and configuration; never runs code from the folder."""
+    """Return a folder's model, tokenizer and configuration; never runs code from the folder.
+
+    Args:
+        folder: The model.
+        on_progress: Called before each part of the work.
+        shard: Shards the model before its weights are read.
+        check_tokenizer: Called with the tokenizer and the configuration before that, too.
+    """
     on_progress(LoadProgress("checking"))
     stated = check_folder(folder)
     mx.random.seed(int.from_bytes(os.urandom(4), "little"))
@@ -78,6 +92,8 @@ def _read(
     try:
         # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
         model, tokenizer, config = mlx_load(str(folder), lazy=True, return_config=True)
+        if check_tokenizer is not None:
+            check_tokenizer(tokenizer, config)
         if shard is not None:
             shard(model, config)
             total = _size_of(model)
@@ -136,6 +152,7 @@ def load(
     on_progress: OnLoadProgress = unobserved,
     shard: Shard | None = None,
     batch_of: Callable[[Any, BatchLimits], RunningBatch] = RunningBatch,
+    draft: Path | None = None,
 ) -> MlxBackend:
     """Load a model folder; never runs code from it.
 
@@ -145,15 +162,25 @@ def load(
         on_progress: Called before each part of the work.
         shard: Shards the model before its weights are read; None leaves it whole.
         batch_of: Makes the batch of a model.
+        draft: A draft model to load beside it.
 
     Raises:
         ModelLoadFailed: With the cause in words.
     """
     folder = folder.resolve()
-    model, tokenizer, config = _read(folder, on_progress, shard)
-    eos = set(tokenizer.eos_token_ids)
-    size = int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size", 0))
-    vocabulary = read_vocabulary(folder, inner_tokenizer(tokenizer), eos, size)
+    drafted = None
+    if draft is not None:
+        # First, and its vocabulary is compared before the weights of the larger model are read.
+        drafted = _read_draft(draft.resolve(), _part_of(on_progress, 0, weights_size(folder)))
+        on_progress = _part_of(on_progress, drafted.info.size_bytes, 0)
+
+    def check_tokenizer(tokenizer: Any, config: dict[str, Any]) -> None:
+        if drafted is not None:
+            check_draft(drafted, model_name(folder), _vocabulary(folder, tokenizer, config))
+
+    model, tokenizer, config = _read(folder, on_progress, shard, check_tokenizer)
+    vocabulary = _vocabulary(folder, tokenizer, config)
+    eos = vocabulary.eos
     info = ModelInfo(
         id=model_name(folder),
         path=folder,
@@ -167,4 +194,48 @@ def load(
         loaded_at=int(time.time()),
         cache=measured(model, config),
     )
-    return MlxBackend(tokenizer, info, vocabulary, batch_of(model, limits))
+    drafting = None
+    if drafted is not None:
+        info = replace(info, draft=drafted.info)
+        share = drafted.info.cache.token_bytes / max(1, info.answer_cache.token_bytes)
+        drafting = DraftModel(drafted, int(limits.cache_bytes * share))
+    return MlxBackend(tokenizer, info, vocabulary, batch_of(model, limits), drafting)
+
+
+def _vocabulary(folder: Path, tokenizer: Any, config: dict[str, Any]) -> Vocabulary:
+    size = int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size", 0))
+    eos = set(tokenizer.eos_token_ids)
+    return read_vocabulary(folder, inner_tokenizer(tokenizer), eos, size)
+
+
+def _part_of(on_progress: OnLoadProgress, before: int, after: int) -> OnLoadProgress:
+    """Return what tells the progress of one of two models as that of both.
+
+    Args:
+        on_progress: Told the progress of both.
+        before: Bytes of weights that were read before.
+        after: Bytes of weights that are read afterwards.
+    """
+
+    def tell(progress: LoadProgress) -> None:
+        total = progress.total_bytes and before + progress.total_bytes + after
+        done = before + progress.done_bytes if total else 0
+        on_progress(LoadProgress(progress.phase, done, total))
+
+    return tell
+
+
+def _read_draft(folder: Path, on_progress: OnLoadProgress) -> LoadedDraft:
+    """Read a draft model.
+
+    Raises:
+        DraftLoadFailed: With the cause in words.
+    """
+    try:
+        model, tokenizer, config = _read(folder, on_progress)
+    except LoadCancelled:
+        raise
+    except ModelLoadFailed as error:
+        raise DraftLoadFailed(f"the draft model cannot be loaded: {error}") from error
+    info = DraftInfo(model_name(folder), folder, weights_size(folder), measured(model, config))
+    return LoadedDraft(model, info, _vocabulary(folder, tokenizer, config))

@@ -133,6 +133,9 @@ class ConstraintProcessor:
         self._seen += len(sampled)
         for token_id in sampled:
             self._constraint.advance(token_id)
+        if (only := self._constraint.only()) is not None:
+            mask = mx.arange(logits.shape[-1]) == only
+            return mx.where(mask, logits, mx.array(-math.inf, logits.dtype))
         bits = self._constraint.allowed()
         if bits != self._bits:
             self._bits = bits

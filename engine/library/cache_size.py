@@ -42,6 +42,14 @@ class CacheSize:
     fixed_bytes: int = 0
     windows: tuple[Window, ...] = ()
 
+    def __add__(self, other: "CacheSize") -> "CacheSize":
+        """Return what the caches of two models take together."""
+        return CacheSize(
+            self.token_bytes + other.token_bytes,
+            self.fixed_bytes + other.fixed_bytes,
+            self.windows + other.windows,
+        )
+
     def bytes_of(self, tokens: int) -> int:
         """Return what ``tokens`` tokens take."""
         windows = sum(min(tokens, one.tokens) * one.token_bytes for one in self.windows)

@@ -79,18 +79,26 @@ def memory() -> Memory:
     return Memory(int(now.total * share), int(now.available))
 
 
-def need(folder: Path) -> MemoryNeed:
+def need(folder: Path, draft: Path | None = None) -> MemoryNeed:
     """Return the memory that the model of a folder needs.
 
+    Args:
+        folder: The model.
+        draft: The draft model that is loaded beside it, if there is one.
+
     Raises:
-        ModelLoadFailed: Its configuration cannot be read.
+        ModelLoadFailed: A configuration cannot be read.
     """
     config = read_json(folder / "config.json")
     weights = weights_size(folder)
+    size = estimated(config)
     context = min(context_length(config), USUAL_CONTEXT)
+    if draft is not None:
+        weights += weights_size(draft)
+        size += estimated(read_json(draft / "config.json"))
     return MemoryNeed(
         weights=weights,
-        cache=estimated(config).bytes_of(context),
+        cache=size.bytes_of(context),
         headroom=max(_LEAST_HEADROOM_BYTES, int(weights * _HEADROOM_SHARE)),
         context=context,
     )

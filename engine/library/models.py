@@ -35,6 +35,23 @@ class SamplingDefaults:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftInfo:
+    """A smaller model with the same vocabulary, which guesses what the model will write.
+
+    Attributes:
+        id: Its name.
+        path: Its folder.
+        size_bytes: Size of its weight files.
+        cache: What its own cache of one answer takes in memory.
+    """
+
+    id: str
+    path: Path
+    size_bytes: int
+    cache: CacheSize = field(default_factory=CacheSize)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelInfo:
     """What other parts of the program may know of a loaded model.
 
@@ -51,6 +68,7 @@ class ModelInfo:
         loaded_at: Unix time, in seconds.
         cache: What the cache of one answer takes in memory.
         longest_token_bytes: Bytes of the longest token, where that is known.
+        draft: The draft model that is loaded beside it, if there is one.
     """
 
     id: str
@@ -65,6 +83,17 @@ class ModelInfo:
     loaded_at: int
     cache: CacheSize = field(default_factory=CacheSize)
     longest_token_bytes: int | None = None
+    draft: DraftInfo | None = None
+
+    @property
+    def weights_bytes(self) -> int:
+        """Size of the weight files, those of the draft model included."""
+        return self.size_bytes + (0 if self.draft is None else self.draft.size_bytes)
+
+    @property
+    def answer_cache(self) -> CacheSize:
+        """What the caches of one answer take in memory, that of the draft model included."""
+        return self.cache if self.draft is None else self.cache + self.draft.cache
 
 
 def read_json(path: Path) -> dict[str, Any]:

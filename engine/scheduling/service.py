@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.constraining.form import Form, FormMissing, is_constrained
 from engine.constraining.forms import Forms
-from engine.errors import EngineError
+from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
 from engine.inference.backend import Loader
 from engine.inference.loader import check_model, load_model
 from engine.library.models import ModelInfo
@@ -75,7 +75,9 @@ class Engine:
         """The loaded model, if there is one."""
         return self.status.model
 
-    async def load(self, folder: Path, *, cancels_running: bool = False) -> ModelInfo:
+    async def load(
+        self, folder: Path, *, cancels_running: bool = False, draft: Path | None = None
+    ) -> ModelInfo:
         """Load a model in place of the present one.
 
         The present model stays if the folder is seen to be wrong. If loading fails later, the
@@ -85,18 +87,23 @@ class Engine:
         Args:
             folder: A model folder as mlx-lm reads it.
             cancels_running: End running answers now; otherwise they are waited for.
+            draft: A smaller model with the same vocabulary, loaded beside it, which guesses what
+                the model will write.
 
         Raises:
             ModelLoadFailed: It cannot be loaded; the message says why.
+            DraftLoadFailed: The draft model cannot be loaded, or has another vocabulary.
             LoadCancelled: ``cancel_load`` was called meanwhile.
             EngineClosed: The engine has been shut down.
         """
         reply = Reply.here()
-        command = self._loading = Load(folder, reply, cancels_running)
+        command = self._loading = Load(folder, reply, cancels_running, draft)
         if self.model is not None and self._check is not None:
             # Before anything is cancelled or freed, and on another thread than the engine's, whose
             # answers would wait.
             await asyncio.to_thread(self._check, folder)
+            if draft is not None:
+                await asyncio.to_thread(self._check_draft, draft)
         self._thread.send(command)
         try:
             info: ModelInfo = await reply.future
@@ -104,6 +111,13 @@ class Engine:
             command.gives_up.set()
             raise
         return info
+
+    def _check_draft(self, folder: Path) -> None:
+        try:
+            if self._check is not None:
+                self._check(folder)
+        except ModelLoadFailed as error:
+            raise DraftLoadFailed(f"the draft model cannot be loaded: {error}") from error
 
     def cancel_load(self) -> None:
         """Cancel the loading that was asked for last, if it is not done yet.

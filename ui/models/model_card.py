@@ -1,12 +1,15 @@
 """One model of the list: what it is, whether it fits, and what can be done with it. Main thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QFont
+from PySide6.QtGui import QAction, QActionGroup, QDesktopServices, QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QToolButton, QVBoxLayout
 
+from engine.library.found import FoundModel
 from engine.library.memory import Memory
+from engine.library.models import model_name
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_text
@@ -24,10 +27,13 @@ class ModelCard(QFrame):
     Signals:
         load_wanted: It is to be loaded; carries the ``LibraryModel``.
         resume_wanted: What is missing is to be fetched; carries the repository.
+        draft_wanted: Another draft model is to guess for it; carries the ``LibraryModel`` and the
+            folder of the draft model, None for none.
     """
 
     load_wanted = Signal(object)
     resume_wanted = Signal(str)
+    draft_wanted = Signal(object, object)
 
     def __init__(
         self,
@@ -38,19 +44,21 @@ class ModelCard(QFrame):
         is_loaded: bool,
         is_unloaded: bool,
         remove: Callable[[], None] | None,
+        drafts: Sequence[FoundModel] = (),
     ) -> None:
         super().__init__()
         self.setObjectName("card")
         self.model = model
         found = model.found
         self._remove = remove
+        self._drafts = drafts
         name = ElidedLabel(found.name)
         name.setProperty("role", "title")
         font = QFont(name.font())
         font.setWeight(QFont.Weight.DemiBold)
         name.setFont(font)
         name.setToolTip(str(found.folder))
-        line = ElidedLabel(facts(found, model.used_at))
+        line = ElidedLabel(facts(found, model.used_at, model.draft))
         line.setProperty("role", "muted")
         line.setToolTip(line.text())
         words = QVBoxLayout()
@@ -106,9 +114,29 @@ class ModelCard(QFrame):
         place = QUrl.fromLocalFile(folder)
         add_entry(menu, "Show in Folder", lambda: QDesktopServices.openUrl(place))
         add_entry(menu, "Copy Path", lambda: copy_text(folder))
+        self._add_drafts(menu)
         if self._remove is not None:
             menu.addSeparator()
             add_entry(menu, "Remove This Folder From the List", self._remove)
         more.setMenu(menu)
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         return more
+
+    def _add_drafts(self, menu: QMenu) -> None:
+        """Offer the models that may guess for this one; the present one even if it is gone."""
+        present = self.model.draft
+        offered = {one.folder.resolve(): one.name for one in self._drafts}
+        if present is not None:
+            offered.setdefault(present, model_name(present))
+        if not offered:
+            return
+        inner = menu.addMenu("Draft Model")
+        inner.setToolTipsVisible(True)
+        group = QActionGroup(inner)
+        for folder, name in [(None, "None"), *offered.items()]:
+            entry = QAction(name, inner, checkable=True)
+            entry.setChecked(folder == present)
+            entry.setToolTip("" if folder is None else str(folder))
+            entry.triggered.connect(partial(self.draft_wanted.emit, self.model, folder))
+            group.addAction(entry)
+            inner.addAction(entry)

@@ -6,7 +6,7 @@ Main thread; disks are looked at on others.
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -30,12 +30,14 @@ class LibraryModel:
         need: The memory it needs; None where that cannot be told.
         fit: Whether there is so much.
         used_at: When it was loaded last, as Unix time; 0 if never.
+        draft: The folder of the draft model that is loaded beside it; None for none.
     """
 
     found: FoundModel
     need: MemoryNeed | None
     fit: Fit
     used_at: float
+    draft: Path | None = None
 
 
 class ModelLibrary(QObject):
@@ -68,6 +70,9 @@ class ModelLibrary(QObject):
         self.memory = Memory(0, 0)
         self.is_looking = False
         self._is_stale = False
+        # What the command line asked for, for this session.
+        self._asked_drafts: dict[Path, Path] = {}
+        model.draft_of = self.draft_of
         self.downloads = Downloads(model_folders(()).hub_cache or Path.home(), self)
         self.downloads.arrived.connect(lambda _folder: self.refresh())
         model.loaded.connect(self._note_use)
@@ -121,6 +126,36 @@ class ModelLibrary(QObject):
         info = self.model.info
         return info is not None and info.path == found.folder.resolve()
 
+    def draft_of(self, folder: Path) -> Path | None:
+        """Return the draft model that is loaded beside the model of a folder; None for none."""
+        if (asked := self._asked_drafts.get(folder.resolve())) is not None:
+            return asked
+        chosen = dict(self._preferences.now.models.drafts).get(str(folder.resolve()))
+        return None if chosen is None else Path(chosen)
+
+    def use_draft(self, folder: Path, draft: Path) -> None:
+        """Load a draft model beside the model of a folder, in this session only."""
+        self._asked_drafts[folder.resolve()] = draft
+
+    def choose_draft(self, folder: Path, draft: Path | None) -> None:
+        """Load a draft model beside the model of a folder from now on, or none."""
+        self._asked_drafts.pop(folder.resolve(), None)
+        drafts = dict(self._preferences.now.models.drafts)
+        drafts.pop(str(folder.resolve()), None)
+        if draft is not None:
+            drafts[str(folder.resolve())] = str(draft.resolve())
+        self._preferences.change_models(drafts=tuple(drafts.items()))
+        self.refresh()
+
+    def drafts_for(self, found: FoundModel) -> list[FoundModel]:
+        """Return the models that may guess for a model: the smaller ones that are complete."""
+        return [
+            one.found
+            for one in self.models
+            if one.found.size_bytes < found.size_bytes
+            and not (one.found.is_partial or one.found.problem)
+        ]
+
     async def finish(self) -> None:
         """End downloads, keeping partial files, and wait for the search to end."""
         self.downloads.cancel_all()
@@ -130,14 +165,16 @@ class ModelLibrary(QObject):
         try:
             while True:
                 self._is_stale = False
-                now, found = await asyncio.to_thread(_found, self._model_folders(self.folders))
+                now, found = await asyncio.to_thread(
+                    _found, self._model_folders(self.folders), self.draft_of
+                )
                 if not self._is_stale:
                     break
         finally:
             self.is_looking = False
         used = dict(self._preferences.now.models.last_used)
         info = self.model.info
-        freed = 0 if info is None or self.model.is_unloaded else info.size_bytes
+        freed = 0 if info is None or self.model.is_unloaded else info.weights_bytes
         self.memory = Memory(now.usable, now.available + freed)
         self.models = [
             LibraryModel(
@@ -145,6 +182,7 @@ class ModelLibrary(QObject):
                 wanted,
                 Fit.FITS if wanted is None else wanted.fit(self.memory),
                 used.get(str(one.folder), 0.0),
+                self.draft_of(one.folder),
             )
             for one, wanted in found
         ]
@@ -156,7 +194,7 @@ class ModelLibrary(QObject):
         newest = sorted(used.items(), key=lambda pair: pair[1])[-_REMEMBERED:]
         self._preferences.change_models(last_used=tuple(newest))
         self.models = [
-            LibraryModel(one.found, one.need, one.fit, used.get(str(one.found.folder), one.used_at))
+            replace(one, used_at=used.get(str(one.found.folder), one.used_at))
             for one in self.models
         ]
 
@@ -169,12 +207,15 @@ _REMEMBERED = 50
 
 
 def _found(
-    places: ModelFolders,
+    places: ModelFolders, draft_of: Callable[[Path], Path | None]
 ) -> tuple[Memory, list[tuple[FoundModel, MemoryNeed | None]]]:
     found: list[tuple[FoundModel, MemoryNeed | None]] = []
     for one in discover(places):
         try:
-            found.append((one, need(one.folder)))
+            draft = draft_of(one.folder)
+            # A draft model that is gone is said when the model is loaded.
+            there = draft if draft is not None and draft.is_dir() else None
+            found.append((one, need(one.folder, there)))
         except (ModelLoadFailed, OSError):
             found.append((one, None))
     return memory(), found

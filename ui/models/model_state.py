@@ -5,12 +5,13 @@ Main thread.
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import Engine, LoadCancelled, LoadProgress, ModelInfo
+from engine import DraftLoadFailed, Engine, LoadCancelled, LoadProgress, ModelInfo
 from engine.library.models import model_name
 from ui.kit.background.tasks import Tasks
 from ui.words.failures import failure_words
@@ -37,6 +38,7 @@ class ModelState(QObject):
         message: Why loading failed or ended, also where the model that was there stays.
         failed_name: The model that could not be loaded where another one stays; empty for none.
         path: The folder that was asked for last.
+        draft_of: Says which draft model is loaded beside a model; none until somebody chooses.
     """
 
     changed = Signal()
@@ -52,6 +54,7 @@ class ModelState(QObject):
         self.message = ""
         self.failed_name = ""
         self.path: Path | None = None
+        self.draft_of: Callable[[Path], Path | None] = lambda _folder: None
         self._wanted: Path | None = None
         self._began_s = 0.0
         self._seen: object = None
@@ -123,10 +126,15 @@ class ModelState(QObject):
 
     async def _load(self, path: Path, cancels_running: bool) -> None:
         try:
-            await self._engine.load(path, cancels_running=cancels_running)
+            draft = self.draft_of(path)
+            await self._engine.load(path, cancels_running=cancels_running, draft=draft)
         except LoadCancelled:
             if self._wanted == path:
                 self._end("none", "Loading was cancelled.")
+        except DraftLoadFailed as error:
+            if self._wanted == path:
+                menu = "Choose another one, or None, in the menu of the model."
+                self._end("failed", f"{failure_words(error)} {menu}")
         except Exception as error:
             _log.error("a model could not be loaded", exc_info=error)
             if self._wanted == path:

@@ -1,11 +1,13 @@
 """What the window says of models: sizes, fit, progress. Pure; no Qt. Any thread."""
 
 import time
+from pathlib import Path
 
 from engine import LoadProgress, counted, size_in_words
 from engine.library.download_progress import DownloadProgress
 from engine.library.found import FoundModel, Origin
 from engine.library.memory import Fit, Memory, MemoryNeed
+from engine.library.models import model_name
 
 _ORIGINS = {
     Origin.BUNDLED: "Comes with Fullstop",
@@ -38,8 +40,14 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // 3600)} h {round(seconds % 3600 / 60)} min"
 
 
-def facts(found: FoundModel, used_at: float) -> str:
-    """Return the facts about a model's folder, in one line."""
+def facts(found: FoundModel, used_at: float, draft: Path | None = None) -> str:
+    """Return the facts about a model's folder, in one line.
+
+    Args:
+        found: The folder.
+        used_at: When it was loaded last, as Unix time; 0 if never.
+        draft: The folder of the draft model beside it, if there is one.
+    """
     words = [found.architecture] if found.architecture else []
     if found.bits is not None:
         words.append(f"{found.bits} bit")
@@ -48,6 +56,8 @@ def facts(found: FoundModel, used_at: float) -> str:
     if found.context_length:
         words.append(f"{counted(found.context_length, 'token')} of context")
     words.append(_ORIGINS[found.origin])
+    if draft is not None:
+        words.append(f"drafted by {model_name(draft)}")
     if used_at:
         words.append(used(used_at))
     return "  ·  ".join(words)

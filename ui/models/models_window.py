@@ -139,7 +139,9 @@ class ModelsWindow(OwnWindow):
                 is_loaded=library.is_loaded(model.found),
                 is_unloaded=library.model.is_unloaded,
                 remove=None if added is None else _removal(library, added),
+                drafts=library.drafts_for(model.found),
             )
+            card.draft_wanted.connect(self._choose_draft)
             card.load_wanted.connect(self._load)
             card.resume_wanted.connect(library.downloads.start)
             self._cards.addWidget(card)
@@ -193,6 +195,14 @@ class ModelsWindow(OwnWindow):
         self._wait_or_end(
             lambda: state.load(folder), lambda: state.load(folder, cancels_running=True), "Load"
         )
+
+    def _choose_draft(self, model: LibraryModel, draft: Path | None) -> None:
+        """Use another draft model; a loaded model is loaded again with it."""
+        if draft == model.draft:
+            return
+        self._library.choose_draft(model.found.folder, draft)
+        if self._library.is_loaded(model.found):
+            self._change(model)
 
     def _unload(self) -> None:
         state = self._library.model

@@ -95,6 +95,12 @@ class ModelPreferences:
             60: "Unload after 1 h",
         },
     )
+    drafts: tuple[tuple[str, str], ...] = declare(
+        (),
+        help="folder of a model, and of the draft model that is loaded beside it",
+        place=MODELS_WINDOW,
+        label="Draft Model",
+    )
     last_used: tuple[tuple[str, float], ...] = declare(
         (), help="folder and Unix time of the models that were loaded, oldest first"
     )

@@ -126,9 +126,16 @@ class MainWindow(QMainWindow):
         """Move the focus in reading order."""
         return move_focus(self, is_next)
 
-    def start(self, model_path: Path | None = None) -> None:
-        """Begin the background work: load a model, if one is given. Needs the running loop."""
+    def start(self, model_path: Path | None = None, draft: Path | None = None) -> None:
+        """Begin the background work. Needs the running loop.
+
+        Args:
+            model_path: The model to load, if there is one.
+            draft: The draft model beside it in this session; None for the one that was chosen.
+        """
         if model_path is not None:
+            if draft is not None:
+                self.model_library.use_draft(model_path, draft)
             self.workspace.model.load(model_path)
         self.server_panel.start()
 

@@ -45,7 +45,7 @@ def running(model: ModelInfo) -> OllamaListed:
     entry = listed(model)
     del entry["modified_at"]
     entry["expires_at"] = time_text(_NEVER)
-    entry["size_vram"] = model.size_bytes
+    entry["size_vram"] = model.weights_bytes
     entry["context_length"] = model.context_length
     return entry
 

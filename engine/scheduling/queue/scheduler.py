@@ -89,9 +89,9 @@ class Scheduler:
             room = limits.context_bytes
             if room is None:
                 room = room_for_caches(
-                    memory(), model.cache, model.size_bytes, limits.prompt_cache_bytes
+                    memory(), model.answer_cache, model.weights_bytes, limits.prompt_cache_bytes
                 )
-            self._room = CacheRoom(model.cache, model.context_length, room)
+            self._room = CacheRoom(model.answer_cache, model.context_length, room)
             self._room_of_model = model
         return self._room
 

@@ -79,11 +79,19 @@ class Load:
     """Load a model in place of the present one, after the running work or instead of it.
 
     Any thread may set ``gives_up`` to cancel the load.
+
+    Attributes:
+        folder: The model.
+        reply: Who waits for it.
+        cancels_running: Whether running answers are ended.
+        draft: The draft model to load beside it, if there is to be one.
+        gives_up: Whether the load was cancelled.
     """
 
     folder: Path
     reply: Reply | None
     cancels_running: bool
+    draft: Path | None = None
     gives_up: threading.Event = field(default_factory=threading.Event)
 
 

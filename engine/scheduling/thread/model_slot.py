@@ -131,7 +131,9 @@ class ModelSlot:
         """Load the model again that was unloaded; if that fails, the next request tries again."""
         info = self._unloaded
         if info is not None:
-            self._load(Load(info.path, None, cancels_running=False), info, is_again=True)
+            draft = None if info.draft is None else info.draft.path
+            command = Load(info.path, None, cancels_running=False, draft=draft)
+            self._load(command, info, is_again=True)
 
     # -- loading ---------------------------------------------------------------------------
 
@@ -166,6 +168,8 @@ class ModelSlot:
                     limits.guesses,
                 ),
                 on_progress=on_progress,
+                # Most loaders know of no draft models.
+                **({} if command.draft is None else {"draft": command.draft}),
             )
         except LoadCancelled as cancelled:
             outcome = cancelled

@@ -15,6 +15,9 @@ from ui.preferences.preferences import (
 
 EARLIER = Path(__file__).parent / "earlier" / "settings-1.json"
 
+# What later versions added to the models' preferences.
+SINCE = {"drafts": []}
+
 
 def opened(folder: Path) -> StoredPreferences:
     shutil.copy(EARLIER, folder / FILE_NAME)
@@ -51,4 +54,6 @@ def test_a_change_writes_the_other_settings_as_an_earlier_version_did(tmp_path: 
     stored = opened(tmp_path)
     stored.keep_last_model(None)
     written = json.loads((tmp_path / FILE_NAME).read_text(encoding="utf-8"))
-    assert written == json.loads(EARLIER.read_text(encoding="utf-8")) | {"last_model": ""}
+    earlier = json.loads(EARLIER.read_text(encoding="utf-8"))
+    assert written.pop("models") == {**earlier.pop("models"), **SINCE}
+    assert written == earlier | {"last_model": ""}

@@ -51,6 +51,7 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
         "host": "127.0.0.2",
         "port": 5,
         "model": "/m",
+        "draft_model": "/d",
         "api_key": "secret",
         "allow_origin": ["https://a.org", "https://b.org"],
         "allow_host": ["here.local"],
@@ -67,6 +68,7 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
             tmp_path,
             "\n".join(lines)
             .replace("= /m", "= '/m'")
+            .replace("= /d", "= '/d'")
             .replace("= /c", "= '/c'")
             .replace("= /k", "= '/k'")
             .replace("= 127.0.0.2", "= '127.0.0.2'")

@@ -483,7 +483,9 @@ def test_a_model_that_would_rather_talk_calls(tmp_path: Path) -> None:
 
 
 def test_a_required_call_comes_after_reasoning(tmp_path: Path) -> None:
-    call = ["<tool_call>", '\n{"name": "add", "arguments": {"a":', "4", "}}\n", "</tool_call>"]
+    # What is forced has the tokens of the tokenizer: one for each letter.
+    frame = list('\n{"name": "add", "arguments": {')
+    call = ["<tool_call>", *frame, '"a":', "4", "}}\n", "</tool_call>"]
     script = ["hm", "<tool_call>", "hm", "</think>", "\n\n", *call]
     stage = json_calls(tmp_path, script, plain=TAGS, template=OPENED)
     choice = ToolChoice("required")
@@ -803,7 +805,7 @@ def test_a_panic_of_the_library_ends_its_answer_alone(
 ) -> None:
     make = constraints.new_matcher
     monkeypatch.setattr(constraints, "new_matcher", lambda *of: Panicking(make(*of), at))
-    schema = {"const": f"a panic at a {at}"}
+    schema = {"type": "string", "minLength": 5, "maxLength": 9, "description": at}
     answer = run(ask(engine, "Say: x", constraint=held(schema)))
     assert answer.finished.stop.kind is StopKind.ERROR
     assert "the library failed: index out of bounds" in (answer.finished.error or "")

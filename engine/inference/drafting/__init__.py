@@ -1,0 +1,1 @@
+"""A second, smaller model that guesses what the loaded one will write."""

@@ -1,0 +1,204 @@
+"""A draft model: a smaller one with the same vocabulary, loaded beside the one that answers.
+
+It writes a few tokens ahead, which the other model then checks in one pass. Each answer has a cache
+of its own here, trimmed in step with what the other model accepts. Engine thread.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
+
+from engine.inference.caching.prompt_cache import PromptCache
+from engine.library.models import DraftInfo
+from engine.output.vocabulary import Vocabulary
+from engine.speculating.hit_rate import HitRate
+from engine.values.events import TokenOrigin
+
+_KEPT = 8
+# Tokens read in one pass: a cancel waits that long.
+_CHUNK = 512
+# More than so many answers that run together leave the device no time for a second model.
+_MOST_ANSWERS = 4
+# How often a guess is taken to be right before any was checked.
+_EXPECTED = 0.7
+# A draft that was wrong too often is tried again: with each token that it does not guess, what is
+# expected of it moves so far towards the beginning.
+_RECOVERY = 0.002
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedDraft:
+    """A draft model in memory.
+
+    Attributes:
+        model: Called as mlx-lm calls it.
+        info: What other parts of the program may know of it.
+        vocabulary: What its token ids stand for.
+    """
+
+    model: Any
+    info: DraftInfo
+    vocabulary: Vocabulary
+
+
+class DraftModel:
+    """The draft model of one loaded model.
+
+    Args:
+        loaded: Has the same vocabulary, and a cache that can be trimmed.
+        kept_bytes: Most bytes kept of earlier answers.
+
+    Attributes:
+        hits: How often its guesses were right of late, over all answers.
+    """
+
+    def __init__(self, loaded: LoadedDraft, kept_bytes: int) -> None:
+        self.hits = HitRate(_EXPECTED)
+        self._model = loaded.model
+        self._size = loaded.vocabulary.size
+        self._answers = 0
+        self._kept = PromptCache(_KEPT, kept_bytes)
+
+    def guesses(self, prompt: Sequence[int]) -> "DraftGuesses | None":
+        """Return what guesses the answer to a prompt; None while too many answers run."""
+        if self._answers >= _MOST_ANSWERS:
+            return None
+        cache, cached = self._kept.fetch(prompt)
+        self._answers += 1
+        return DraftGuesses(self, prompt, cache or make_prompt_cache(self._model), cached)
+
+    def can_read(self, tokens: Sequence[int]) -> bool:
+        """Whether all of some ids are in its vocabulary."""
+        return max(tokens, default=0) < self._size
+
+    def read(self, tokens: Sequence[int], cache: list[Any]) -> mx.array:
+        """Read tokens; return the most likely next one, of shape (1,), not computed yet."""
+        return self.after(mx.array(list(tokens)), cache)
+
+    def after(self, tokens: mx.array, cache: list[Any]) -> mx.array:
+        """As ``read``, for tokens that may not be computed yet themselves."""
+        logits = self._model(tokens[None], cache=cache)
+        return mx.argmax(logits[0, -1:], axis=-1)
+
+    def keep(self, tokens: Sequence[int], cache: Sequence[Any]) -> None:
+        """Take back the cache of an answer that has ended; no tokens drop it."""
+        self._answers -= 1
+        if tokens:
+            self._kept.keep(tokens, cache)
+
+    def close(self) -> None:
+        """Free its memory."""
+        self._kept.clear()
+        del self._model
+
+
+class DraftGuesses:
+    """What the draft model makes of one answer. See ``engine.speculating.sources.GuessSource``.
+
+    Args:
+        draft: The model.
+        prompt: The tokens of the prompt.
+        cache: Its cache of the first tokens of the prompt.
+        cached: How many those are.
+
+    Attributes:
+        origin: What its tokens are marked with.
+    """
+
+    origin = TokenOrigin.DRAFT
+
+    def __init__(
+        self, draft: DraftModel, prompt: Sequence[int], cache: list[Any], cached: int
+    ) -> None:
+        self._draft = draft
+        self._known = list(prompt)
+        self._cache = cache
+        # The cache holds so many known tokens, and after them the guesses ``_ahead``.
+        self._read = cached
+        self._ahead: list[int] = []
+        # The guesses that were proposed and not answered yet.
+        self._proposed: list[int] = []
+        self._can_read = draft.can_read(prompt)
+        self._is_over = False
+        self._hits = HitRate(draft.hits.value)
+
+    def read_along(self, tokens: int) -> None:
+        """Read the prompt up to ``tokens``, as far as the other model has come."""
+        while self._can_read and self._read < min(tokens, len(self._known) - 1):
+            self._read_some(min(tokens, len(self._known) - 1))
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Take the next tokens of the answer."""
+        self._can_read = self._can_read and self._draft.can_read(tokens)
+        for token in tokens:
+            self._judge(token)
+            if self._ahead and self._ahead[0] == token:
+                del self._ahead[0]
+                self._read += 1
+            else:
+                self._trim()
+        self._known += tokens
+
+    def _judge(self, token: int) -> None:
+        """Learn from the next token how good the guesses are."""
+        if not self._proposed:
+            self._hits.value += (_EXPECTED - self._hits.value) * _RECOVERY
+            return
+        is_hit = self._proposed[0] == token
+        self._hits.note(is_hit)
+        self._draft.hits.note(is_hit)
+        if is_hit:
+            del self._proposed[0]
+        else:
+            self._proposed.clear()
+
+    def _trim(self) -> None:
+        """Drop the guesses that the cache holds."""
+        if self._ahead:
+            trim_prompt_cache(self._cache, len(self._ahead))
+            self._ahead.clear()
+
+    def likelihood(self) -> float:
+        """Return how likely the next guess is right."""
+        return self._hits.value if self._can_read and not self._is_over else 0.0
+
+    def propose(self, most: int) -> Sequence[int]:
+        """Return the tokens that the draft model would write; none while it still reads."""
+        if not self._can_read or self._is_over or most < 1:
+            return ()
+        self._trim()
+        if len(self._known) - self._read > _CHUNK:
+            self._read_some(len(self._known) - 1)
+            return ()
+        token = self._draft.read(self._known[self._read :], self._cache)
+        guessed = [token]
+        for _ in range(most - 1):
+            token = self._draft.after(token, self._cache)
+            guessed.append(token)
+        found: Any = mx.concatenate(guessed).tolist()
+        self._read = len(self._known)
+        self._ahead = found[:-1]
+        self._proposed = list(found)
+        return list(found)
+
+    def _read_some(self, end: int) -> None:
+        end = min(end, self._read + _CHUNK)
+        self._draft.read(self._known[self._read : end], self._cache)
+        mx.eval([part.state for part in self._cache])
+        self._read = end
+
+    def leave(self) -> None:
+        """Give the cache back: the answer has ended, however it did."""
+        if not self._is_over:
+            self._is_over = True
+            self._trim()
+            self._draft.keep(self._known[: self._read], self._cache)
+
+    def forget(self) -> None:
+        """Drop the cache, after a step that failed."""
+        if not self._is_over:
+            self._is_over = True
+            self._draft.keep((), ())

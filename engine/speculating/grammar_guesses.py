@@ -1,0 +1,80 @@
+"""Guesses the next tokens of a constrained answer from its grammar.
+
+Where a schema or a forced call leaves one text (a key, a constant, the frame of a call), a
+constraint allows one token at a time, with or without guesses. All that are known so are guessed at
+once. In between, where only a few tokens are allowed, such as the white space around a colon, the
+one is guessed that the answer used the last time. The model reads all of them in one pass, under
+the mask of each place, so that nothing changes but the time.
+
+Knows no MLX. Engine thread.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from engine.constraining.token_constraint import TokenConstraint
+from engine.speculating.hit_rate import HitRate
+from engine.values.events import TokenOrigin
+
+# No pass checks more tokens.
+_MOST = 64
+# Where at most so many tokens are allowed, an answer is expected to keep to its habits.
+_FEW = 8
+_MOST_HABITS = 64
+_EXPECTED = 0.97
+
+
+class GrammarGuesses:
+    """What the grammar of one answer leaves to be written next.
+
+    Args:
+        constraint: The state of the answer at its beginning, for this object alone.
+
+    Attributes:
+        origin: What its tokens are marked with.
+    """
+
+    origin = TokenOrigin.FORCED
+
+    def __init__(self, constraint: TokenConstraint) -> None:
+        self._constraint = constraint
+        # What followed the last time under a mask that allows few tokens.
+        self._habits: OrderedDict[bytes, int] = OrderedDict()
+        self._guesses: list[int] = []
+        self._hits = HitRate(_EXPECTED)
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Take the next tokens of the answer."""
+        for token_id in tokens:
+            self._take(token_id)
+
+    def _take(self, token_id: int) -> None:
+        if guesses := self._guesses:
+            is_hit = guesses[0] == token_id
+            self._hits.note(is_hit)
+            del guesses[: 1 if is_hit else None]
+        if (mask := self._constraint.choice()) is not None:
+            self._learn(mask, token_id)
+        self._constraint.advance(token_id)
+
+    def _learn(self, mask: bytes, token_id: int) -> None:
+        if int.from_bytes(mask).bit_count() > _FEW:
+            return
+        self._habits[mask] = token_id
+        self._habits.move_to_end(mask)
+        if len(self._habits) > _MOST_HABITS:
+            self._habits.popitem(last=False)
+
+    def likelihood(self) -> float:
+        """Return how likely the next guess is right."""
+        return self._hits.value if self._looked_ahead() else 0.0
+
+    def propose(self, most: int) -> Sequence[int]:
+        """Return up to ``most`` tokens that are expected to follow."""
+        return self._looked_ahead()[:most]
+
+    def _looked_ahead(self) -> list[int]:
+        """Return what is expected to follow; what is left of that is what another look finds."""
+        if not self._guesses:
+            self._guesses = self._constraint.expected(_MOST, self._habits)
+        return self._guesses
