@@ -131,6 +131,12 @@ class ServeOptions:
         metavar="N",
         place=_LIMITS,
     )
+    plain_decoding: bool = declare(
+        False,
+        help="compute each token by itself; otherwise tokens that repeat the prompt or the answer "
+        "are guessed and checked several at once where that is faster, with the same answers",
+        place=_LIMITS,
+    )
     max_body_bytes: int = _count(
         _SERVER.max_body_bytes, "the largest request body, in bytes", _MOST_BYTES
     )

@@ -15,8 +15,9 @@ class Limits:
         prompt_cache_bytes: Most bytes kept of earlier prompts.
         prefill_chunk: Most tokens of a prompt read between two decode steps.
         preparing_s: How long one prompt may be rendered.
-        guesses: Whether tokens that repeat the prompt or the answer are guessed and checked several
-            at once, which changes nothing but the time.
+        plain_decoding: Whether each token is computed by itself. Otherwise tokens that repeat the
+            prompt or the answer are guessed, and several are checked at once, where that is faster;
+            the answer is the same.
         stuck_after_s: How long one step may take before the model counts as stuck.
     """
 
@@ -26,5 +27,5 @@ class Limits:
     prompt_cache_bytes: int = 1 << 30
     prefill_chunk: int = 512
     preparing_s: float = 30.0
-    guesses: bool = True
+    plain_decoding: bool = False
     stuck_after_s: float = 120.0

@@ -1,6 +1,7 @@
 """Guesses as a test wants them, on the real pipeline: always checked, right and wrong at will."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,40 @@ from engine.inference.mlx_backend import MlxBackend
 from engine.library.loading import OnLoadProgress, unobserved
 from engine.speculating.lengths import WIDTHS, CostCurve
 from engine.speculating.sources import GuessSource
-from engine.values.events import TokenOrigin
+from engine.values.events import (
+    Event,
+    Finished,
+    Speculation,
+    TextDelta,
+    ThinkingDelta,
+    Timing,
+    TokenOrigin,
+    TokenTrace,
+    ToolCallDelta,
+)
 from engine.values.request import GenerationRequest
 from tests.support.scripted import Stage
+
+
+def timeless(events: Iterable[Event]) -> list[Event]:
+    """Return events without what guesses may change: times, and how the tokens came."""
+    found: list[Event] = []
+    for event in events:
+        if isinstance(event, TokenTrace):
+            event = replace(event, time_s=0.0, origin=TokenOrigin.SAMPLED)
+        elif isinstance(event, ToolCallDelta):
+            event = replace(event, call=replace(event.call, id=""))
+        elif isinstance(event, Finished):
+            event = replace(event, timing=Timing(), speculation=Speculation())
+        if (
+            found
+            and isinstance(event, (TextDelta, ThinkingDelta))
+            and type(found[-1]) is type(event)
+        ):
+            found[-1] = type(event)(found[-1].text + event.text)  # type: ignore[union-attr]
+            continue
+        found.append(event)
+    return found
 
 
 class Eager(CostCurve):

@@ -165,7 +165,7 @@ class ModelSlot:
                     limits.prefill_chunk,
                     limits.prompt_cache_bytes,
                     limits.max_rows,
-                    limits.guesses,
+                    not limits.plain_decoding,
                 ),
                 on_progress=on_progress,
                 # Most loaders know of no draft models.

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,48 +15,17 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import Tool
-from engine.values.events import (
-    Event,
-    Finished,
-    Speculation,
-    TextDelta,
-    ThinkingDelta,
-    Timing,
-    TokenOrigin,
-    TokenTrace,
-    ToolCallDelta,
-)
+from engine.values.events import Event, Finished, TextDelta, TokenTrace
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
 from tests.support.asking import ask, events_of, request, run
-from tests.support.guessing import GuessingStage
+from tests.support.guessing import GuessingStage, timeless
 from tests.support.scripted import END
 
 WORDS = tuple(f"w{n} " for n in range(40))
 
 
-def timeless(events: Sequence[Event]) -> list[Event]:
-    """Return events without what guesses may change: times, and how the tokens came."""
-    found: list[Event] = []
-    for event in events:
-        if isinstance(event, TokenTrace):
-            event = replace(event, time_s=0.0, origin=TokenOrigin.SAMPLED)
-        elif isinstance(event, ToolCallDelta):
-            event = replace(event, call=replace(event.call, id=""))
-        elif isinstance(event, Finished):
-            event = replace(event, timing=Timing(), speculation=Speculation())
-        if (
-            found
-            and isinstance(event, (TextDelta, ThinkingDelta))
-            and type(found[-1]) is type(event)
-        ):
-            found[-1] = type(event)(found[-1].text + event.text)  # type: ignore[union-attr]
-            continue
-        found.append(event)
-    return found
-
-
 async def played(stage: GuessingStage, asked: Sequence[GenerationRequest]) -> list[list[Event]]:
-    engine = Engine(loader=stage.load, limits=Limits(guesses=stage.guesses))
+    engine = Engine(loader=stage.load, limits=Limits(plain_decoding=not stage.guesses))
     await engine.load(Path("scripted"))
     for _ in range(2):  # the first passes are only compared with the plain loop's
         await ask(engine, "warm up", max_tokens=8)
@@ -200,7 +168,7 @@ def test_a_row_goes_on_when_others_join_and_leave_during_its_run(tmp_path: Path)
     stage = GuessingStage(tmp_path, scripts, wrong=[4, 11, 12, 25])
 
     async def play(guesses: bool) -> list[list[Event]]:
-        engine = Engine(loader=stage.load, limits=Limits(guesses=guesses))
+        engine = Engine(loader=stage.load, limits=Limits(plain_decoding=not guesses))
         await engine.load(Path("scripted"))
 
         async def one(text: str, after: int) -> list[Event]:

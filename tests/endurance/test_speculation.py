@@ -1,0 +1,20 @@
+"""A share of the proof that guesses change nothing, so that the whole can be started any time."""
+
+from collections import Counter
+
+from tests.endurance.speculation import compare, p_value
+from tests.support.asking import run
+
+
+def test_answers_with_guesses_are_those_without_and_are_drawn_as_often() -> None:
+    found = run(compare(30, seed=7, draws_count=200), timeout_s=600)
+    assert found.different == []
+    assert found.accepted > 100
+    assert found.guessed > found.accepted
+    assert found.p_value > 0.001
+
+
+def test_the_test_of_distributions_tells_a_biased_draw_from_a_fair_one() -> None:
+    fair = Counter({"a": 510, "b": 300, "c": 190})
+    assert p_value(fair, Counter({"a": 490, "b": 315, "c": 195})) > 0.3
+    assert p_value(fair, Counter({"a": 600, "b": 230, "c": 170})) < 0.001
