@@ -19,8 +19,10 @@ _LEAST_GAIN = 1.12
 _REMEMBERED = 5
 # Of passes over one token, which are many, so many count once.
 _ONE_IN = 4
-# A width that once was too slow is tried again after so many times that it would have been chosen.
-_FORGETS_AFTER = 256
+# What was too slow is measured anew after so many times that guesses were passed over.
+_FORGETS_AFTER = 512
+# Widths are tried from small to large: the first ones up to this, then twice the largest so far.
+_FIRST_WIDTH = 4
 
 
 class Measured:
@@ -56,6 +58,7 @@ class CostCurve:
         self._one = Measured()
         self._measured = {width: Measured() for width in WIDTHS}
         self._costs: dict[int, float] | None = None
+        self._widest = _FIRST_WIDTH // 2
         self._passed_over = 0
         self._skipped = 0
 
@@ -78,6 +81,7 @@ class CostCurve:
     def note(self, width: int, took_s: float) -> None:
         """Note the time of a pass over ``width`` tokens, which is one of ``WIDTHS``."""
         self._measured[width].note(took_s)
+        self._widest = max(self._widest, width)
         self._costs = None
 
     def costs(self) -> dict[int, float]:
@@ -116,6 +120,8 @@ class CostCurve:
         best, most = 1, _LEAST_GAIN
         costs = self.costs()
         for width in WIDTHS:
+            if width > 2 * self._widest:
+                break
             expected = float(rows)
             for likelihood, length in guesses:
                 expected += _expected(likelihood, min(length, width - 1))
@@ -133,6 +139,7 @@ class CostCurve:
             self._passed_over = 0
             for measured in self._measured.values():
                 measured.forget()
+            self._widest = _FIRST_WIDTH // 2
             self._costs = None
 
 

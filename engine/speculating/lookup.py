@@ -21,9 +21,11 @@ _LONGEST = 32
 MOST_INDEXED = 1 << 16
 # So many tokens of the prompt are indexed with each token of the answer, for no step may wait.
 _SLICE = 512
+# A passage that agreed so far is followed on behind a token that differs, as in an edited text.
+_LEAST_RESUMED = 8
 # How often a guess is right at first, by the number of tokens that agree: up to the first number,
-# the rate beside it.
-_EXPECTED = ((3, 0.4), (5, 0.6), (8, 0.75), (15, 0.85), (_LONGEST, 0.93))
+# the rate beside it. Fewer than a key's agree only behind a difference.
+_EXPECTED = ((2, 0.5), (3, 0.4), (5, 0.6), (8, 0.75), (15, 0.85), (_LONGEST, 0.93))
 
 
 def _classes() -> tuple[int, ...]:
@@ -69,24 +71,30 @@ class PromptLookup:
         if self._unindexed:
             self._index_prompt()
         known, places, key = self._tokens, self._places, self._key
+        is_hit = False
         for token in tokens:
             at = self._at
             known.append(token)
             # The key before this token now has a token that follows it.
-            if self._room > 0:
+            if self._room > 0 and len(known) > _KEY_TOKENS:
                 places[key] = len(known) - 1
                 self._room -= 1
             key = ((key << _ID_BITS) | token) & _KEY_MASK
             if at:
                 is_hit = known[at] == token
                 self._rates[_CLASS_OF[self._length]].note(is_hit)
-                if is_hit:
+                if is_hit and self._length >= _KEY_TOKENS:
                     self._at = at + 1
                     if self._length < _LONGEST:
                         self._length += 1
                     continue
             self._key = key
             self._find()
+            if at and not self._at:
+                if is_hit:
+                    self._at, self._length = at + 1, self._length + 1
+                elif self._length >= _LEAST_RESUMED:
+                    self._at, self._length = at + 1, 0
         self._key = key
 
     def likelihood(self) -> float:
@@ -107,7 +115,7 @@ class PromptLookup:
     def _find(self) -> None:
         """Look for a passage that agrees with the last tokens."""
         known = self._tokens
-        at = self._places.get(self._key, 0)
+        at = self._places.get(self._key, 0) if len(known) > _KEY_TOKENS else 0
         self._at = at
         if not at:
             return

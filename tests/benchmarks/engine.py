@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.engine [--rounds 5] [--only matcher,one,sixteen,turn,memory,trace]
     python -m tests.benchmarks.engine --only constraint
+    python -m tests.benchmarks.engine --only copy,plain
 
 The two sides alternate, a process pinned to two cores, because the machines are noisy. Nothing
 here passes or fails: read the ratios beside their targets.
@@ -14,6 +15,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +222,26 @@ def constraint(running: Running, rounds: int) -> None:
         )
 
 
+def guessing(case: str, rounds: int) -> None:
+    """Answers that copy, or never repeat, against the bare loop."""
+    from tests.benchmarks.guessing import CASES, Sides
+
+    for what, prompt, script, target in CASES[case]:
+        sides = Sides(prompt, script)
+        bare = sides.bare()
+        for rows in (1, 4):
+            ours, theirs = alternate(rounds, partial(sides.ours, rows), partial(bare, rows))
+            assert sides.last is not None
+            done = sides.last.speculation
+            report(
+                f"{what}, {rows} at once: engine / bare loop",
+                f"{ours / theirs:.3f}",
+                f"{target}   ({ours:.0f} and {theirs:.0f} tok/s, {done.passes} passes, "
+                f"{done.accepted} of {done.guessed} right)",
+            )
+        sides.close()
+
+
 def rss_mb() -> float:
     """Return the resident memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -265,7 +287,9 @@ def main() -> None:
     only = set(options.only.split(","))
     if "matcher" in only:
         matcher()
-    if only == {"matcher"}:
+    for case in sorted(only & {"copy", "plain"}):
+        guessing(case, options.rounds)
+    if only <= {"matcher", "copy", "plain"}:
         return
     running: Any = Running()
     if "one" in only:

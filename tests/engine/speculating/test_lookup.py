@@ -1,0 +1,117 @@
+"""Prompt lookup guesses that a passage goes on as it did before."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.speculating.lookup import MOST_INDEXED, PromptLookup
+
+FOX = [10, 11, 12, 13, 14, 15, 16, 17]
+
+
+def test_what_followed_the_last_tokens_in_the_prompt_is_guessed() -> None:
+    lookup = PromptLookup([1, *FOX, 2, 3])
+    assert lookup.likelihood() == 0
+    lookup.extend(FOX[:3])
+    assert list(lookup.propose(4)) == FOX[3:7]
+    lookup.extend([FOX[3]])
+    assert list(lookup.propose(9)) == [*FOX[4:], 2, 3, *FOX[:3]]
+
+
+def test_what_followed_in_the_answer_itself_is_guessed() -> None:
+    lookup = PromptLookup([1, 2])
+    lookup.extend([*FOX, 5, *FOX[:4]])
+    assert list(lookup.propose(2)) == FOX[4:6]
+
+
+def test_the_newest_passage_counts() -> None:
+    lookup = PromptLookup([1, 2, 3, 4, 9, 1, 2, 3, 5, 9])
+    lookup.extend([1, 2, 3])
+    assert list(lookup.propose(1)) == [5]
+
+
+def test_a_passage_that_repeats_itself_is_guessed_to_go_on() -> None:
+    lookup = PromptLookup([1])
+    lookup.extend([7, 8] * 4)
+    assert list(lookup.propose(5)) == [7, 8, 7, 8, 7]
+
+
+def test_the_end_of_the_prompt_is_looked_up_before_the_first_token() -> None:
+    assert list(PromptLookup([*FOX, 1, *FOX[:3]]).propose(2)) == FOX[3:5]
+
+
+def test_longer_passages_are_trusted_more_and_misses_cost_trust() -> None:
+    lookup = PromptLookup(range(100, 140))
+    lookup.extend(range(100, 103))
+    short = lookup.likelihood()
+    lookup.extend(range(103, 120))
+    assert lookup.likelihood() > short > 0
+    trust = []
+    for n in range(5):
+        lookup.extend([n, 100, 101, 102])
+        trust.append(lookup.likelihood())
+    assert trust == sorted(trust, reverse=True)
+    assert trust[-1] < trust[0]
+
+
+def test_a_token_that_was_not_expected_ends_a_short_passage() -> None:
+    lookup = PromptLookup([*FOX, 1])
+    lookup.extend(FOX[:4])
+    lookup.extend([99])
+    assert lookup.likelihood() == 0
+    assert list(lookup.propose(3)) == []
+
+
+def test_a_long_passage_is_followed_on_behind_one_token_that_differs() -> None:
+    text = list(range(100, 140))
+    lookup = PromptLookup([1, *text])
+    lookup.extend(text[:20])
+    lookup.extend([99])
+    assert lookup.likelihood() > 0
+    assert list(lookup.propose(3)) == text[21:24]
+    lookup.extend([98])
+    assert lookup.likelihood() == 0
+
+
+def test_a_long_prompt_is_indexed_bit_by_bit_from_its_end() -> None:
+    prompt = [n % 9_973 for n in range(3_000)]
+    lookup = PromptLookup(prompt)
+    lookup.extend([5, 6, 7])  # at the beginning, which is not indexed yet
+    assert lookup.likelihood() == 0
+    for _ in range(10):
+        lookup.extend([8_000])
+    lookup.extend([15, 16, 17])
+    assert list(lookup.propose(2)) == [18, 19]
+
+
+def test_of_a_prompt_without_end_only_the_last_tokens_are_kept() -> None:
+    lookup = PromptLookup(range(MOST_INDEXED + 500))
+    for _ in range(200):
+        lookup.extend([9])
+    lookup.extend([100, 101, 102])
+    assert lookup.likelihood() == 0
+    lookup.extend([600, 601, 602])
+    assert list(lookup.propose(1)) == [603]
+
+
+def follower(tokens: list[int]) -> list[int]:
+    """Return, slowly, the tokens that may follow: those after the last three seen before."""
+    end = len(tokens)
+    return [
+        tokens[at] for at in range(3, end) if end >= 3 and tokens[at - 3 : at] == tokens[end - 3 :]
+    ]
+
+
+@given(st.lists(st.integers(0, 2), max_size=60), st.lists(st.integers(0, 2), max_size=60))
+def test_a_guess_always_follows_a_passage_that_ends_like_the_answer(
+    prompt: list[int], answer: list[int]
+) -> None:
+    lookup = PromptLookup(prompt)
+    known = list(prompt)
+    for token in answer:
+        lookup.extend([token])
+        known.append(token)
+        possible = follower(known)
+        guessed = list(lookup.propose(1))
+        assert bool(guessed) == (lookup.likelihood() > 0)
+        if possible:
+            assert guessed[0] in possible
