@@ -9,6 +9,7 @@ from engine.distributed.batches import FollowingBatch, LeadingBatch, OutOfStep
 from engine.distributed.followers import Followers, RankLost
 from engine.distributed.messages import Close, Insert, Leave, Message, StepBatch, decoded
 from engine.inference.backend import BatchLimits
+from tests.support.guessing import Foreseen
 from tests.support.scripted import Stage
 
 CHUNK, ROWS = 8, 4
@@ -76,7 +77,7 @@ class Both:
         row, cached = self.leading.insert(tokens)
         drawn: list[int] = []
         while len(drawn) < steps:
-            drawn += [token for _, token, _ in self.leading.step()[1]]
+            drawn += [token for _, token, _ in self.leading.step().sampled]
         self.leading.leave(row)
         told = self.follow()
         assert isinstance(told[0], Insert)
@@ -111,7 +112,7 @@ def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_pat
     texts = [both.prompt("go"), [5] * 900 + both.prompt("on"), [5] * 700 + both.prompt("go")]
     drawn: dict[int, list[int]] = {both.leading.insert(tokens)[0]: [] for tokens in texts}
     while any(len(found) < 3 for found in drawn.values()):
-        for row, token, _ in both.leading.step()[1]:
+        for row, token, _ in both.leading.step().sampled:
             drawn[row].append(token)
     widths = [width for _, width in both.stage.model.calls]
     both.follow()
@@ -167,3 +168,19 @@ def test_a_row_that_cannot_join_is_never_announced(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="empty prompt"):
         both.leading.insert(nothing)
     assert both.recorder.told == []
+
+
+def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> None:
+    both = Both(tmp_path)
+    assert not both.leading.can_guess
+    letters = [both.stage.id(letter) for letter in "abcdefgh"]
+    row, _ = both.leading.insert(both.prompt("go"), sources=[Foreseen(letters)])
+    drawn: list[int] = []
+    while len(drawn) < 6:
+        step = both.leading.step()
+        assert step.checked == {}
+        assert len(step.sampled) <= 1
+        drawn += [token for _, token, _ in step.sampled]
+    both.leading.leave(row)
+    assert drawn == letters[:6]
+    assert both.follow()[-1] == Leave(row, drawn)
