@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
-from ui.records.conversations import Conversation, preview_of
+from ui.records.conversations import Conversation, preview_of, title_from_file
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.runs import Run, RunState
@@ -110,7 +110,14 @@ def conversation_from(row: ConversationRow, preview: str | None) -> Conversation
         stops = codec.stops_from(Fields({"stops": parsed_json(row.stops)}))
     created_at, updated_at = codec.moment(row.created_at), codec.moment(row.updated_at)
     conversation = Conversation(
-        row.title, (), settings, stops, row.draft, created_at, updated_at, row.id
+        title_from_file(row.title),
+        (),
+        settings,
+        stops,
+        row.draft,
+        created_at,
+        updated_at,
+        row.id,
     )
     conversation.is_pinned = bool(row.is_pinned)
     if preview is not None:

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from ui.records.conversations import title_from_file
 from ui.records.finding import Hit, snippet_of, words_of
 
 _INDEXED_CHARS = 3
@@ -92,4 +93,5 @@ def _all_like(column: str, words: Sequence[str]) -> tuple[str, list[str]]:
 def _hit(row: Sequence[Any], words: Sequence[str]) -> Hit:
     conversation_id, message_id, title, role, said_at, text = row
     line, spans = snippet_of(text, words)
-    return Hit(conversation_id, message_id, title, role, said_at, line, spans)
+    shown = title_from_file(title)
+    return Hit(conversation_id, message_id, shown, role, said_at, line, spans)

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
-from ui.records.conversations import UNTITLED, Conversation
+from ui.records.conversations import Conversation, title_from_file
 from ui.records.messages import ConversationMessage, Role, copied
 from ui.records.runs import Run, RunState
 from ui.words.verdicts import answer_line
@@ -113,7 +113,7 @@ def _message_values(message: ConversationMessage) -> dict[str, Any]:
 
 def _conversation(fields: Fields) -> Conversation:
     conversation = Conversation(
-        title=(fields.maybe("title", str) or "").strip() or UNTITLED,
+        title=title_from_file(fields.maybe("title", str) or ""),
         settings=codec.settings_from(fields.inner("settings")) if fields.has("settings") else None,
         stops=codec.stops_from(fields),
         draft=fields.maybe("draft", str) or "",

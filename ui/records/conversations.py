@@ -15,6 +15,10 @@ from ui.records.messages import ConversationMessage, MessageTree, chained, copie
 UNTITLED = "New conversation"
 _TITLE_CHARS = 48
 _PREVIEW_CHARS = 200
+_MOST_TITLE_CHARS = 1_000
+_STEERING = dict.fromkeys(
+    (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +207,12 @@ def title_of(question: str) -> str:
     """Return the title that a first question gives its conversation."""
     line = " ".join(question.split())
     return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1].rstrip() + "…"
+
+
+def title_from_file(text: str) -> str:
+    """Return a title that somebody else may have written: one line of a limited length.
+
+    Characters that control a terminal, or turn the direction of what is shown, become ``\ufffd``.
+    """
+    line = " ".join(text[:_MOST_TITLE_CHARS].split()).translate(_STEERING)
+    return line or UNTITLED

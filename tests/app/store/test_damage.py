@@ -62,6 +62,22 @@ def test_a_bad_byte_in_a_title_costs_that_byte_alone(use: Use, path: Path) -> No
     use(steps)
 
 
+def test_a_title_is_one_line_that_steers_nothing(use: Use, path: Path) -> None:
+    use(write)
+    title = "'one' || char(10) || 'two ' || char(27) || '[2J' || char(8238) || 'three'"
+    long = "replace(hex(zeroblob(100000)), '00', 'x')"
+    changed(path, f"UPDATE conversations SET title = {title} WHERE title = 'Talk 1'")
+    changed(path, f"UPDATE conversations SET title = {long} WHERE title = 'Talk 2'")
+
+    async def steps(store: SqliteConversationStore) -> None:
+        titles = sorted(one.title for one in store.load_all())
+        assert titles == ["Talk 0", "one two \ufffd[2J\ufffdthree", "x" * 1_000]
+        hits = await store.search("two")
+        assert {hit.title for hit in hits} == {"one two \ufffd[2J\ufffdthree"}
+
+    use(steps)
+
+
 def test_bad_settings_cost_neither_the_conversation_nor_its_stops(use: Use, path: Path) -> None:
     use(write)
     changed(path, "UPDATE conversations SET settings = replace(hex(zeroblob(50000)), '00', '[')")

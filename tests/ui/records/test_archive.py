@@ -23,6 +23,13 @@ from ui.records.runs import Run, RunState
 from ui.records.storing import MemoryConversationStore
 
 
+def test_a_title_of_a_stranger_is_one_line_that_steers_nothing() -> None:
+    written = json.loads(conversations_json([Conversation("x")]))
+    written["conversations"][0]["title"] = " a\nb\x1b[2J\u202ec "
+    (found,) = conversations_from_json(json.dumps(written))
+    assert found.title == "a b\ufffd[2J\ufffdc"
+
+
 def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
     written = conversation("Größe?\n```")
     question, first = written.messages
