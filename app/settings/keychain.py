@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from app.folders.privacy import made_private, open_private
+from engine.files.bounded import read_bounded
 from ui.server.api_key import KeyPlace
 
 SERVICE = "fullstop"
@@ -115,7 +116,11 @@ class KeyStore:
     def _find(self) -> tuple[str | None, KeyPlace]:
         # A file is there only if the keychain was not when the key was made: it is the newer one.
         with contextlib.suppress(FileNotFoundError):
-            if filed := self._file.read_text(encoding="utf-8").strip():
+            try:
+                filed = read_bounded(self._file).decode("ascii").strip()
+            except UnicodeDecodeError as error:
+                raise OSError(f"{self._file.name} is damaged; make a new key") from error
+            if filed:
                 return filed, "file"
         with contextlib.suppress(NoKeychain):
             if kept := self._ask(lambda chain: chain.get_password(SERVICE, USER)):

@@ -18,6 +18,7 @@ from app.process import exits
 from app.process.exits import CommandError
 from app.settings.checking import checks_of, made
 from app.settings.serve_options import PREFIX, ServeOptions
+from engine.files.bounded import read_bounded
 from ui.preferences.declaring import declared
 
 FILE_NAME = "serve.toml"
@@ -71,7 +72,7 @@ def _file(given: Mapping[str, Any], environment: Mapping[str, str]) -> Path | No
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(read_bounded(file).decode("utf-8"))
     except FileNotFoundError:
         raise CommandError(
             f"{file} does not exist; --settings takes a TOML file", exits.USAGE

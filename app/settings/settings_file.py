@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from api.conformance.captures.harmless import on_one_line
 from app.folders.privacy import made_private
 from app.settings.checking import checks_of, made
+from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
 from engine.files.whole_file import write_whole
 from ui.preferences.declaring import declare
@@ -76,17 +77,14 @@ class SettingsFile:
     def load(self) -> LoadedSettings:
         """Return the settings. A file that cannot be used is set aside, never overwritten."""
         try:
-            raw = self.path.read_text(encoding="utf-8")
+            raw = read_bounded(self.path).decode("utf-8")
         except FileNotFoundError:
             return LoadedSettings(Settings())
         except UnicodeDecodeError:
             return self._set_aside("it is not text")
         except OSError as error:
-            return LoadedSettings(
-                Settings(),
-                f"The settings in {self.path} cannot be read: {os_cause(error)}. "
-                "The default settings are used.",
-            )
+            # Set aside as well: the next change of a setting would take its place.
+            return self._set_aside(os_cause(error))
         try:
             values = json.loads(raw)
         except json.JSONDecodeError as error:

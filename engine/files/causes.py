@@ -16,6 +16,7 @@ _WORDS = {
     errno.EISDIR: "it is a folder",
     errno.EEXIST: "there is already a file of that name",
     errno.ENAMETOOLONG: "the name is too long",
+    errno.EFBIG: "it is too large",
     errno.EIO: "the disk reported an error",
     errno.EMFILE: "too many files are open",
     errno.ENFILE: "too many files are open",

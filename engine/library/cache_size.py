@@ -8,10 +8,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 # mlx-lm gives caches their memory for so many tokens at a time.
 STEP_TOKENS = 256
+MOST = 1 << 53
+"""Floats hold every whole number up to here, and no model has more of anything."""
+
 _BYTES_PER_VALUE = 2
 
 
@@ -116,6 +119,11 @@ def _kind(name: str) -> str:
     return "full" if "attention" in name and "linear" not in name else "state"
 
 
+def is_count(value: Any) -> TypeGuard[int]:
+    """Return whether a configuration's value is a whole number that a model can have."""
+    return type(value) is int and 0 < value <= MOST
+
+
 def _number(scope: Mapping[str, Any], *names: str) -> int:
     values = (scope.get(name) for name in names)
-    return next((one for one in values if type(one) is int and one > 0), 0)
+    return next((one for one in values if is_count(one)), 0)

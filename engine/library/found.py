@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelLoadFailed
-from engine.library.models import context_length, model_name, read_json, weights_size
+from engine.library.cache_size import is_count
+from engine.library.models import (
+    INDEX,
+    context_length,
+    indexed_weights,
+    model_name,
+    read_json,
+    weights_size,
+)
 
 
 class Origin(StrEnum):
@@ -69,22 +77,21 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
 def _bits(config: dict[str, Any]) -> int | None:
     for key in ("quantization", "quantization_config"):
         stated = config.get(key)
-        if isinstance(stated, dict) and isinstance(stated.get("bits"), int):
-            return int(stated["bits"])
+        if isinstance(stated, dict) and is_count(bits := stated.get("bits")):
+            return bits
     return None
 
 
 def _missing(folder: Path) -> list[str]:
     """Return the names of the files that are missing and needed."""
     there = {path.name for path in folder.glob("*.safetensors") if path.is_file()}
-    index = folder / "model.safetensors.index.json"
-    missing = [] if there else ["weights (*.safetensors)"]
-    if index.is_file():
-        try:
-            wanted = set((read_json(index).get("weight_map") or {}).values())
-        except ModelLoadFailed:
-            return [index.name]
-        missing = sorted(str(name) for name in wanted - there)
+    try:
+        wanted = indexed_weights(folder)
+    except ModelLoadFailed:
+        return [INDEX]
+    missing = sorted(wanted - there)
+    if not there and not missing:
+        missing = ["weights (*.safetensors)"]
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
         missing.append("tokenizer.json")
     return missing

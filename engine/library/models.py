@@ -4,14 +4,23 @@ Reads files, imports no MLX. Any thread.
 """
 
 import json
+import operator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelLoadFailed
-from engine.library.cache_size import CacheSize
+from engine.files.bounded import read_bounded
+from engine.library.cache_size import MOST, CacheSize, is_count
+
+INDEX = "model.safetensors.index.json"
+"""The file that says which weight file holds which weight, where there are several."""
 
 _DEFAULT_CONTEXT = 4096
+# The largest index of weights that is known has 10 MB.
+_MOST_JSON_BYTES = 64 << 20
+# As the format's own library has it.
+_MOST_HEADER_BYTES = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +112,35 @@ def read_json(path: Path) -> dict[str, Any]:
         ModelLoadFailed: The file is missing, unreadable, or not a JSON object.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        if path.exists() and not path.is_file():
+            raise ModelLoadFailed(f"{path} is damaged: it is not a file")  # a pipe never ends
+        value = json.loads(read_bounded(path, _MOST_JSON_BYTES))
     except FileNotFoundError:
         raise ModelLoadFailed(f"{path} is missing: is {path.parent} a model folder?") from None
     except OSError as error:
         raise ModelLoadFailed(f"{path} cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise ModelLoadFailed(f"{path} is damaged: it is nested too deeply") from error
     except ValueError as error:
         raise ModelLoadFailed(f"{path} is damaged: {error}") from error
     if not isinstance(value, dict):
         raise ModelLoadFailed(f"{path} is damaged: it does not contain a JSON object")
     return value
+
+
+def indexed_weights(folder: Path) -> set[str]:
+    """Return the names of the weight files that a folder's index lists; empty without an index.
+
+    Raises:
+        ModelLoadFailed: The index is damaged.
+    """
+    index = folder / INDEX
+    if not index.exists():
+        return set()
+    named = read_json(index).get("weight_map") or {}
+    if not isinstance(named, dict) or not all(isinstance(one, str) for one in named.values()):
+        raise ModelLoadFailed(f"{index} is damaged: weight_map must name a file for each weight")
+    return set(named.values())
 
 
 def model_name(folder: Path) -> str:
@@ -128,10 +156,11 @@ def model_name(folder: Path) -> str:
 
 def context_length(config: dict[str, Any]) -> int:
     """Return the context length that a model's configuration states, in tokens."""
-    for scope in (config, config.get("text_config") or {}):
+    text = config.get("text_config")
+    for scope in (config, text if isinstance(text, dict) else {}):
         for key in ("max_position_embeddings", "max_sequence_length", "n_positions", "seq_length"):
             value = scope.get(key)
-            if isinstance(value, int) and value > 0:
+            if is_count(value):
                 return value
     return _DEFAULT_CONTEXT
 
@@ -147,7 +176,9 @@ def sampling_defaults(folder: Path) -> SamplingDefaults:
 
     def number(key: str, default: float) -> float:
         value = values.get(key)
-        return float(value) if isinstance(value, (int, float)) else default
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return default
+        return float(value) if -MOST <= value <= MOST else default  # NaN is in no range
 
     return SamplingDefaults(
         temperature=number("temperature", 0.0),
@@ -170,12 +201,9 @@ def check_folder(folder: Path) -> dict[str, Any]:
         raise ModelLoadFailed(f"{folder} is a file; give the folder that holds config.json")
     config = read_json(folder / "config.json")
     weights = sorted(folder.glob("*.safetensors"))
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        wanted = set((read_json(index).get("weight_map") or {}).values())
-        missing = sorted(wanted - {path.name for path in weights})
-        if missing:
-            raise ModelLoadFailed(f"{folder} is incomplete: {', '.join(missing)} missing")
+    missing = sorted(indexed_weights(folder) - {path.name for path in weights})
+    if missing:
+        raise ModelLoadFailed(f"{folder} is incomplete: {', '.join(missing)} missing")
     if not weights:
         raise ModelLoadFailed(f"{folder} contains no weights (*.safetensors)")
     for path in weights:
@@ -196,11 +224,18 @@ def _check_weights(path: Path) -> None:
                     f"{path} is damaged: its header needs {header_size + 8} bytes, "
                     f"the file has {size}"
                 )
+            if header_size > _MOST_HEADER_BYTES:
+                raise ModelLoadFailed(f"{path} is damaged: its header has {header_size} bytes")
             header = json.loads(file.read(header_size))
-        ends = [value["data_offsets"][1] for key, value in header.items() if key != "__metadata__"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except RecursionError as error:
+        raise ModelLoadFailed(f"{path} is damaged: its header is nested too deeply") from error
+    except (OSError, ValueError) as error:
         raise ModelLoadFailed(f"{path} is damaged: {error}") from error
-    expected = 8 + header_size + max(ends, default=0)
+    try:
+        ends = [value["data_offsets"][1] for key, value in header.items() if key != "__metadata__"]
+        expected = 8 + header_size + max(map(operator.index, ends), default=0)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ModelLoadFailed(f"{path} is damaged: its header names no end of a weight") from error
     if size != expected:
         raise ModelLoadFailed(f"{path} is damaged: expected {expected} bytes, found {size}")
 

@@ -1,6 +1,6 @@
-"""Opens thousands of damaged files and databases as the product does, and counts what it said.
+"""Opens thousands of damaged files, databases and models as the product does, and counts.
 
-    python -m tests.endurance.attack_files --files 20000 --databases 1500
+    python -m tests.endurance.attack_files --files 20000 --databases 1500 --models 3000
 
 Ends with 1 where an exception came that is not in the product's own words. A fault names its
 kind and its seed; ``--kind run.json --first 1234 --files 1`` repeats one.
@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.attacks import database_attacks
+from tests.support.attacks import database_attacks, model_attacks
 from tests.support.attacks.file_attacks import ATTACKS
 
 _SHOWN_FAULTS = 12
@@ -31,6 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=20_000, help="damaged files in all")
     parser.add_argument("--databases", type=int, default=1_500, help="damaged databases")
+    parser.add_argument("--models", type=int, default=3_000, help="damaged model folders")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--kind", help="attack files of this kind only")
     options = parser.parse_args()
@@ -49,6 +50,7 @@ def main() -> int:
             options.first,
             options.databases,
         )
+    faults += _carry_out("models", model_attacks.attack, options.first, options.models)
     print(f"{faults} faults")
     return 1 if faults else 0
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from api.transport.config import ConfigError, ServerConfig
+from engine.files.bounded import read_bounded
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
@@ -60,9 +61,7 @@ def context_of(config: ServerConfig) -> ssl.SSLContext | None:
 
 def _text(setting: str, file: Path) -> str:
     try:
-        if file.stat().st_size > _LARGEST_BYTES:
-            raise ConfigError(setting, f"{file} is too large for a PEM file")
-        return file.read_text(encoding="latin-1")
+        return read_bounded(file, _LARGEST_BYTES).decode("latin-1")
     except OSError as error:
         raise ConfigError(setting, f"{file} cannot be read: {error.strerror}") from None
 

@@ -166,6 +166,11 @@ def test_files_that_cannot_be_read_or_hold_something_else_are_named(
         assert (error.setting, words in str(error)) == (setting, True), str(error)
 
 
+def test_a_file_that_does_not_end_is_refused(files: CertificateFiles) -> None:
+    error = complaint(Path("/dev/zero"), files.key)
+    assert "/dev/zero cannot be read: it is larger than 1 MiB" in str(error)
+
+
 def test_a_key_alone_is_refused(files: CertificateFiles) -> None:
     with pytest.raises(ConfigError) as refused:
         ServerConfig(tls_key=files.key)

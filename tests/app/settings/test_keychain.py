@@ -108,3 +108,9 @@ def test_a_folder_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) ->
     (tmp_path / "taken").write_text("")
     with pytest.raises(OSError, match="taken"):
         asyncio.run(KeyStore(tmp_path / "taken", Locked).renew())
+
+
+def test_a_file_of_the_key_that_is_damaged_is_an_error_in_words(tmp_path: Path) -> None:
+    (tmp_path / "api-key").write_bytes(b"fs-\xff\xfe")
+    with pytest.raises(OSError, match="api-key is damaged; make a new key"):
+        asyncio.run(KeyStore(tmp_path, Locked).key())

@@ -130,6 +130,11 @@ def test_a_named_file_must_be_there(tmp_path: Path) -> None:
         resolved(file=tmp_path / "nowhere.toml")
 
 
+def test_a_file_that_does_not_end_is_refused() -> None:
+    with pytest.raises(CommandError, match="/dev/zero cannot be read: it is larger than 16 MiB"):
+        resolved(file=Path("/dev/zero"))
+
+
 def test_a_mistake_in_the_environment_names_the_variable() -> None:
     with pytest.raises(CommandError, match=r"^FULLSTOP_MAX_ROWS \(environment\): .*integer"):
         resolved(environment={"FULLSTOP_MAX_ROWS": "many"})

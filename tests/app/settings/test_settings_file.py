@@ -114,6 +114,28 @@ def test_bytes_that_are_no_text_are_set_aside(tmp_path: Path) -> None:
     assert len(broken(tmp_path)) == 1
 
 
+def test_a_file_that_is_far_too_large_is_set_aside_unread(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    with file.path.open("wb") as opened:
+        opened.truncate(1 << 34)  # takes no room on the disk
+    assert "it is too large" in file.load().notice
+    (aside,) = broken(tmp_path)
+    assert aside.stat().st_size == 1 << 34
+
+
+def test_what_cannot_be_read_is_set_aside_before_a_change_would_take_its_place(
+    tmp_path: Path,
+) -> None:
+    file = SettingsFile(tmp_path)
+    file.path.mkdir()
+    (file.path / "kept").write_text("mine")
+    assert "it is a folder" in file.load().notice
+    file.save(Settings(theme="light"))
+    (aside,) = broken(tmp_path)
+    assert (aside / "kept").read_text() == "mine"
+    assert SettingsFile(tmp_path).load().settings == Settings(theme="light")
+
+
 def test_a_file_without_a_version_is_taken_as_the_first(tmp_path: Path) -> None:
     file = SettingsFile(tmp_path)
     file.path.write_text('{"theme": "light"}')

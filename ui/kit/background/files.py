@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
 from engine.files.text_memory import text_memory
 from engine.files.whole_file import write_whole
@@ -37,7 +38,8 @@ async def read_text(
             raise FileRefused(
                 f"{path.name} is too large: such a file has at most {most_bytes / 1e6:.0f} MB."
             )
-        raw = path.read_bytes()
+        # The size of a device is 0, and a file may grow.
+        raw = read_bounded(path, most_bytes)
         if why := text_memory(raw, is_json=True).excess(most_bytes):
             raise FileRefused(f"{path.name} takes too much memory: {why}.")
         if is_exact:

@@ -1,0 +1,106 @@
+"""Model folders that strangers made or that were damaged are described or refused in words."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import ModelLoadFailed
+from engine.files.bounded import SETTINGS_BYTES, read_bounded
+from engine.library.discovery import ModelFolders, discover
+from engine.library.found import Origin, look_into
+from engine.library.models import INDEX, check_folder, context_length, sampling_defaults
+from tests.support.attacks import model_attacks
+
+_CASES = 120
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A copy of the demo model that a test may damage."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for file in model_attacks.DEMO.iterdir():
+        if file.is_file():
+            shutil.copyfile(file, folder / file.name)
+    return folder
+
+
+def test_damaged_models_are_read_or_refused_in_words(tmp_path: Path) -> None:
+    outcomes = set()
+    for seed in range(_CASES):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        outcomes.add(model_attacks.attack(seed, folder))
+        shutil.rmtree(folder)
+    assert outcomes == {"read", "refused"}
+
+
+@pytest.mark.parametrize(
+    "weight_map", [["a"], {"w": 5}, {"w": [1]}, {"w": None}, "text"], ids=json.dumps
+)
+def test_an_index_that_names_no_files_is_refused_and_hides_no_other_model(
+    model: Path, weight_map: Any
+) -> None:
+    (model / INDEX).write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(ModelLoadFailed, match=f"{INDEX} is damaged: weight_map must name a file"):
+        check_folder(model)
+    found = {one.folder: one for one in discover(ModelFolders(model_attacks.DEMO, (model,)))}
+    assert found[model].problem == f"{INDEX} missing"
+    assert found[model_attacks.DEMO].problem == ""
+
+
+@pytest.mark.parametrize("offsets", [[], [0, "x"], [0, [1]], [0, None], {}], ids=json.dumps)
+def test_a_header_without_the_ends_of_its_weights_is_refused(model: Path, offsets: Any) -> None:
+    header = json.dumps({"a": {"data_offsets": offsets}, "b": {"data_offsets": [0, 4]}}).encode()
+    (model / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(ModelLoadFailed, match="its header names no end of a weight"):
+        check_folder(model)
+
+
+def test_a_header_of_gigabytes_is_not_read(model: Path) -> None:
+    path = model / "model.safetensors"
+    with path.open("wb") as file:
+        file.write((1 << 30).to_bytes(8, "little"))
+        file.truncate((1 << 30) + 8)  # takes no room on the disk
+    with pytest.raises(ModelLoadFailed, match="its header has 1073741824 bytes"):
+        check_folder(model)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
+def test_a_configuration_that_is_nested_too_deeply_is_refused(model: Path, text: str) -> None:
+    (model / "config.json").write_text(text)
+    with pytest.raises(ModelLoadFailed, match="nested too deeply"):
+        check_folder(model)
+    assert "nested too deeply" in look_into(model, Origin.FOLDER).problem
+
+
+def test_a_pipe_in_place_of_a_configuration_holds_up_nothing(model: Path) -> None:
+    (model / "config.json").unlink()
+    os.mkfifo(model / "config.json")
+    assert look_into(model, Origin.FOLDER).problem.endswith("it is not a file")
+
+
+def test_absurd_numbers_of_a_configuration_count_as_not_stated() -> None:
+    for value in (10**4000, -1, True, 1 << 70, 0.5, "8", None):
+        assert context_length({"max_position_embeddings": value}) == 4096
+    assert context_length({"text_config": ["x"]}) == 4096
+
+
+def test_absurd_sampling_settings_of_a_model_are_its_defaults(model: Path) -> None:
+    odd = '{"temperature": Infinity, "top_k": -Infinity, "top_p": NaN, "min_p": 1' + "0" * 400 + "}"
+    (model / "generation_config.json").write_text(odd)
+    found = sampling_defaults(model)
+    assert (found.temperature, found.top_k, found.top_p, found.min_p) == (0.0, 0, 1.0, 0.0)
+
+
+def test_a_file_that_should_be_small_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(SETTINGS_BYTES + 1)
+    with pytest.raises(OSError, match="it is larger than 16 MiB"):
+        read_bounded(tmp_path / "large")
+    with pytest.raises(OSError, match="it is larger than 16 MiB"):
+        read_bounded(Path("/dev/zero"))
