@@ -1,4 +1,4 @@
-"""Take the README's pictures: the window with a real run on the demo model, light and dark.
+"""Take the pictures of the README and its pages: real runs on the demo model, light and dark.
 
 Run it in the repository's folder with ``python -m tests.take_screenshots [FOLDER]``; it needs no
 screen. The folder is ``assets/screenshots`` unless another one is given. With the fonts Inter and
@@ -18,14 +18,18 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from api.server.thread import ServerThread
 from api.transport.config import ServerConfig
+from app.folders.paths import library_folders
 from app.inspecting.api_tools import ApiTools
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
+from tests.support.hub import Hub
+from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models
 from tests.support.shown import main_window
 from ui.kit.look.theme import Theme
 from ui.window.main_window import MainWindow
 
 ROOT = Path(__file__).parents[1]
+DEMO = ROOT / "assets" / "demo-model"
 SIZE = 1280, 900
 POINTS = 10.5
 ALPHABET = "Output the whole alphabet from A to Z, without spaces, then immediately output END"
@@ -55,15 +59,24 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def _take(application: QApplication, folder: Path) -> None:
+    with pictured_models(DEMO) as site:
+        await _take_from(application, folder, site)
+
+
+async def _take_from(application: QApplication, folder: Path, site: Hub) -> None:
     engine = Engine()
     theme = Theme(application, "light")
     window = main_window(
-        engine, theme, server=StillServer(), tools=lambda: ApiTools(engine, lambda: "")
+        engine,
+        theme,
+        server=StillServer(),
+        tools=lambda: ApiTools(engine, lambda: ""),
+        model_folders=library_folders,
     )
     window.workspace.traces.level = TraceLevel.FULL
     window.resize(*SIZE)
     window.show()
-    window.start(ROOT / "assets" / "demo-model")
+    window.start(DEMO)
     await until(lambda: window.workspace.model.stage != "loading")
     await save(window, folder / "welcome-light.png")
     for questions in CONVERSATIONS:
@@ -80,6 +93,7 @@ async def _take(application: QApplication, folder: Path) -> None:
         await save(window, folder / f"window-{mode}.png")
     await _take_inspector(window, folder)
     await _take_probe(window, engine, folder)
+    await _take_models(window, folder, site)
     window.close()
     await window.finish()
     engine.close()
@@ -110,6 +124,20 @@ async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
     probe.url.setText("http://127.0.0.1:8642")
     await save(probe, folder / "probe-dark.png")
     server.stop()
+
+
+async def _take_models(window: MainWindow, folder: Path, site: Hub) -> None:
+    window.theme.set_mode("light")
+    site.piece_s = PIECE_S
+    window.others.show_models()
+    models, library = window.others.models, window.model_library
+    assert models is not None
+    assert library is not None
+    await until(lambda: bool(models.cards))
+    begin_downloads(library)
+    await until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
+    await save(models, folder / "models-light.png")
+    library.downloads.cancel_all()
 
 
 async def save(window: QWidget, path: Path) -> None:

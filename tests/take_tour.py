@@ -9,7 +9,6 @@ Models of a download, and those too large for this machine, are sparse files.
 import argparse
 import asyncio
 import json
-import os
 import tempfile
 import urllib.request
 from collections.abc import Awaitable, Callable
@@ -22,8 +21,9 @@ from app.desktop.window import server_window
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopScope
 from engine.values.request import TraceLevel
-from tests.support.hub import Hub, hub
+from tests.support.hub import Hub
 from tests.support.kept import preferences_state
+from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models
 from tests.support.said import finished_run
 from tests.take_screenshots import ROOT, SIZE, save, take_all, until
 from ui.kit.look.theme import Theme
@@ -54,31 +54,6 @@ def stops(text: str, stop: str) -> str:
 1. Tokens are not characters.
 2. A stop may span several of them.
 '''
-GIB = 1 << 30
-
-
-def hub_folder(folder: Path) -> Path:
-    """Make a cache of models that are names and sizes."""
-    wanted = (
-        ("mlx-community/Qwen3-4B-4bit", "qwen3", 4, 2.1, ()),
-        ("mlx-community/Llama-3.3-70B-Instruct-8bit", "llama", 8, 70.0, ()),
-        ("mlx-community/gpt-oss-20b-MXFP4", "gpt_oss", 4, 5.0, ("model-00002-of-00002",)),
-    )
-    for name, kind, bits, size, missing in wanted:
-        made = folder / f"models--{name.replace('/', '--')}" / "snapshots" / ("a" * 40)
-        made.mkdir(parents=True)
-        config = {"model_type": kind, "max_position_embeddings": 40_960, "num_hidden_layers": 36}
-        config |= {"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128}
-        config |= {"quantization": {"bits": bits}}  # type: ignore[dict-item]
-        (made / "config.json").write_text(json.dumps(config))
-        (made / "tokenizer.json").write_text("{}")
-        with (made / "model.safetensors").open("wb") as file:
-            file.truncate(int(size * GIB))
-        if missing:
-            names = [*(f"{one}.safetensors" for one in missing), "model.safetensors"]
-            index = {"weight_map": dict(enumerate(names))}
-            (made / "model.safetensors.index.json").write_text(json.dumps(index))
-    return folder
 
 
 class Tour:
@@ -203,15 +178,14 @@ class Tour:
 
     async def models(self) -> None:
         """The window of models with a download that runs and one that was refused."""
-        self._site.piece_s = 0.05
+        self._site.piece_s = PIECE_S
         self.window.others.show_models()
         models, library = self.window.others.models, self.window.model_library
         assert models is not None
         assert library is not None
         await until(lambda: bool(models.cards))
         await self.show("models", models)
-        library.downloads.start("makers/gated")
-        library.downloads.start("makers/demo-model")
+        begin_downloads(library)
         await until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
         await self.show("models-downloading", models)
         library.downloads.cancel_all()
@@ -279,12 +253,7 @@ def _post(url: str, body: dict[str, object]) -> None:
 
 
 async def _take(application: QApplication, folder: Path, text_percent: int) -> None:
-    with tempfile.TemporaryDirectory() as name, hub() as site:
-        os.environ["HF_ENDPOINT"] = site.url
-        os.environ["HF_HUB_CACHE"] = str(hub_folder(Path(name) / "hub"))
-        os.environ["FULLSTOP_CONFIG_DIR"] = name
-        site.add_folder("makers/demo-model", DEMO)
-        site.gated.add("makers/gated")
+    with pictured_models(DEMO) as site:
         tour = Tour(application, folder, site, text_percent)
         steps: list[Callable[[], Awaitable[None]]] = [
             tour.chat,

@@ -152,7 +152,8 @@ class ModelsWindow(OwnWindow):
             self._note.setText("Searching…")
         else:
             total = sum(model.found.size_bytes for model in library.models)
-            self._note.setText(f"{len(library.models)}, {size_in_words(total)}" if total else "")
+            there = counted(len(library.models), "model")
+            self._note.setText(f"{there}, {size_in_words(total)}" if total else "")
 
     def _fill_downloads(self) -> None:
         _clear(self._downloads)

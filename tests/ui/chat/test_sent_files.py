@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.store.conversation_store import open_store
@@ -108,3 +109,24 @@ def test_the_model_reads_the_files_and_a_restart_keeps_them_as_files(
         assert again.duplicate().messages[0].files == (NOTES,)
 
     run(steps())
+
+
+def test_a_bubble_of_the_same_width_goes_with_the_size_of_the_text(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    view = shown(theme, qtbot, question("Look at this", [NOTES]))
+    (file,) = view.bubble.files
+    file.chip.button.click()
+    assert file.text_view is not None
+    try:
+        for percent in (150, 100):
+            theme.set_text_size(percent)
+            QApplication.processEvents()
+            wanted = max(
+                file.chip.sizeHint().width(),
+                view.text_view.fontMetrics().horizontalAdvance("Look at this"),
+            )
+            for part in (view.text_view, file):
+                assert wanted <= part.width() <= wanted + 4
+    finally:
+        theme.set_text_size(100)

@@ -2,11 +2,11 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
-from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.support.kept import preferences_state
+from tests.support.looks.contrast import contrast
 from tests.ui.driving import RunOnLoop
 from ui.kit.controls.check_box import CheckBox
 from ui.kit.controls.choice import Choice
@@ -122,24 +122,14 @@ def test_what_is_no_origin_is_refused_with_an_example(text: str) -> None:
     assert "https://example.org" in str(origin_problem(text))
 
 
-def _contrast(one: str, other: str) -> float:
-    def luminance(color: str) -> float:
-        parts = QColor(color).getRgbF()[:3]
-        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
 @pytest.mark.parametrize("usual", [LIGHT, DARK], ids=["light", "dark"])
 def test_with_high_contrast_lesser_texts_and_lines_stand_out(usual: object) -> None:
     colors = strengthened(usual)  # type: ignore[arg-type]
     for text in (colors.text, colors.muted, colors.faint):
         for ground in (colors.canvas, colors.raised, colors.sidebar, colors.sunken):
-            assert _contrast(text, ground) >= 7
-    assert _contrast(colors.line, colors.canvas) >= 3
-    assert _contrast(colors.strong_line, colors.canvas) >= 4.5
+            assert contrast(text, ground) >= 7
+    assert contrast(colors.line, colors.canvas) >= 3
+    assert contrast(colors.strong_line, colors.canvas) >= 4.5
 
 
 def test_high_contrast_is_switched_live(plain_theme: Theme, qtbot: QtBot) -> None:

@@ -53,6 +53,8 @@ class PlainBubble(QWidget):
         outer.addStretch(1)
         outer.addWidget(beside, 0, Qt.AlignmentFlag.AlignBottom)
         outer.addWidget(self._card)
+        # Text of another size needs another card, also where the column stays as wide as it is.
+        theme.changed.connect(self._fit)
 
     @property
     def text_view(self) -> FlowText:

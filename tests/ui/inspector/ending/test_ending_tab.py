@@ -1,22 +1,17 @@
-"""What the tabs with a drawing show: how likely each token was to be the last, and the times."""
-
-from collections.abc import Callable
+"""The ending tab: the curve of how likely each token was to be the last."""
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QColor, QImage, QMouseEvent
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.values.request import TraceLevel
 from tests.ui.inspector.conftest import Record
+from tests.ui.inspector.reading import columns
 from ui.inspector.ending.ending_odds import EndingOdds
 from ui.inspector.ending.ending_tab import EndingTab, OddsCurve
-from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.timing.phases import RunPhase
-from ui.inspector.timing.timing_tab import PhaseBars, TimingTab
 from ui.kit.look.theme import Theme
-from ui.records.runs import Run
 
 ODDS = EndingOdds((0.0, 0.5, 0.0, 0.25, 1.0), 10, (11, 13), "Words.", has_end=True)
 
@@ -29,18 +24,6 @@ def curve(theme: Theme, qtbot: QtBot) -> OddsCurve:
     made.show_odds(ODDS)
     made.show()
     return made
-
-
-def columns(picture: QImage, color: str, row: Callable[[int], bool] = lambda _: True) -> list[int]:
-    """Return the columns of a picture with points of just this color."""
-    wanted = QColor(color).rgb()
-    found = (
-        x
-        for x in range(picture.width())
-        for y in range(picture.height())
-        if row(y) and picture.pixel(x, y) == wanted
-    )
-    return sorted(set(found))
 
 
 def place_of(curve: OddsCurve, token: int) -> QPoint:
@@ -128,76 +111,3 @@ def test_the_ending_tab_works_out_the_odds_once_it_is_seen(
     assert not ending.curve.isHidden()
     assert ending.note.text().startswith("Ending was never likely")
     assert ending.curve.accessibleName() == ending.note.text()
-
-
-@pytest.fixture
-def timing(theme: Theme, qtbot: QtBot) -> TimingTab:
-    tab = TimingTab(theme)
-    qtbot.addWidget(tab)
-    tab.resize(700, 400)
-    tab.show()
-    return tab
-
-
-def test_the_timing_tab_shows_where_the_time_of_a_run_went(
-    timing: TimingTab, record: Record
-) -> None:
-    timing.show_run(record(["a", "b", "c"], "cd"))
-    assert timing.note.text().endswith(" in all.")
-    said = timing.bars.accessibleName()
-    assert [part.split()[0] for part in said.split("; ")] == [
-        "Waiting",
-        "Reading",
-        "Writing",
-        "Finishing",
-    ]
-    assert 'of "c"' in timing.waits.text()
-    assert timing.bars.height() > 4 * timing.fontMetrics().height()
-
-
-def test_the_timing_tab_of_an_answer_under_way_says_when_it_will_know(timing: TimingTab) -> None:
-    timing.show_run(None)
-    assert timing.note.text() == "No run is shown."
-    timing.show_run(ShownRun(Run(), None, "go"))
-    assert timing.note.text() == "The times are known when the answer has ended."
-    assert timing.bars.isHidden()
-    assert timing.waits.text() == ""
-
-
-def test_waits_are_worked_out_once_the_tab_is_seen(timing: TimingTab, record: Record) -> None:
-    timing.hide()
-    timing.show_run(record(["a", "b"]))
-    assert timing.waits.text() == ""
-    timing.show()
-    assert timing.waits.text() == "No text was held back."
-
-
-def test_bars_lie_where_the_phases_lay_and_fit_their_letters(theme: Theme, qtbot: QtBot) -> None:
-    bars = PhaseBars(theme)
-    qtbot.addWidget(bars)
-    found = [
-        RunPhase("Waiting", 1.0, 0.0),
-        RunPhase("Reading", 2.0, 1.0),
-        RunPhase("Writing", 1.0, 3.0),
-    ]
-    bars.show_phases(found)
-    bars.resize(600, bars.height())
-    bars.show()
-    picture, colors = bars.grab().toImage(), theme.colors
-    waiting, reading, writing = (
-        columns(picture, ink) for ink in (colors.quiet, colors.tool, colors.match)
-    )
-    assert waiting[0] < waiting[-1] <= reading[0] + 3 < reading[-1] <= writing[0] + 3
-    assert reading[-1] - reading[0] == pytest.approx(2 * (writing[-1] - writing[0]), rel=0.1)
-    usual = bars.height()
-    enlarge(bars)
-    assert bars.height() == pytest.approx(2 * usual, rel=0.15)
-    bars.show_phases([])
-    assert bars.height() == 0
-    assert bars.accessibleName() == "Phases"
-
-
-def enlarge(widget: QWidget) -> None:
-    font = widget.font()
-    font.setPointSizeF(font.pointSizeF() * 2)
-    widget.setFont(font)

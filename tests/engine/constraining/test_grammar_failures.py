@@ -1,0 +1,133 @@
+"""What becomes of an answer whose grammar fails, or is cancelled."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.constraining import constraints
+from engine.constraining.token_constraint import TokenConstraint
+from engine.errors import InvalidRequest
+from engine.scheduling.generation import Answer
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.values.events import Finished
+from tests.engine.constraining.forms import POINT, ask_all, closed, held
+from tests.support.asking import ask, request, run
+from tests.support.scripted import Stage
+
+
+def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path, {"go": ['{"x":', "7", "}"], "free": ["a", "b", "c", "d", "e"]})
+    answered = TokenConstraint.allowed
+    asked: list[int] = []
+
+    def allowed(self: TokenConstraint) -> bytes:
+        asked.append(1)
+        if len(asked) == 2:
+            self.advance(stage.id("a"))  # as if the model had sampled it
+        return answered(self)
+
+    monkeypatch.setattr(TokenConstraint, "allowed", allowed)
+
+    async def play() -> tuple[Answer, Answer, Answer]:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        bad, free = await ask_all(engine, [request("go", constraint=held(POINT)), request("free")])
+        again = await ask(engine, "go", constraint=held(POINT))
+        await engine.aclose()
+        return bad, free, again
+
+    bad, free, again = run(play())
+    assert bad.finished.stop.kind is StopKind.ERROR
+    assert "could not be constrained" in (bad.finished.error or "")
+    assert free.text == "abcde"
+    assert again.text == '{"x":7}'
+
+
+def test_a_grammar_is_compiled_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    compile_grammar = constraints.new_matcher
+
+    def counted(adapter: Any, grammar: str) -> Any:
+        compiled.append(grammar)
+        return compile_grammar(adapter, grammar)
+
+    monkeypatch.setattr(constraints, "new_matcher", counted)
+    schema = {"const": "compiled once"}
+    for _ in range(3):
+        run(ask(engine, "Say: x", constraint=held(schema)))
+    assert len(compiled) == 1
+
+
+def test_a_cancelled_constrained_answer_ends_as_cancelled(engine: Engine) -> None:
+    endless = closed(n={"type": "array", "items": {"type": "integer"}, "minItems": 5000})
+
+    async def play() -> Finished:
+        generation = await engine.generate(request("Say: x", constraint=held(endless)))
+        async for event in generation.events():
+            if isinstance(event, Finished):
+                return event
+            generation.cancel()
+        raise AssertionError("no end")
+
+    assert run(play()).stop.kind is StopKind.CANCELLED
+
+
+class PanicException(BaseException):
+    """As Rust's panics reach Python: no ``Exception``."""
+
+
+class Panicking:
+    """A matcher that panics at its second mask, or at its first token."""
+
+    def __init__(self, matcher: Any, at: str) -> None:
+        self._matcher = matcher
+        self._at = at
+        self._masks = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._matcher, name)
+
+    def deep_copy(self) -> "Panicking":
+        return Panicking(self._matcher.deep_copy(), self._at)
+
+    def compute_bitmask(self) -> bytes:
+        self._masks += 1
+        if self._at == "mask" and self._masks == 2:
+            raise PanicException("index out of bounds")
+        found: bytes = self._matcher.compute_bitmask()
+        return found
+
+    def consume_token(self, token_id: int) -> bool:
+        if self._at == "token":
+            raise PanicException("index out of bounds")
+        return bool(self._matcher.consume_token(token_id))
+
+
+@pytest.mark.parametrize("at", ["mask", "token"])
+def test_a_panic_of_the_library_ends_its_answer_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    make = constraints.new_matcher
+    monkeypatch.setattr(constraints, "new_matcher", lambda *of: Panicking(make(*of), at))
+    schema = {"type": "string", "minLength": 5, "maxLength": 9, "description": at}
+    answer = run(ask(engine, "Say: x", constraint=held(schema)))
+    assert answer.finished.stop.kind is StopKind.ERROR
+    assert "the library failed: index out of bounds" in (answer.finished.error or "")
+    assert run(ask(engine, "Say: x", max_tokens=2)).finished.usage.output_tokens > 0
+
+
+def test_a_panic_of_the_compiler_is_a_refusal(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def panic(*_: Any, **__: Any) -> None:
+        raise PanicException("index out of bounds")
+
+    monkeypatch.setattr("llguidance.LLMatcher", panic)
+    panic.grammar_from_lark = lambda text: text  # type: ignore[attr-defined]
+    with pytest.raises(InvalidRequest, match="the compiler failed") as refusal:
+        run(ask(engine, "Say: x", constraint=held({"const": "a panic of the compiler"})))
+    assert refusal.value.field == "constraint.json_schema"

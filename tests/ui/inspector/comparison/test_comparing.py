@@ -1,0 +1,17 @@
+"""Two runs beside each other."""
+
+from tests.ui.inspector.conftest import Record
+from ui.inspector.comparison.comparing import compare
+
+
+def test_two_runs_part_at_their_first_difference(record: Record) -> None:
+    found = compare(record(["a", "b", "c", "d"], "x"), record(["a", "b", "c", "e"], "y"))
+    assert (found.common, found.left, found.right) == ("abc", "d", "e")
+    assert found.token_index == 3
+    assert ("Stop list", '"x"', '"y"') in found.rows
+
+
+def test_two_runs_that_say_the_same_are_called_so(record: Record) -> None:
+    found = compare(record(["ab", "cd"]), record(["ab", "cd"]))
+    assert found.sentence == "Both answers are identical."
+    assert found.rows == ()

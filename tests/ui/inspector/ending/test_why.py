@@ -1,0 +1,23 @@
+"""Why an answer ended, in steps."""
+
+from tests.ui.inspector.conftest import Record
+from tests.ui.inspector.reading import trace_of
+from ui.inspector.ending.why import why
+from ui.inspector.tape.tape import Tape
+
+
+def test_why_a_stop_ended_the_answer_is_told_in_three_steps(record: Record) -> None:
+    shown = record(["ab", "cE", "N", "D!"], "END")
+    assert why(shown.run, Tape(trace_of(shown))) == [
+        '"END" began in token 2 "cE", at character 4 of the answer.',
+        'It was complete with token 4 "D!".',
+        "The answer was kept up to character 3; 4 characters cut off.",
+    ]
+
+
+def test_why_a_limit_ended_the_answer_says_what_was_released(record: Record) -> None:
+    shown = record(["a", "E", "N"], "END", max_tokens=2)
+    assert why(shown.run, Tape(trace_of(shown)))[0::2] == [
+        "The limit was 2 tokens.",
+        '"E" was still held back, and was then released.',
+    ]

@@ -1,0 +1,117 @@
+"""The tape and the table of tokens, made from real runs of a scripted model."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.stopping.rules import StopRules, StopScope
+from engine.values.request import TraceLevel
+from tests.support.scripted import END
+from tests.ui.inspector.conftest import Record
+from tests.ui.inspector.reading import THINK, trace_of
+from ui.chat.session.traces import RunTrace
+from ui.inspector.tape.tape import Tape, TokenMark, alternatives, percent, token_words
+from ui.inspector.tape.token_table import COLUMNS, TokenTable
+
+
+def marks(tape: Tape) -> list[tuple[str, TokenMark]]:
+    return [(span.text, span.marks) for span in tape.spans() if not span.is_chip]
+
+
+def test_the_tape_shows_what_was_held_matched_and_cut(record: Record) -> None:
+    tape = Tape(trace_of(record(["ab E", "x", " EN", "D!"], "END")))
+    assert marks(tape) == [
+        ("ab ", TokenMark.NONE),
+        ("E", TokenMark.HELD),
+        ("x", TokenMark.NONE),
+        (" ", TokenMark.NONE),
+        ("EN", TokenMark.HELD | TokenMark.MATCHED | TokenMark.CUT),
+        ("D", TokenMark.MATCHED | TokenMark.CUT),
+        ("!", TokenMark.CUT),
+    ]
+    assert tape.first_matched_row() == 2
+
+
+def test_a_kept_stop_is_matched_and_not_cut(record: Record) -> None:
+    rules = StopRules(("END",), include_stop=True)
+    tape = Tape(trace_of(record(["a", "END", "b"], rules=rules)))
+    assert marks(tape)[-1] == ("END", TokenMark.MATCHED)
+
+
+# 256 bytes and the three special tokens of every script come before the first of its own.
+@pytest.mark.parametrize("rules", [StopRules(("<|x|>",)), StopRules(token_ids=(259,))])
+def test_a_stop_by_its_token_that_is_kept_is_matched_and_not_cut(
+    record: Record, rules: StopRules
+) -> None:
+    kept = replace(rules, include_stop=True)
+    tape = Tape(trace_of(record(["a", "<|x|>", "b"], rules=kept, special=["<|x|>"])))
+    assert marks(tape)[-1] == ("<|x|>", TokenMark.MATCHED)
+
+
+def test_a_tag_that_is_the_stop_marks_no_text_before_it(record: Record) -> None:
+    rules = StopRules(("</think>",), scope=StopScope.ALL)
+    tape = Tape(trace_of(record(["<think>", "a long thought", "</think>"], rules=rules, **THINK)))
+    assert marks(tape) == [("a long thought", TokenMark.NONE)]
+
+
+def test_a_special_token_and_half_a_character_are_chips(record: Record) -> None:
+    tape = Tape(trace_of(record(["a", "🚀"], pieces=["a"])))
+    assert [(span.text, span.is_chip) for span in tape.spans()] == [
+        ("a", False),
+        ("f0", True),
+        ("9f", True),
+        ("9a", True),
+        ("🚀", False),
+        (END, True),
+    ]
+
+
+def test_only_the_newest_tokens_can_be_asked_for(record: Record) -> None:
+    tape = Tape(trace_of(record(["a", "b", "c", "d"])), newest=2)
+    assert [token.index for token in tape.tokens] == [3, 4]
+
+
+def test_a_token_is_described_in_a_line(record: Record) -> None:
+    trace = trace_of(record(["aE", "b"], "END", level=TraceLevel.FULL))
+    words = token_words(trace.tokens[0], trace.rules)
+    for part in (
+        "Token 1",
+        '"aE"',
+        "2 bytes 61 45",
+        "answer",
+        'held back after it: "E"',
+        "#1 1 of 3",
+    ):
+        assert part in words
+    assert "rank 1" in words
+    assert '"aE" 100 %' in alternatives(trace.tokens[0], trace.vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(1.0, "100 %"), (0.42, "42 %"), (0.0123, "1.2 %"), (0.0005, "0.05 %"), (0.0, "< 0.01 %")],
+)
+def test_probabilities_have_as_many_digits_as_help(value: float, words: str) -> None:
+    assert percent(value) == words
+
+
+def test_the_table_of_tokens_has_a_row_a_token_and_can_be_filtered(record: Record) -> None:
+    table = TokenTable()
+    table.show_trace(trace_of(record(["a\n", "b", "E", "c"], "END")))
+    assert table.rowCount() == 5
+    table.set_filter("⏎")
+    assert table.rowCount() == 1
+    lines = table.as_tsv().splitlines()
+    assert lines[0].split("\t") == list(COLUMNS)
+    assert lines[1].split("\t")[2] == "a⏎"
+
+
+def test_the_table_of_a_growing_run_takes_what_has_arrived(record: Record) -> None:
+    whole = trace_of(record(["a", "b", "c", "d"]))
+    growing = RunTrace(whole.setting, whole.rules, None)
+    table = TokenTable()
+    table.show_trace(growing)
+    for token in whole.tokens:
+        growing.take(token)
+        table.catch_up()
+    assert [table.row_of(token.index) for token in whole.tokens] == [0, 1, 2, 3, 4]

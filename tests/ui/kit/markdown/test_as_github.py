@@ -1,0 +1,141 @@
+"""Lists, tasks, links and footnotes look as they do on GitHub."""
+
+import pytest
+from PySide6.QtCore import QUrl
+from PySide6.QtWidgets import QApplication, QScrollArea
+
+from tests.support.looks.contrast import contrast
+from tests.support.looks.rich_text import (
+    area_of,
+    block_of,
+    described,
+)
+from tests.ui.kit.markdown.views import shown, streamed
+from ui.kit.look.colors import DARK, LIGHT
+from ui.kit.look.theme import Theme
+from ui.kit.markdown.view.markdown_view import MarkdownView
+from ui.kit.markdown.view.themed_style import markdown_style
+
+
+def lines(view: MarkdownView) -> list[str]:
+    return [line.replace("\t", " ") for line in view.shown_text().split("\n")]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("3. a\n3. b\n9. c", ["3. a", "4. b", "5. c"]),
+        ("0. a\n1. b", ["0. a", "1. b"]),
+        ("- a\n  - b\n    - c\n      - d", ["• a", "◦ b", "▪ c", "▪ d"]),
+        ("1. a\n   1. b\n   2. c\n      1. d", ["1. a", "i. b", "ii. c", "a. d"]),
+        ("- a\n\n  4. b", ["• a", "iv. b"]),
+        ("- [x] a\n- [ ] b\n- [X] c\n- [y] d", ["[x] a", "[ ] b", "[x] c", "• [y] d"]),
+        ("1. [ ] a", ["[ ] a"]),
+        ("- [ ](http://a.b)", ["•  "]),
+        ("- a\n\n      code", ["• a", "code"]),
+    ],
+)
+def test_lists_have_the_marks_that_github_gives_them(
+    theme: Theme, qapp: QApplication, text: str, wanted: list[str]
+) -> None:
+    at_once, live = shown(theme, qapp, text), streamed(theme, qapp, text, 1)
+    assert lines(at_once) == lines(live)
+    if "http" not in text:
+        assert lines(at_once) == wanted
+
+
+def test_the_boxes_of_tasks_are_drawn(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "- [x] done\n- [ ] open\n")
+    picture = view.grab().toImage()
+
+    def inks(name: str) -> set[str]:
+        area = area_of(view.document(), name)
+        place = area.toRect().adjusted(0, 0, -round(area.width()) + 25, 0)
+        return {
+            picture.pixelColor(x, y).name()
+            for x in range(place.left(), place.right())
+            for y in range(place.top(), place.bottom())
+        }
+
+    assert theme.colors.link in inks("done")
+    assert theme.colors.link not in inks("open")
+    assert len(inks("open")) > 3
+
+
+@pytest.mark.parametrize(
+    ("text", "targets"),
+    [
+        ("see https://a.bc/d_(e)?f=1.", ["https://a.bc/d_(e)?f=1"]),
+        ("(http://a.bc/d)", ["http://a.bc/d"]),
+        ("www.a.bc/x, and", ["http://www.a.bc/x"]),
+        ("me.too@a-b.cd!", ["mailto:me.too@a-b.cd"]),
+        ("**https://a.bc**", ["https://a.bc"]),
+        ("| https://a.bc |\n|-|\n| www.d.ef |", ["https://a.bc", "http://www.d.ef"]),
+        ("`https://a.bc` and a.bc and ftp://a.bc", []),
+        ("[https://a.bc](https://d.ef)", ["https://d.ef"]),
+        ("https://a.bc/%20x", ["https://a.bc/%20x"]),
+    ],
+)
+def test_bare_links_are_links(
+    theme: Theme, qapp: QApplication, text: str, targets: list[str]
+) -> None:
+    view = shown(theme, qapp, text)
+    assert view.link_targets() == targets
+    assert "%20" in view.toPlainText() or "%20" not in text
+
+
+def test_tool_tips_show_what_was_written_and_never_its_markup(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, qapp, "[l](http://a.b/?x=1&y) and $x <b>y</b>$")
+    pieces = block_of(view.document(), "l").begin()
+    tips = []
+    while not pieces.atEnd():
+        tips.append(pieces.fragment().charFormat().toolTip())
+        pieces += 1
+    assert "http://a.b/?x=1&amp;y" in tips[0]
+    assert "&lt;b&gt;y" in tips[-1]
+
+
+def test_footnotes_are_numbered_and_linked_both_ways(theme: Theme, qapp: QApplication) -> None:
+    text = "One[^b] two[^a] again[^b] none[^c].\n\n[^a]: Note a.\n[^b]: Note b.\n"
+    view = shown(theme, qapp, text)
+    assert lines(view) == [
+        "One1 two2 again1 none[^c].",
+        "",
+        "2. Note a.\u00a0↩",
+        "1. Note b.\u00a0↩",
+    ]
+    assert view.link_targets()[:3] == ["#note-b", "#note-a", "#note-b"]
+    live = streamed(theme, qapp, text, 1)
+    assert described(live.document()) == described(view.document())
+
+
+def test_a_footnote_link_scrolls_to_its_note_and_leads_nowhere_else(
+    theme: Theme, qapp: QApplication
+) -> None:
+    area = QScrollArea()
+    view = MarkdownView(markdown_style(theme, qapp.font()))
+    area.setWidgetResizable(True)
+    area.setWidget(view)
+    area.resize(400, 200)
+    area.show()
+    view.set_markdown("A[^ö]\n\n" + "text\n\n" * 60 + "[^ö]: The note.\n")
+    qapp.processEvents()
+    chosen: list[QUrl] = []
+    view.link_chosen.connect(chosen.append)
+    view.anchorClicked.emit(QUrl(view.link_targets()[0]))
+    assert area.verticalScrollBar().value() > 500
+    view.anchorClicked.emit(QUrl(view.link_targets()[-1]))
+    assert area.verticalScrollBar().value() < 200
+    assert chosen == []
+    view.anchorClicked.emit(QUrl("https://a.bc"))
+    assert chosen == [QUrl("https://a.bc")]
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_links_reach_four_and_a_half_to_one(shared_theme: Theme, mode: str) -> None:
+    colors = {"light": LIGHT, "dark": DARK}[mode]
+    for paper in (colors.canvas, colors.code):
+        assert contrast(colors.link, paper) >= 4.5
+    assert contrast(colors.text, colors.found) >= 4.5

@@ -1,0 +1,156 @@
+"""Tables of rendered Markdown: their cells, their lines, and what a copy of them has."""
+
+from itertools import pairwise
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QTextCursor
+from PySide6.QtWidgets import QApplication
+
+from tests.support.looks.rich_text import (
+    RICH,
+    area_of,
+    described,
+    table_frames,
+    tables,
+)
+from tests.ui.kit.markdown.views import GRID, shown, streamed
+from ui.kit.look.theme import Theme
+from ui.kit.markdown.view.themed_style import markdown_style
+
+CELLS = [
+    ["Left", "Center", "Right", "Mixed"],
+    ["code", "bold", "1.50", "link"],
+    ["a | b", "漢字かな", "1,234.00", "\ufffc"],
+    ["", "gone", "-3", "مرحبا"],
+]
+
+
+@pytest.mark.parametrize("step", [0, 1, 7, 400])
+def test_every_cell_holds_its_own_text(theme: Theme, qapp: QApplication, step: int) -> None:
+    view = streamed(theme, qapp, RICH, step) if step else shown(theme, qapp, RICH)
+    assert tables(view.document())[0] == CELLS
+    assert tables(view.document())[-1] == [["in", "list"], ["1", "2"]]
+
+
+def test_a_quote_that_turns_out_to_be_a_table_follows_the_table_above_it_closely(
+    theme: Theme, qapp: QApplication
+) -> None:
+    live = shown(theme, qapp, "")
+    pieces = ("|a|\n|-|\n> |b|", "\n> |-|\n# c\n")
+    for piece in pieces:
+        live.append_markdown(piece)
+        live.render_now()
+    live.finish()
+    whole = shown(theme, qapp, "".join(pieces))
+    assert described(live.document()) == described(whole.document())
+
+
+def test_a_table_that_turns_out_to_be_text_joins_the_paragraph_above(
+    theme: Theme, qapp: QApplication
+) -> None:
+    live = shown(theme, qapp, "")
+    for piece in ("text\n| a |\n|-", "|-|\n"):
+        live.append_markdown(piece)
+        live.render_now()
+    live.finish()
+    assert described(live.document()) == described(
+        shown(theme, qapp, "text\n| a |\n|-|-|\n").document()
+    )
+
+
+def test_the_lines_of_a_table_are_closed_at_their_corners(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, f"text\n\n{GRID}\nmore")
+    area = view.area(view.decorations[0]).toAlignedRect()
+    picture = view.grab().toImage()
+    line = QColor(theme.colors.line)
+    left, top, right, bottom = area.left(), area.top(), area.right(), area.bottom()
+    inset = 10  # beyond the rounded corner
+    for y in range(top + inset, bottom - inset):
+        assert picture.pixelColor(left, y) == line, y
+        assert picture.pixelColor(right, y) == line, y
+    for x in range(left + inset, right - inset):
+        assert picture.pixelColor(x, top) == line, x
+        assert picture.pixelColor(x, bottom) == line, x
+    for corner in ((left, top), (right, top), (left, bottom), (right, bottom)):
+        x, y = corner
+        across, along = (1 if x == left else -1), (1 if y == top else -1)
+        seen = [picture.pixelColor(x + n * across, y + n * along) for n in range(8)]
+        # The round corner is drawn smoothly: its darkest pixel is nearly the line's.
+        between = (line.lightness() + QColor(theme.colors.canvas).lightness()) / 2
+        assert min(one.lightness() for one in seen) <= between, corner
+
+
+def test_cells_are_where_their_column_and_row_are(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, f"{GRID}\nmore")
+    table = table_frames(view.document())[0]
+    layout = view.document().documentLayout()
+    rects = [
+        [layout.blockBoundingRect(table.cellAt(r, c).firstCursorPosition().block()) for c in (0, 1)]
+        for r in range(3)
+    ]
+    for row in rects:
+        assert row[0].top() == row[1].top()
+        assert row[0].right() < row[1].left()
+    for above, below in pairwise(rects):
+        assert above[0].left() == below[0].left()
+        assert above[0].bottom() < below[0].top()
+    area = view.area(view.decorations[0])
+    assert all(area.contains(rect) for row in rects for rect in row)
+    assert area_of(view.document(), "more").top() >= area.bottom() + 6
+    right = Qt.AlignmentFlag.AlignRight
+    assert table.cellAt(1, 1).firstCursorPosition().blockFormat().alignment() & right
+
+
+def test_rows_with_fewer_or_more_cells_than_the_head_lose_nothing(
+    theme: Theme, qapp: QApplication
+) -> None:
+    for before, after in (("", ""), ("> ", "> "), ("- ", "  ")):
+        text = f"{before}|a|b|\n{after}|-|-|\n{after}|1|\n{after}|1|2|surplus|\n"
+        cells = tables(shown(theme, qapp, text).document())
+        assert cells == [[["a", "b", ""], ["1", "", ""], ["1", "2", "surplus"]]]
+
+
+def test_code_bold_links_and_formulas_in_cells_keep_their_look(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, qapp, "|`c`|**b**|[l](http://x.y)|$x$|\n|-|-|-|-|\n|a|b|c|d|\n")
+    table = table_frames(view.document())[0]
+    forms = [
+        table.cellAt(0, column).firstCursorPosition().block().begin().fragment().charFormat()
+        for column in range(4)
+    ]
+    assert forms[0].font().family() == view_fixed(theme, qapp)
+    assert forms[1].font().bold()
+    assert forms[2].anchorHref() == "http://x.y"
+    assert forms[3].isImageFormat()
+
+
+def view_fixed(theme: Theme, app: QApplication) -> str:
+    return markdown_style(theme, app.font()).fixed.family()
+
+
+def test_a_table_is_copied_as_lines_with_tabs_and_as_a_real_table(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, qapp, f"before\n\n{GRID}\nafter $x$\n")
+    view.selectAll()
+    view.copy()
+    copied = qapp.clipboard().mimeData()
+    assert copied.text() == "before\na\tb\n1\t22\n3\t4\nafter $x$"
+    assert copied.html().count("<td") + copied.html().count("<th ") == 6
+    assert "<table" in copied.html()
+    assert "formula:" not in copied.html()
+    assert "$x$" in copied.html()
+
+
+def test_chosen_cells_alone_are_copied(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "|a|b|c|\n|-|-|-|\n|1|2|3|\n|4|5|6|\n")
+    table = table_frames(view.document())[0]
+    cursor = table.cellAt(1, 1).firstCursorPosition()
+    there = table.cellAt(2, 2).lastCursorPosition().position()
+    cursor.setPosition(there, QTextCursor.MoveMode.KeepAnchor)
+    view.setTextCursor(cursor)
+    copied = view.createMimeDataFromSelection()
+    assert copied.text() == "2\t3\n5\t6"
+    assert "<table" in copied.html()

@@ -1,0 +1,97 @@
+"""What is wider than the text scrolls in its place."""
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QTextCursor, QWheelEvent
+from PySide6.QtWidgets import QApplication
+
+from tests.support.looks.rich_text import (
+    LONG,
+    area_of,
+    block_of,
+)
+from tests.ui.kit.markdown.views import shown
+from ui.kit.look.theme import Theme
+
+WIDE_TABLE = "|" + "unbreakable_heading|" * 9 + "\n|" + "-|" * 9 + "\n|" + "cell|" * 9 + "\n"
+
+
+TALL_FORMULA = "$$\n" + " + ".join(f"x_{{{n}}}" for n in range(60)) + "\n$$\n"
+
+
+@pytest.mark.parametrize("text", [f"```\n{LONG}\n```\n", WIDE_TABLE, TALL_FORMULA])
+def test_what_is_too_wide_scrolls_in_its_place(theme: Theme, qapp: QApplication, text: str) -> None:
+    view = shown(theme, qapp, f"before\n\n{text}\nafter")
+    (bar,) = view.sideways_bars
+    assert bar.isVisibleTo(view)
+    assert bar.maximum() > 100
+    assert bar.accessibleName()
+    before, after = area_of(view.document(), "before"), area_of(view.document(), "after")
+    picture = view.grab().toImage()
+    bar.setValue(bar.maximum())
+    assert view.grab().toImage() != picture
+    assert view.horizontalScrollBar().maximum() == 0
+    assert area_of(view.document(), "before") == before
+    assert area_of(view.document(), "after") == after
+
+
+def test_a_scrolled_line_is_drawn_and_found_where_it_is(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, f"```\n{LONG}\nshort\n```\n")
+    (bar,) = view.sideways_bars
+    cursor = QTextCursor(view.document())
+    cursor.setPosition(block_of(view.document(), LONG[:9]).position() + 60)
+    before = view.cursorRect(cursor)
+    bar.setValue(120)
+    assert view.cursorRect(cursor).x() == before.x() - 120
+    assert view.cursorForPosition(view.cursorRect(cursor).center()).position() in (
+        cursor.position(),
+        cursor.position() + 1,
+    )
+    # More text lays the lines out again; they stay where they were scrolled to.
+    view.append_markdown("\nmore\n")
+    view.finish()
+    view.grab()
+    cursor.setPosition(block_of(view.document(), LONG[:9]).position() + 60)
+    assert view.cursorRect(cursor).x() == before.x() - 120
+
+
+def test_the_end_of_a_wide_line_can_be_reached(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, f"```\n{LONG}\n```\n")
+    (bar,) = view.sideways_bars
+    cursor = QTextCursor(view.document())
+    block = block_of(view.document(), LONG[:9])
+    cursor.setPosition(block.position() + len(LONG))
+    assert view.cursorRect(cursor).x() > view.width()
+    bar.setValue(bar.maximum())
+    assert view.width() / 2 < view.cursorRect(cursor).x() < view.width()
+
+
+def test_a_sideways_wheel_scrolls_what_is_under_it_and_nothing_else(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, qapp, f"text\n\n```\n{LONG}\n```\n")
+    (bar,) = view.sideways_bars
+
+    def turn(place: QPointF, across: int, along: int) -> bool:
+        none = QPoint(0, 0)
+        event = QWheelEvent(
+            place, place, QPoint(across, along), none, Qt.MouseButton.NoButton,
+            Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
+        )  # fmt: skip
+        view.wheelEvent(event)
+        return event.isAccepted()
+
+    on_card = view.area(view.decorations[-1]).center()
+    assert turn(on_card, -90, 0)
+    assert bar.value() == 90
+    assert not turn(on_card, 0, -120)
+    assert not turn(QPointF(5, 5), -90, 0)
+    assert bar.value() == 90
+
+
+def test_long_words_wrap(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "x" * 900 + "\n\nhttps://example.org/" + "y" * 900, width=300)
+    assert not view.sideways_bars
+    assert block_of(view.document(), "xxx").layout().lineCount() > 10
+    assert block_of(view.document(), "yyy").layout().lineCount() > 10
+    assert view.horizontalScrollBar().maximum() == 0

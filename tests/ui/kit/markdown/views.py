@@ -1,0 +1,31 @@
+"""Views of Markdown that the tests of its drawing share."""
+
+from PySide6.QtWidgets import QApplication
+
+from ui.kit.look.theme import Theme
+from ui.kit.markdown.view.markdown_view import MarkdownView
+from ui.kit.markdown.view.themed_style import markdown_style
+
+
+def shown(theme: Theme, app: QApplication, text: str, width: int = 500) -> MarkdownView:
+    made = MarkdownView(markdown_style(theme, app.font()))
+    made.resize(width, 300)
+    made.show()
+    made.set_markdown(text)
+    return made
+
+
+def streamed(
+    theme: Theme, app: QApplication, text: str, step: int, width: int = 500
+) -> MarkdownView:
+    made = MarkdownView(markdown_style(theme, app.font()))
+    made.resize(width, 300)
+    made.show()
+    for at in range(0, len(text), step):
+        made.append_markdown(text[at : at + step])
+        made.render_now()
+    made.finish()
+    return made
+
+
+GRID = "|a|b|\n|:-|-:|\n|1|22|\n|3|4|\n"
