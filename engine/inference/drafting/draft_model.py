@@ -4,6 +4,7 @@ It writes a few tokens ahead, which the other model then checks in one pass. Eac
 of its own here, trimmed in step with what the other model accepts. Engine thread.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from engine.output.vocabulary import Vocabulary
 from engine.speculating.hit_rate import HitRate
 from engine.values.events import TokenOrigin
 
+_log = logging.getLogger(__name__)
 _KEPT = 8
 # Tokens read in one pass: a cancel waits that long.
 _CHUNK = 512
@@ -127,8 +129,12 @@ class DraftGuesses:
 
     def read_along(self, tokens: int) -> None:
         """Read the prompt up to ``tokens``, as far as the other model has come."""
-        while self._can_read and self._read < min(tokens, len(self._known) - 1):
-            self._read_some(min(tokens, len(self._known) - 1))
+        end = min(tokens, len(self._known) - 1)
+        try:
+            while self._can_read and self._read < end:
+                self._read_some(end)
+        except Exception:
+            self._give_up()
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Take the next tokens of the answer."""
@@ -169,10 +175,29 @@ class DraftGuesses:
         """Return the tokens that the draft model would write; none while it still reads."""
         if not self._can_read or self._is_over or most < 1:
             return ()
+        try:
+            return self._proposal(most)
+        except Exception:
+            self._give_up()
+            return ()
+
+    def _give_up(self) -> None:
+        """Guess no more for this answer, which does not need guesses."""
+        _log.exception("the draft model failed")
+        self._can_read = False
+        self._ahead.clear()
+        self._read = 0  # whatever the cache holds, it is not kept
+
+    def _proposal(self, most: int) -> list[int]:
+        if 2 * len(self._proposed) >= most:
+            return self._proposed[:most]  # they were not all needed the last time
         self._trim()
+        if self._read == len(self._known):  # the last token is read again for what follows it
+            trim_prompt_cache(self._cache, 1)
+            self._read -= 1
         if len(self._known) - self._read > _CHUNK:
             self._read_some(len(self._known) - 1)
-            return ()
+            return []
         token = self._draft.read(self._known[self._read :], self._cache)
         guessed = [token]
         for _ in range(most - 1):
