@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         RequestCancelled,
     )
     from engine.inference.backend import Backend, Loader
+    from engine.inference.caching.disk.disk_cache import DiskCache
     from engine.inference.loader import load_model
     from engine.library.loading import LoadCancelled, LoadProgress
     from engine.library.models import ModelInfo
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     )
     from engine.values.figures import figures
     from engine.values.request import (
+        CacheOwner,
         GenerationRequest,
         OutputConstraint,
         Sampling,
@@ -103,6 +105,7 @@ _NAMES_BY_MODULE = {
         "RequestCancelled",
     ),
     "engine.inference.backend": ("Backend", "Loader"),
+    "engine.inference.caching.disk.disk_cache": ("DiskCache",),
     "engine.inference.loader": ("load_model",),
     "engine.library.loading": ("LoadCancelled", "LoadProgress"),
     "engine.library.models": ("ModelInfo",),
@@ -157,6 +160,7 @@ _NAMES_BY_MODULE = {
     ),
     "engine.values.figures": ("figures",),
     "engine.values.request": (
+        "CacheOwner",
         "GenerationRequest",
         "OutputConstraint",
         "Sampling",

@@ -57,6 +57,8 @@ class ServerConfig:
         idle_timeout_s: How long a connection may rest between two requests.
         write_timeout_s: How long a client may leave a stream unread before it counts as gone.
         stop_grace_s: How long running answers may go on when the server is stopped.
+        keeps_prompts: Whether the engine may keep the caches of requests on disk, if it has a
+            place for them: the prompts of everybody who uses the server would lie there.
     """
 
     host: str = "127.0.0.1"
@@ -75,6 +77,7 @@ class ServerConfig:
     idle_timeout_s: float = 75.0
     write_timeout_s: float = 60.0
     stop_grace_s: float = 2.0
+    keeps_prompts: bool = False
 
     def __post_init__(self) -> None:
         if not self.host.strip():

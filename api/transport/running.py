@@ -6,12 +6,16 @@ Knows no vendor and no HTTP. Runs on the server's loop.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from api.transport.context import Service
 from api.transport.errors import failure_of
 from api.transport.observing import note_generation, traced
 from api.transport.served_engine import ServedAnswer
-from engine import Event, Finished, GenerationRequest, PromptProgress, merge_deltas
+from engine import CacheOwner, Event, Finished, GenerationRequest, PromptProgress, merge_deltas
+
+# Clients have no names: what the engine keeps of their prompts on disk has one owner.
+_CLIENTS = CacheOwner("clients of the server")
 
 
 @asynccontextmanager
@@ -23,7 +27,9 @@ async def running(
     Raises:
         EngineError: The engine refused them.
     """
-    generations = await service.engine.generate_together([traced(one) for one in requests])
+    owner = _CLIENTS if service.config.keeps_prompts else None
+    wanted = [replace(traced(one), cache_owner=owner) for one in requests]
+    generations = await service.engine.generate_together(wanted)
     model = loaded.id if (loaded := service.engine.model) else ""
     for generation, request in zip(generations, requests, strict=True):
         service.started(generation)

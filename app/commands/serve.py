@@ -16,14 +16,14 @@ from api.server.server import ApiServer
 from api.transport.config import ConfigError, ServerConfig
 from app.composition import ranks
 from app.composition.engines import load
-from app.folders import logs
+from app.folders import logs, paths
 from app.process import exits
 from app.process.collecting import spare_what_is_loaded
 from app.process.ending_signals import EndingSignals
 from app.process.exits import CommandError
 from app.process.open_file_limit import raise_limit
 from app.settings.serve_options import ServeOptions
-from engine import Limits
+from engine import DiskCache, Limits
 from engine.distributed.world import Meeting
 
 _OPTIONS = {
@@ -55,6 +55,7 @@ def run(options: ServeOptions) -> int:
         config = ServerConfig(
             allowed_origins=options.allow_origin,
             allowed_hosts=options.allow_host,
+            keeps_prompts=options.disk_cache_bytes is not None,
             **_shared(options, ServerConfig),
         )
         tls.context_of(config)  # before anything is loaded
@@ -62,6 +63,12 @@ def run(options: ServeOptions) -> int:
         option = _OPTIONS.get(error.setting, f"--{error.setting}")
         reason = str(error).removeprefix(f"{error.setting}: ")
         raise CommandError(f"{option}: {reason}", exits.USAGE) from error
+    if world is not None and options.disk_cache_bytes:
+        raise CommandError(
+            "--disk-cache-bytes: leave it out: where a model is on several machines, each has only "
+            "a part of a cache, and none is kept on disk",
+            exits.USAGE,
+        )
     meeting = None if world is None else ranks.meet(world)
     with contextlib.closing(EndingSignals()) as signals:
         why_lost = asyncio.run(_serve(options, config, meeting, signals))
@@ -88,7 +95,8 @@ async def _serve_until(
     meeting: Meeting | None,
     limits: Limits,
 ) -> str | None:
-    async with ranks.open_engine_of(meeting, limits) as (engine, lost):
+    disk = _disk_cache(options)
+    async with ranks.open_engine_of(meeting, limits, disk) as (engine, lost):
         ending = asyncio.create_task(is_told_to_end.wait())
         loading = asyncio.create_task(load(engine, options.model, options.draft_model))
         server = ApiServer(engine, config)
@@ -113,6 +121,14 @@ async def _serve_until(
                     await task
             await server.stop()
     return lost.result() if lost.done() else None
+
+
+def _disk_cache(options: ServeOptions) -> DiskCache | None:
+    """Return where caches are kept; deletes those of earlier servers where none are wanted."""
+    folder = paths.kept_prompts_folder("served")
+    if options.disk_cache_bytes is None and not folder.is_dir():
+        return None
+    return DiskCache(folder, options.disk_cache_bytes or 0)
 
 
 def _shared(options: ServeOptions, target: type[ServerConfig] | type[Limits]) -> dict[str, Any]:

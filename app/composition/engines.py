@@ -3,20 +3,33 @@
 Knows no window and no server. Runs on the caller's event loop.
 """
 
+import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from app.process.exits import CommandError
-from engine import DraftLoadFailed, Engine, EngineError, Limits, Loader, ModelLoadFailed
+from engine import (
+    DiskCache,
+    DraftLoadFailed,
+    Engine,
+    EngineError,
+    Limits,
+    Loader,
+    ModelLoadFailed,
+)
 from engine.library.models import check_folder
 
 
-def new_engine(limits: Limits | None = None, loader: Loader | None = None) -> Engine:
+def new_engine(
+    limits: Limits | None = None, loader: Loader | None = None, disk: DiskCache | None = None
+) -> Engine:
     """Return an engine without a model, whose libraries keep their advice to themselves."""
     quieten_libraries()
-    return Engine(limits) if loader is None else Engine(limits, loader, check_folder)
+    if loader is None:
+        return Engine(limits, disk=disk)
+    return Engine(limits, loader, check_folder)
 
 
 def quieten_libraries() -> None:
@@ -27,14 +40,22 @@ def quieten_libraries() -> None:
 
 @contextlib.asynccontextmanager
 async def open_engine(
-    limits: Limits | None = None, loader: Loader | None = None
+    limits: Limits | None = None, loader: Loader | None = None, disk: DiskCache | None = None
 ) -> AsyncIterator[Engine]:
-    """Yield an engine without a model; it is shut down on leaving, whatever happened."""
-    engine = new_engine(limits, loader)
+    """Yield an engine without a model; it is shut down on leaving, whatever happened.
+
+    Args:
+        limits: How much it takes on.
+        loader: Loads its models; None for mlx-lm, which keeps caches on disk.
+        disk: Where it keeps them. Closed as well, once what is still to be written is written.
+    """
+    engine = new_engine(limits, loader, disk)
     try:
         yield engine
     finally:
         await engine.aclose()
+        if disk is not None:
+            await asyncio.to_thread(disk.close)
 
 
 async def load(engine: Engine, folder: Path, draft: Path | None = None) -> None:

@@ -16,7 +16,7 @@ from typing import NoReturn
 from app.composition.engines import open_engine, quieten_libraries
 from app.process import exits
 from app.process.exits import CommandError
-from engine import Engine, EngineError, Limits
+from engine import DiskCache, Engine, EngineError, Limits
 from engine.distributed.following import follow
 from engine.distributed.leading import Leader
 from engine.distributed.world import Meeting, World, launched
@@ -57,15 +57,21 @@ def meet(world: World) -> Meeting:
 
 @contextlib.asynccontextmanager
 async def open_engine_of(
-    meeting: Meeting | None, limits: Limits
+    meeting: Meeting | None, limits: Limits, disk: DiskCache | None = None
 ) -> AsyncIterator[tuple[Engine, "asyncio.Future[str]"]]:
     """Yield an engine without a model, for all processes of a meeting if there is one.
 
     With it comes what will be the reason, once the other processes cannot be counted on any more
     and every request has been ended for it; alone, that never happens.
+
+    Args:
+        meeting: The processes; None for this one alone.
+        limits: How much the engine takes on.
+        disk: Where caches are kept; for a process alone, because each of several has only its
+            part of a cache.
     """
     if meeting is None:
-        async with open_engine(limits) as engine:
+        async with open_engine(limits, disk=disk) as engine:
             yield engine, asyncio.get_running_loop().create_future()
         return
     lead = _Lead(meeting)

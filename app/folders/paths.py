@@ -5,6 +5,7 @@ Looks, but creates nothing. Any thread.
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import platformdirs
 
@@ -59,6 +60,20 @@ def data_folder() -> Path:
 def conversations_file() -> Path:
     """Return the database of conversations and presets."""
     return data_folder() / "conversations.db"
+
+
+def kept_prompts_folder(whose: Literal["conversations", "served"]) -> Path:
+    """Return the folder of the caches of prompts: of this person's conversations, or served ones.
+
+    ``FULLSTOP_CACHE_DIR`` names another cache folder. Data kept on a stick has its caches there.
+    """
+    if chosen := os.environ.get("FULLSTOP_CACHE_DIR"):
+        folder = Path(chosen).expanduser()
+    elif os.environ.get(DATA_VARIABLE):
+        folder = data_folder() / "cache"
+    else:
+        folder = Path(platformdirs.user_cache_dir(_NAME, appauthor=False))
+    return folder / "prompts" / whose
 
 
 def log_folder() -> Path:

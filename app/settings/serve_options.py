@@ -131,6 +131,17 @@ class ServeOptions:
         metavar="N",
         place=_LIMITS,
     )
+    disk_cache_bytes: int | None = declare(
+        None,
+        help="bytes on disk for the cache of earlier prompts, which then outlives the server "
+        "(default: none is kept, and what an earlier server kept is deleted, because the prompts "
+        "of everybody who uses the server would lie on this computer's disk)",
+        least=1,
+        most=_MOST_BYTES,
+        metavar="N",
+        example=10**10,
+        place=_LIMITS,
+    )
     plain_decoding: bool = declare(
         False,
         help="compute each token by itself; otherwise tokens that repeat the prompt or the answer "

@@ -10,7 +10,7 @@ from typing import Any
 from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, Insert, Leave, StepBatch
 from engine.errors import EngineError
-from engine.inference.backend import BatchLimits, Step
+from engine.inference.backend import BatchLimits, Joined, Step
 from engine.inference.batching.mlx_batch import RunningBatch
 
 # Rank 0 limits the prompt cache, and tells the others how many entries are left.
@@ -36,14 +36,14 @@ class LeadingBatch(RunningBatch):
         self._followers = followers
         self._prompt_lengths: dict[int, int] = {}
 
-    def insert(self, tokens: list[int], **drawing: Any) -> tuple[int, int]:
+    def insert(self, tokens: list[int], **drawing: Any) -> Joined:
         """Add a row everywhere."""
         self._followers.check()
         kept = self.cache_use.entries
-        row, cached = super().insert(tokens, **drawing)
-        self._prompt_lengths[row] = len(tokens)
-        self._followers.announce(Insert(tokens, row, cached, kept))
-        return row, cached
+        joined = super().insert(tokens, **drawing)
+        self._prompt_lengths[joined.row] = len(tokens)
+        self._followers.announce(Insert(tokens, joined.row, joined.cached, kept))
+        return joined
 
     def _step(self, chunk: int) -> Step:
         """Step everywhere, with the amount of reading that rank 0 chose."""
@@ -81,7 +81,7 @@ class FollowingBatch(RunningBatch):
     def follow_insert(self, order: Insert) -> None:
         """Add the row that rank 0 has added; raises ``OutOfStep`` if it differs here."""
         self._prompt_cache.shrink_to(order.kept)
-        row, cached = self.insert(order.tokens)
+        row, cached, _ = self.insert(order.tokens)
         if (row, cached) != (order.row, order.cached):
             raise OutOfStep(
                 f"row {row} with {cached} cached tokens, where rank 0 has row {order.row} "

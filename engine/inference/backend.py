@@ -3,12 +3,14 @@
 An implementation belongs to the engine thread; methods that other threads may call say so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from engine.constraining.form import Form
+from engine.inference.caching.disk.chains import LoadedBeginning, StoredBeginning
+from engine.inference.caching.disk.disk_cache import DiskCache
 from engine.library.loading import OnLoadProgress
 from engine.library.models import ModelInfo
 from engine.output.calls import CallParser
@@ -23,6 +25,20 @@ from engine.values.events import TokenStats
 from engine.values.request import GenerationRequest
 
 
+class Joined(NamedTuple):
+    """A row that has joined the batch.
+
+    Attributes:
+        row: Its number.
+        cached: How many tokens of its prompt a cache spared.
+        from_disk: Those of them that came from disk.
+    """
+
+    row: int
+    cached: int
+    from_disk: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """A request as the model reads it.
@@ -31,11 +47,15 @@ class Prompt:
         tokens: Its token ids, at least one.
         beginning: Where the answer begins: in the text, in reasoning, or in a header.
         prediction: The text that the answer is expected to repeat, if there is one.
+        stored: The files on disk that hold its first tokens, if any do.
+        loaded: The cache that was read from them, ready for the batch.
     """
 
     tokens: list[int]
     beginning: Beginning = field(default_factory=Beginning)
     prediction: PredictedText | None = None
+    stored: StoredBeginning | None = None
+    loaded: LoadedBeginning | None = None
 
     @property
     def thinks(self) -> bool:
@@ -52,12 +72,14 @@ class BatchLimits:
         cache_bytes: Most bytes kept of earlier prompts.
         rows: Most rows at once.
         guesses: Whether guessed tokens are checked several at once.
+        disk: Where caches are kept beyond the model's time in memory; None for nowhere.
     """
 
     prefill_chunk: int
     cache_bytes: int
     rows: int
     guesses: bool = True
+    disk: DiskCache | None = None
 
 
 @dataclass(slots=True)
@@ -157,10 +179,21 @@ class Backend(Protocol):
         """Return the parser of this model's tool calls."""
         ...
 
-    def join(
-        self, prompt: Prompt, request: GenerationRequest, form: Form | None
-    ) -> tuple[int, int]:
-        """Add a row to the batch; return its number and how many tokens the cache spared."""
+    def fetch(self, prompts: Sequence[Prompt], done: Callable[[tuple[Prompt, ...]], None]) -> bool:
+        """Read the caches of prompts' beginnings from disk, beside this thread.
+
+        Args:
+            prompts: Rendered prompts of one request.
+            done: Called once, on another thread, with the prompts as far as that succeeded.
+
+        Returns:
+            Whether there is anything to be read: memory may hold as much. If not, ``done`` is
+            never called.
+        """
+        ...
+
+    def join(self, prompt: Prompt, request: GenerationRequest, form: Form | None) -> Joined:
+        """Add a row to the batch."""
         ...
 
     def step(self) -> Step:

@@ -7,7 +7,7 @@ the rows together; ``engine.inference.mlx_loading`` loads the model.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,10 @@ from engine.constraining.constraints import Constraints
 from engine.constraining.form import Form
 from engine.constraining.token_constraint import TokenConstraint
 from engine.inference import prompts, sampling
-from engine.inference.backend import Prompt, PromptCacheUse, Step
+from engine.inference.backend import Joined, Prompt, PromptCacheUse, Step
 from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.caching.disk.chains import LoadedBeginning
+from engine.inference.caching.disk.model_disk_cache import LEAST_TOKENS
 from engine.inference.drafting.draft_model import DraftGuesses, DraftModel
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.library.models import (
@@ -97,10 +99,12 @@ class MlxBackend:
             self.info.longest_token_bytes,
         )
         predicted = self._predicted(request.prediction)
+        disk = self._batch.disk
+        stored = None if disk is None or request.cache_owner is None else disk.find(tokens)
         if request.prompt is not None:
-            return Prompt(tokens, prediction=predicted)
+            return Prompt(tokens, prediction=predicted, stored=stored)
         beginning = self.family.beginning(request, tokens, self.vocabulary)
-        return Prompt(tokens, beginning, predicted)
+        return Prompt(tokens, beginning, predicted, stored)
 
     def _predicted(self, text: str | None) -> PredictedText | None:
         tokens = prompts.predicted(self._tokenizer, text, self.info.context_length)
@@ -169,10 +173,28 @@ class MlxBackend:
 
     # -- the batch -------------------------------------------------------------------------
 
-    def join(
-        self, prompt: Prompt, request: GenerationRequest, form: Form | None
-    ) -> tuple[int, int]:
-        """Add a row to the batch; return its number and the count of cached tokens."""
+    def fetch(self, prompts: Sequence[Prompt], done: Callable[[tuple[Prompt, ...]], None]) -> bool:
+        """Read the beginnings of prompts from disk, where memory does not hold as much."""
+        disk = self._batch.disk
+        # Choices of one request share their prompt.
+        wanted = {
+            id(one): one.stored
+            for one in prompts
+            if one.stored is not None
+            and one.stored.tokens >= self._batch.held(one.tokens) + LEAST_TOKENS
+        }
+        if disk is None or not wanted:
+            return False
+
+        def finish(found: list[LoadedBeginning | None]) -> None:
+            loaded = dict(zip(wanted, found, strict=True))
+            done(tuple(replace(one, stored=None, loaded=loaded.get(id(one))) for one in prompts))
+
+        disk.read(list(wanted.values()), finish)
+        return True
+
+    def join(self, prompt: Prompt, request: GenerationRequest, form: Form | None) -> Joined:
+        """Add a row to the batch."""
         wanted = request.sampling
         if request.tool_choice.mode == "none":
             wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
@@ -181,17 +203,19 @@ class MlxBackend:
         if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
         sources, draft = self._guesses(prompt, request, constraint)
-        row, cached = self._batch.insert(
+        joined = self._batch.insert(
             prompt.tokens,
             sampler=sampling.sampler(wanted, self._defaults, self.info.vocabulary_size),
             processors=processors,
             sources=sources,
+            loaded=prompt.loaded,
+            owner=request.cache_owner,
         )
         if draft is not None:
-            self._drafts[row] = draft, cached
+            self._drafts[joined.row] = draft, joined.cached
         if constraint is not None:
-            self._held[row] = constraint
-        return row, cached
+            self._held[joined.row] = constraint
+        return joined
 
     def _guesses(
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None

@@ -13,6 +13,7 @@ from typing import Any
 import mlx.core as mx
 import mlx_lm
 from mlx.utils import tree_flatten
+from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load as mlx_load
 
 from engine.errors import DraftLoadFailed, ModelLoadFailed
@@ -20,6 +21,8 @@ from engine.inference import weights
 from engine.inference.backend import BatchLimits
 from engine.inference.batching.mlx_batch import RunningBatch
 from engine.inference.caching.cache_measuring import measured
+from engine.inference.caching.disk.fingerprint import Stamps, stamps_of
+from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
 from engine.inference.drafting.draft_loading import check_draft
 from engine.inference.drafting.draft_model import DraftModel, LoadedDraft
 from engine.inference.mlx_backend import MlxBackend
@@ -128,6 +131,13 @@ def check(folder: Path) -> None:
         raise ModelLoadFailed(_in_words(folder, stated, error)) from error
 
 
+def _stamps(folder: Path) -> Stamps | None:
+    try:
+        return stamps_of(folder)
+    except OSError:  # loading it says what is wrong
+        return None
+
+
 def _size_of(model: Any) -> int:
     return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
 
@@ -168,6 +178,9 @@ def load(
         ModelLoadFailed: With the cause in words.
     """
     folder = folder.resolve()
+    # A sharded model's caches are in parts on several machines; they are not kept on disk.
+    disk = limits.disk if shard is None else None
+    stamps = None if disk is None else _stamps(folder)
     drafted = None
     if draft is not None:
         # First, and its vocabulary is compared before the weights of the larger model are read.
@@ -199,7 +212,10 @@ def load(
         info = replace(info, draft=drafted.info)
         share = drafted.info.cache.token_bytes / max(1, info.answer_cache.token_bytes)
         drafting = DraftModel(drafted, int(limits.cache_bytes * share))
-    return MlxBackend(tokenizer, info, vocabulary, batch_of(model, limits), drafting)
+    batch = batch_of(model, limits)
+    if disk is not None and stamps is not None:
+        batch.disk = ModelDiskCache(disk, folder, stamps, make_prompt_cache(model))
+    return MlxBackend(tokenizer, info, vocabulary, batch, drafting)
 
 
 def _vocabulary(folder: Path, tokenizer: Any, config: dict[str, Any]) -> Vocabulary:

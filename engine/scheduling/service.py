@@ -7,14 +7,17 @@ Never imports MLX itself.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from engine.constraining.form import Form, FormMissing, is_constrained
 from engine.constraining.forms import Forms
 from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
-from engine.inference.backend import Loader
+from engine.inference.backend import Backend, BatchLimits, Loader
+from engine.inference.caching.disk.disk_cache import DiskCache
 from engine.inference.loader import check_model, load_model
+from engine.library.loading import OnLoadProgress
 from engine.library.models import ModelInfo
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
@@ -35,10 +38,23 @@ from engine.scheduling.thread.commands import (
 )
 from engine.scheduling.thread.restarting import RestartingThread
 from engine.stopping.matcher import prepared
-from engine.values.request import GenerationRequest
+from engine.values.request import CacheOwner, GenerationRequest
 
 # How often a constrained request is prepared again because the model changed meanwhile.
 _MOST_MODELS = 5
+
+
+def _keeping(loader: Loader, disk: DiskCache | None) -> Loader:
+    """Return a loader whose models keep their caches on disk."""
+
+    def load(
+        folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress, **drafting: Any
+    ) -> Backend:
+        kept = replace(limits, disk=disk)
+        return loader(folder, limits=kept, on_progress=on_progress, **drafting)
+
+    return loader if disk is None else load
+
 
 TokenTexts = tuple[tuple[int, str], ...]
 """The ids and texts of some tokens, in order."""
@@ -52,6 +68,12 @@ class Engine:
         loader: Loads a model folder; the default uses mlx-lm.
         check: Raises ``ModelLoadFailed`` for a folder that the loader cannot load, if that can be
             seen without loading it. On any thread; None checks nothing.
+        disk: Where the caches of requests with a ``cache_owner`` are kept beyond the model's time
+            in memory; None for nowhere. Whoever made it closes it, after the engine.
+
+    Attributes:
+        disk: The same.
+        forms: What constrained answers are held to.
     """
 
     def __init__(
@@ -59,9 +81,11 @@ class Engine:
         limits: Limits | None = None,
         loader: Loader = load_model,
         check: Callable[[Path], object] | None = None,
+        disk: DiskCache | None = None,
     ) -> None:
         self._check = check or (check_model if loader is load_model else None)
-        self._thread = RestartingThread(limits or Limits(), loader)
+        self.disk = disk
+        self._thread = RestartingThread(limits or Limits(), _keeping(loader, disk))
         self._loading: Load | None = None
         self.forms = Forms()
 
@@ -218,6 +242,15 @@ class Engine:
         """Return the (id, text) pairs of the tokens of a plain text."""
         pieces: TokenTexts = await self._reply_to(lambda reply: Tokenize(text, reply))
         return pieces
+
+    def forget(self, owner: CacheOwner) -> None:
+        """Delete what disk holds of an owner's caches; returns at once.
+
+        Answers under way leave nothing there either. What memory holds of them stays until newer
+        caches take its place, or the model is unloaded.
+        """
+        if self.disk is not None:
+            self.disk.forget(owner)
 
     def close(self) -> None:
         """Cancel what runs and end the engine thread; returns when it has ended."""

@@ -153,12 +153,14 @@ class Usage:
         cached_tokens: Those of them that the prompt cache held.
         output_tokens: All sampled tokens, those of the stop and EOS included.
         thinking_tokens: Those of them that were reasoning.
+        disk_tokens: Those of the cached tokens that came from disk, and not from memory.
     """
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
     thinking_tokens: int = 0
+    disk_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

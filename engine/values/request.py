@@ -72,6 +72,17 @@ class ToolChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheOwner:
+    """Whose cache of a prompt is kept on disk, so that it can be forgotten with its owner.
+
+    Attributes:
+        name: Unique, such as the id of a conversation.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One answer to be generated.
 
@@ -92,6 +103,8 @@ class GenerationRequest:
         allows_more_keys: Whether objects of a constrained answer, or of a required call, may have
             keys that their schema neither names nor rules out, as JSON Schema has it. Without it
             they have no others: a model that is unsure would otherwise add keys without end.
+        cache_owner: Whose cache the answer leaves on disk, where caches are kept there; None
+            leaves none, and uses none.
         prediction: Text that the answer is expected to repeat for the most part; it makes the
             answer faster where it is right, and never changes it.
     """
@@ -108,4 +121,5 @@ class GenerationRequest:
     constraint: OutputConstraint | None = None
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
     allows_more_keys: bool = False
+    cache_owner: CacheOwner | None = None
     prediction: str | None = None

@@ -9,7 +9,7 @@ from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.generation import Generation
 from engine.scheduling.thread.commands import EngineStatus
 from engine.values.events import Event
-from engine.values.request import GenerationRequest
+from engine.values.request import CacheOwner, GenerationRequest
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation
@@ -49,6 +49,8 @@ class ScriptedEngine:
         self.cancelled: list[Generation] = []
         self.refusal: Exception | None = None
         self.takes: asyncio.Event | None = None
+        self.disk = None
+        self.forgotten: list[CacheOwner] = []
 
     @property
     def status(self) -> EngineStatus:
@@ -68,6 +70,9 @@ class ScriptedEngine:
 
     def unload_after(self, idle_s: float | None) -> None:
         pass
+
+    def forget(self, owner: CacheOwner) -> None:
+        self.forgotten.append(owner)
 
     async def tokenize(self, text: str) -> tuple[tuple[int, str], ...]:
         return tuple((ord(char), char) for char in text)

@@ -19,11 +19,15 @@ TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)
 
 # Where a preference is changed: a page of the dialog, or another window.
 GENERAL, SERVER, NEW_CONVERSATIONS = "General", "Server", "New conversations"
+STORAGE = "Storage"
 PAGES = {
     GENERAL: "",
     SERVER: "While the server is on, the tray icon brings the window back. Quit ends everything. "
     "Port, network, key and origins are set in the server window.",
     NEW_CONVERSATIONS: "",
+    STORAGE: "What the model has read of your conversations is kept on this computer's disk, so "
+    "that it need not be read again after a restart. Only you can open these files; they hold your "
+    "conversations in the model's form. Requests of other apps leave nothing there.",
 }
 SERVER_WINDOW, MODELS_WINDOW = "the Server window", "the Models window"
 
@@ -196,8 +200,30 @@ class Preferences:
         label="When the window closes",
         says="Keep serving in the background",
     )
+    kept_prompts_gb: int = declare(
+        5,
+        help="gigabytes of disk for what the model has read of conversations, so that it need not "
+        "be read again after a restart; 0 for none",
+        least=0,
+        most=1_000,
+        place=STORAGE,
+        label="Read conversations",
+        says="Disk space for what the model has read of conversations",
+        choices={
+            0: "Keep none",
+            1: "Keep up to 1 GB",
+            5: "Keep up to 5 GB",
+            20: "Keep up to 20 GB",
+            100: "Keep up to 100 GB",
+        },
+    )
     new_conversation: NewConversation = field(default_factory=NewConversation)
     models: ModelPreferences = field(default_factory=ModelPreferences)
+
+    @property
+    def kept_prompts_bytes(self) -> int:
+        """Bytes of disk for what the model has read of conversations."""
+        return self.kept_prompts_gb * 1_000_000_000
 
 
 def declaration(path: str) -> Declaration:

@@ -26,7 +26,8 @@ from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.preferences.declaring import Declared, declared
-from ui.preferences.preferences import PAGES, Preferences
+from ui.preferences.kept_prompts import KeptPrompts, KeptPromptsRow
+from ui.preferences.preferences import PAGES, STORAGE, Preferences
 from ui.preferences.preferences_state import PreferencesState
 
 _NAMES_PX = 150
@@ -37,11 +38,24 @@ _TEXT_PX = 92
 class PreferencesDialog(QDialog):
     """Appearance, server, and what new conversations begin with; changes act at once.
 
+    Args:
+        theme: The look.
+        preferences: What is shown and changed.
+        parent: The window that it belongs to.
+        kept: What is kept on disk, which the dialog can forget; None where nothing is.
+
     Attributes:
         controls: The control of each preference, by its path.
+        kept: The row that says how much is kept; None where nothing is.
     """
 
-    def __init__(self, theme: Theme, preferences: PreferencesState, parent: QWidget) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        preferences: PreferencesState,
+        parent: QWidget,
+        kept: KeptPrompts | None = None,
+    ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Preferences")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -49,6 +63,7 @@ class PreferencesDialog(QDialog):
         self._preferences = preferences
         self._take_texts: list[Callable[[], None]] = []
         self.controls: dict[str, QWidget] = {}
+        self.kept = None if kept is None else KeptPromptsRow(kept, preferences)
         self.tabs = QTabWidget()
         self.tabs.setAccessibleName("Preferences")
         for title, hint in PAGES.items():
@@ -86,6 +101,8 @@ class PreferencesDialog(QDialog):
             if one.setting.place == title:
                 control = self.controls[one.path] = self._control(one)
                 page.add(one.setting.label, control)
+        if title == STORAGE and self.kept is not None:
+            page.add("Kept now", self.kept)
         if hint:
             page.add_hint(hint)
         return page

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from engine import GenerationRequest, Message, ModelInfo, StopKind, StopRules
+from engine import CacheOwner, GenerationRequest, Message, ModelInfo, StopKind, StopRules
 from ui.records.conversations import Conversation, ConversationSettings, rules_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
@@ -38,7 +38,13 @@ def request_for(
         stops=stop_rules(conversation, model, without),
         max_tokens=settings.max_tokens,
         thinking=settings.is_thinking if model is not None and model.can_think else None,
+        cache_owner=cache_owner(conversation),
     )
+
+
+def cache_owner(conversation: Conversation) -> CacheOwner:
+    """Return under which name the engine keeps a conversation's caches on disk."""
+    return CacheOwner(conversation.id)
 
 
 def new_run(

@@ -103,6 +103,7 @@ class MainWindow(QMainWindow):
             models=self.model_library,
             server_panel=self.server_panel,
             make_tools=tools,
+            kept_prompts=engine.disk,
         )
         self.sidebar = Sidebar(theme, self.workspace)
         self.chat = ChatPanel(theme, self.workspace)

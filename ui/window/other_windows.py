@@ -13,6 +13,7 @@ from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme
 from ui.models.model_library import ModelLibrary
+from ui.preferences.kept_prompts import KeptPrompts
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.preferences.preferences_state import PreferencesState
 from ui.server.requests import RequestEntry
@@ -39,6 +40,7 @@ class OtherWindows(QObject):
         models: What the window of models lists.
         server_panel: What the server's window shows.
         make_tools: Makes the API's part of the inspector.
+        kept_prompts: What the Preferences dialog can forget; None where nothing is kept.
 
     Attributes:
         inspector: The Stop Inspector; None until it is first shown, like the others.
@@ -58,6 +60,7 @@ class OtherWindows(QObject):
         models: ModelLibrary,
         server_panel: ServerPanel,
         make_tools: Callable[[], InspectorTools],
+        kept_prompts: KeptPrompts | None,
     ) -> None:
         super().__init__(main)
         self._main = main
@@ -67,6 +70,7 @@ class OtherWindows(QObject):
         self._model_library = models
         self._server_panel = server_panel
         self._make_tools = make_tools
+        self._kept_prompts = kept_prompts
         self.inspector: InspectorWindow | None = None
         self.capture: CaptureWindow | None = None
         self.probe: ProbeWindow | None = None
@@ -123,6 +127,7 @@ class OtherWindows(QObject):
     def show_preferences(self) -> None:
         """Show the dialog of preferences."""
         PreferencesDialog(self._theme, self._preferences, self._main).open()
+        PreferencesDialog(self._theme, self._preferences, self._main, self._kept_prompts).open()
 
     def show_shortcuts(self) -> None:
         """Show the list of keyboard shortcuts."""

@@ -87,6 +87,7 @@ class Metrics:
         self.stops[finished.stop.kind.value] += 1
         self.tokens["prompt"] += usage.prompt_tokens
         self.tokens["cached"] += usage.cached_tokens
+        self.tokens["disk"] += usage.disk_tokens
         self.tokens["output"] += usage.output_tokens
         self.tokens["thinking"] += usage.thinking_tokens
         self.queued_s.observe(timing.queued_s)

@@ -90,8 +90,9 @@ def _of_server(metrics: Metrics) -> Iterator[Metric]:
     )
     yield _counter(
         "fullstop_tokens",
-        "Tokens: prompt (all), cached (those of them that needed no work), output (all sampled), "
-        "thinking (those of them that were reasoning).",
+        "Tokens: prompt (all), cached (those of them that needed no work), disk (those of the "
+        "cached ones that came from disk), output (all sampled), thinking (those of them that were "
+        "reasoning).",
         ("kind",),
         {(kind,): count for kind, count in metrics.tokens.items()},
     )

@@ -9,18 +9,23 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
 from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
-from engine.inference.backend import BatchLimits, PromptCacheUse, Step
+from engine.inference.backend import BatchLimits, Joined, PromptCacheUse, Step
 from engine.inference.batching.guessing import Guessing
 from engine.inference.batching.pacing import ReadingPace
 from engine.inference.batching.reading_turns import LANES, ReadingTurns, lane_of
+from engine.inference.caching.disk.chains import LoadedBeginning
+from engine.inference.caching.disk.cutting import view_of
+from engine.inference.caching.disk.disk_cache import Ticket
+from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
 from engine.inference.caching.prompt_cache import PromptCache
-from engine.inference.caching.stretches import is_cut_anywhere
+from engine.inference.caching.stretches import is_cut_anywhere, joined, taken_apart
 from engine.inference.mlx_lm_internals import (
     DecodingRows,
     decode_together,
@@ -32,6 +37,7 @@ from engine.inference.mlx_lm_internals import (
 from engine.inference.sampling import greedy
 from engine.speculating.lengths import CostCurve
 from engine.speculating.sources import GuessSource
+from engine.values.request import CacheOwner
 
 # So large that the batch never ends a row by itself.
 _NO_LIMIT = 1 << 40
@@ -52,6 +58,7 @@ class RunningBatch:
     Attributes:
         cache_use: The state of the prompt cache; another object whenever it changes.
         can_guess: Whether it checks guesses; otherwise sources are never asked.
+        disk: Where the caches of rows with an owner are kept on disk; None for nowhere.
     """
 
     def __init__(
@@ -59,6 +66,8 @@ class RunningBatch:
     ) -> None:
         self.cache_use = PromptCacheUse()
         self.can_guess = limits.guesses
+        self.disk: ModelDiskCache | None = None
+        self._tickets: dict[int, Ticket] = {}
         self._model = model
         self._chunk = limits.prefill_chunk
         self._rows = limits.rows
@@ -96,17 +105,21 @@ class RunningBatch:
         sampler: Callable[[mx.array], mx.array] | None = None,
         processors: list[Any] | None = None,
         sources: Sequence[GuessSource] = (),
-    ) -> tuple[int, int]:
-        """Add a row; return its number and how many of its tokens the cache spared.
+        loaded: LoadedBeginning | None = None,
+        owner: CacheOwner | None = None,
+    ) -> Joined:
+        """Add a row.
 
         Args:
             tokens: The prompt, at least one token.
             sampler: Draws its tokens; None takes the most likely.
             processors: Change its logits before that.
             sources: Guess its tokens, which the model then checks several at once.
+            loaded: The cache of its first tokens that was read from disk.
+            owner: Whose cache it leaves on disk; None leaves none.
         """
         with mx.stream(self._lanes[0].stream):
-            cache, cached = self._prompt_cache.fetch(tokens)
+            cache, cached, from_disk = self._fetched(tokens, loaded)
         lane = lane_of(len(tokens) - cached)
         row, self._next_row = self._next_row, self._next_row + 1
         insert_row(
@@ -125,7 +138,27 @@ class RunningBatch:
         if cached:
             use = self.cache_use
             self.cache_use = replace(use, hits=use.hits + 1, hit_tokens=use.hit_tokens + cached)
-        return row, cached
+        if owner is not None and self.disk is not None:
+            self._tickets[row] = self.disk.ticket(owner)
+        return Joined(row, cached, from_disk)
+
+    def held(self, tokens: list[int]) -> int:
+        """Return how many first tokens of a prompt memory spares to read."""
+        return self._prompt_cache.usable(tokens)
+
+    def _fetched(
+        self, tokens: list[int], loaded: LoadedBeginning | None
+    ) -> tuple[list[Any] | None, int, int]:
+        """Return the cache of a prompt's first tokens, their number, and how many are from disk."""
+        cache, cached = self._prompt_cache.fetch(tokens)
+        if loaded is None or loaded.tokens <= cached:
+            return cache, cached, 0
+        # Kept in memory as well: other choices of the request begin alike.
+        self._keep(view_of(loaded.cache), tokens[: loaded.tokens])
+        cache, cached = self._prompt_cache.fetch(tokens)
+        if cached < loaded.tokens:  # memory has no room for it
+            cache, cached = view_of(loaded.cache), loaded.tokens
+        return cache, cached, cached
 
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
@@ -189,7 +222,8 @@ class RunningBatch:
             for part in read:
                 if part.end_of_segment and not part.end_of_prompt:
                     found = batch.extract_cache([part.uid])
-                    self._keep(*found.get(part.uid, (None, None)))
+                    cache, tokens = found.get(part.uid, (None, None))
+                    self._keep(cache, tokens, self._tickets.get(part.uid))
         return Step(
             [(part.uid, part.progress[0]) for part in read],
             [(part.uid, part.token, part.logprobs) for part in sampled],
@@ -202,11 +236,12 @@ class RunningBatch:
             row: The row.
             unused: How many of the last step's tokens its reader did not get.
         """
+        ticket = self._tickets.pop(row, None)
         cache, tokens = self._taken_out(row)
         if unused and cache and tokens:
             trim_prompt_cache(cache, unused)
             tokens = tokens[:-unused]
-        self._keep(cache, tokens)
+        self._keep(cache, tokens, ticket)
 
     def _taken_out(self, row: int) -> tuple[Any, list[int] | None]:
         """Take a row out; return its cache and the tokens in it, or None for both."""
@@ -217,22 +252,39 @@ class RunningBatch:
         cache, tokens = found.get(row, (None, None))
         return cache, tokens
 
-    def _keep(self, cache: Any, tokens: list[int] | None) -> None:
+    def _keep(self, cache: Any, tokens: list[int] | None, ticket: Ticket | None = None) -> None:
+        """Keep a cache in memory, and on disk where its row has a ticket for that."""
         if not cache or not tokens:
             return
         with mx.stream(self._lanes[0].stream):
             self._prompt_cache.keep(tokens, cache)
+            if ticket is not None and self.disk is not None:
+                self._keep_on_disk(self.disk, ticket, cache, tokens)
         self.cache_use = replace(
             self.cache_use,
             entries=len(self._prompt_cache),
             size_bytes=self._prompt_cache.size_bytes,
         )
 
+    def _keep_on_disk(
+        self, disk: ModelDiskCache, ticket: Ticket, cache: Any, tokens: list[int]
+    ) -> None:
+        parts = self._prompt_cache.parts_of(tokens)
+        if parts is None:  # memory has no room for it
+            mx.eval([part.state for part in cache])
+            stretch, snapshot = taken_apart(view_of(cache), len(tokens))
+            parts = [stretch], snapshot
+        stretches, snapshot = parts
+        size = sum(one.size_bytes for one in stretches) + snapshot.size_bytes
+        # Joined on the thread that writes: no token waits for that.
+        disk.keep(ticket, tokens, partial(joined, stretches, snapshot, len(tokens)), size)
+
     def reset(self) -> None:
         """Drop all rows and the batch itself after a step that failed."""
         self._close_lanes()
         self._lane_of.clear()
         self._guessing.clear()
+        self._tickets.clear()
         self._lanes = self._new_lanes()
 
     def close(self) -> None:

@@ -71,17 +71,25 @@ class PromptCache:
 
         At least one token of the prompt is left to be read, as mlx-lm requires.
         """
-        path, common = self._walk(key_of(tokens[:-1]))
-        best, most = None, 0
-        for end in reversed(self._ends):
-            usable = self._usable(end, path, common)
-            if usable > most:
-                best, most = end, usable
+        path, best, most = self._longest(key_of(tokens[:-1]))
         if best is None or best.snapshot is None:
             return None, 0
         self._ends.move_to_end(best)
-        needed = [node.stretch for node in path if node.end - len(node.key) // TOKEN_BYTES < most]
-        return joined(needed, best.snapshot, most), most
+        return joined(_stretches(path, most), best.snapshot, most), most
+
+    def usable(self, tokens: Sequence[int]) -> int:
+        """Return for how many first tokens of a prompt ``fetch`` would return a cache."""
+        return self._longest(key_of(tokens[:-1]))[2]
+
+    def parts_of(self, tokens: Sequence[int]) -> tuple[list[Stretch], Snapshot] | None:
+        """Return what is kept of exactly these tokens, evaluated, for any thread to join.
+
+        What is returned never changes. None where it is not kept, or not any more.
+        """
+        path, best, most = self._longest(key_of(tokens))
+        if best is None or best.snapshot is None or most < len(tokens):
+            return None
+        return _stretches(path, most), best.snapshot
 
     def common(self, tokens: Sequence[int]) -> int:
         """Return with how many tokens of a prompt a kept one begins as well.
@@ -154,6 +162,16 @@ class PromptCache:
             node = child
         return path, at // TOKEN_BYTES
 
+    def _longest(self, key: bytes) -> tuple[list[_Node], _Node | None, int]:
+        """Return the path of a key, the end of the best cache for it, and that one's tokens."""
+        path, common = self._walk(key)
+        best, most = None, 0
+        for end in reversed(self._ends):
+            usable = self._usable(end, path, common)
+            if usable > most:
+                best, most = end, usable
+        return path, best, most
+
     def _usable(self, end: _Node, path: list[_Node], common: int) -> int:
         """Return how many tokens of a walk's path the cache that ends at a node is good for."""
         if end.end <= common and end in path:
@@ -203,3 +221,8 @@ class PromptCache:
             del parent.children[node.key[:TOKEN_BYTES]]
             self.size_bytes -= node.stretch.size_bytes
             node = parent
+
+
+def _stretches(path: Sequence[_Node], tokens: int) -> list[Stretch]:
+    """Return the stretches of a path that hold so many first tokens."""
+    return [one.stretch for one in path if one.end - len(one.key) // TOKEN_BYTES < tokens]

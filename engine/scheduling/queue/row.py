@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.inference.backend import Backend, Prompt, Step
+from engine.inference.backend import Backend, Joined, Prompt, Step
 from engine.output.answer import AnswerBuilder
 from engine.output.trace import traced
 from engine.scheduling.generation import Generation
@@ -39,9 +39,9 @@ class Row:
         trace: How much of each token is reported.
     """
 
-    __slots__ = ("_cached", "_expected_tokens", "_first_at", "_joined_at", "_last_at",
-                 "_speculation", "builder", "generation", "number", "prompt", "submitted_at",
-                 "trace")  # fmt: skip
+    __slots__ = ("_cached", "_expected_tokens", "_first_at", "_from_disk", "_joined_at",
+                 "_last_at", "_speculation", "builder", "generation", "number", "prompt",
+                 "submitted_at", "trace")  # fmt: skip
 
     def __init__(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
@@ -51,7 +51,7 @@ class Row:
         self.builder = builder
         self.trace = generation.request.trace
         self.number = -1
-        self._cached = 0
+        self._cached = self._from_disk = 0
         self.submitted_at = submitted_at
         request, room = generation.request, generation.setting.context_room
         self._expected_tokens = self.prompt_tokens + min(room, request.max_tokens or USUAL_ANSWER)
@@ -75,11 +75,14 @@ class Row:
         """Tokens for which memory has to be there: what ``tokens`` is expected to become."""
         return max(self._expected_tokens, self.tokens)
 
-    def joined(self, number: int, cached: int, now: float) -> PromptProgress:
+    def joined(self, joined: Joined, now: float) -> PromptProgress:
         """Note that the row has joined the batch; return the event for its reader."""
-        self.number = number
-        self._cached = cached
+        self.number = joined.row
+        self._cached = cached = joined.cached
+        self._from_disk = joined.from_disk
         self._joined_at = now
+        # Only the batch needs the cache that was read from disk.
+        self.prompt = replace(self.prompt, loaded=None)
         return PromptProgress(cached, self.prompt_tokens, cached)
 
     def read(self, tokens: int) -> PromptProgress:
@@ -126,6 +129,7 @@ class Row:
                 cached_tokens=self._cached,
                 output_tokens=self.builder.count,
                 thinking_tokens=self.builder.reader.thinking_tokens,
+                disk_tokens=self._from_disk,
             ),
             timing=Timing(
                 queued_s=joined - self.submitted_at,

@@ -141,14 +141,14 @@ class Scheduler:
             row = self.waiting.popleft()
             try:
                 wanted = row.generation
-                number, cached = backend.join(row.prompt, wanted.request, wanted.form)
+                joined = backend.join(row.prompt, wanted.request, wanted.form)
             except BaseException as error:
                 _raise_endings(error)
                 _note("a request could not join the batch", error)
                 self._finish(row, StopKind.ERROR, cause_of(error))
                 continue
-            self.rows[number] = row
-            self._outbox.put(row.generation, [row.joined(number, cached, time.perf_counter())])
+            self.rows[joined.row] = row
+            self._outbox.put(row.generation, [row.joined(joined, time.perf_counter())])
 
     def _has_room_beside(self, backend: Backend, row: Row) -> bool:
         lengths = [one.reserved_tokens for one in (*self.rows.values(), row)]

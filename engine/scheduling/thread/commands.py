@@ -61,10 +61,17 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What came of rendering: a tuple with the ``Prompt`` of each choice, or the error."""
+    """What came of rendering: a tuple with the ``Prompt`` of each choice, or the error.
+
+    Attributes:
+        request: What was rendered.
+        outcome: The prompts, or the error.
+        is_fetched: Whether what disk holds of them has been read, too.
+    """
 
     request: Submit
     outcome: object
+    is_fetched: bool = False
 
 
 @dataclass(frozen=True, slots=True)

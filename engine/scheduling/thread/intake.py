@@ -4,10 +4,11 @@ Belongs to the engine thread; ``look`` and ``close`` may be called on any.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import assert_never
 
 from engine.errors import EngineClosed, EngineError, QueueFull
-from engine.inference.backend import Backend
+from engine.inference.backend import Backend, Prompt
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import settle
@@ -81,14 +82,27 @@ class Intake:
             settle(rendered.request.generations, EngineClosed("the engine has been shut down"))
 
     def finish(self, backend: Backend | None, rendered: Rendered) -> None:
-        """Hand a rendered request to the scheduler, unless it was cancelled meanwhile."""
+        """Hand a rendered request to the scheduler, unless it was cancelled meanwhile.
+
+        If files hold the beginning of its prompt, they are read first, beside this thread.
+        """
         command, outcome = rendered.request, rendered.outcome
-        if self._rendering.pop(command, None) is None or backend is None:
+        if command not in self._rendering:
+            return
+        if isinstance(outcome, tuple) and backend is not None and not rendered.is_fetched:
+            done = partial(self._send_fetched, command)
+            if backend.fetch(outcome, done):
+                return
+        del self._rendering[command]
+        if backend is None:
             return
         if isinstance(outcome, BaseException):
             settle(command.generations, refusal(outcome))
         elif isinstance(outcome, tuple):
             self._scheduler.submit(backend, command.generations, outcome, command.at)
+
+    def _send_fetched(self, command: Submit, prompts: tuple[Prompt, ...]) -> None:
+        self._send_rendered(Rendered(command, prompts, is_fetched=True))
 
     def cancel(self, generation: Generation, why: EngineError) -> bool:
         """Drop the request of a generation, with all its choices; False if it is not here."""

@@ -74,7 +74,7 @@ class Both:
 
     def answer(self, tokens: list[int], steps: int) -> tuple[list[int], int]:
         """Decode a row on both; return its tokens and how many the cache spared."""
-        row, cached = self.leading.insert(tokens)
+        row, cached, _ = self.leading.insert(tokens)
         drawn: list[int] = []
         while len(drawn) < steps:
             drawn += [token for _, token, _ in self.leading.step().sampled]
@@ -123,9 +123,9 @@ def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_pat
 
 def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: Path) -> None:
     both = Both(tmp_path)
-    one, _ = both.leading.insert(both.prompt("go"))
+    one, *_ = both.leading.insert(both.prompt("go"))
     both.leading.step()
-    two, _ = both.leading.insert(both.prompt("on"))
+    two, *_ = both.leading.insert(both.prompt("on"))
     for _ in range(4):
         both.leading.step()
     both.leading.leave(one)

@@ -18,6 +18,7 @@ from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.recovery import Recovery
 from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
+from ui.records.asking import cache_owner
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
@@ -59,6 +60,7 @@ class Workspace(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
+        self._engine = engine
         self.store = store
         self.traces = Traces(self)
         self.model = ModelState(engine, self)
@@ -129,6 +131,7 @@ class Workspace(QObject):
         """Delete a conversation, ending its answer; another one is shown in its place."""
         row = self.conversations.row_of(conversation)
         self._open.cancel(conversation)
+        self._engine.forget(cache_owner(conversation))
         is_selected = self.selected is conversation
         self.conversations.delete(conversation)
         if is_selected:

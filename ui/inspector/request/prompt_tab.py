@@ -6,7 +6,7 @@ from operator import itemgetter
 from PySide6.QtGui import QColor, QShowEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
 
-from engine import counted
+from engine import Usage, counted
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.pages import align
 from ui.inspector.run.shown_run import ShownRun
@@ -14,6 +14,14 @@ from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.labels import label
 
 MAX_TOKENS = 20_000
+
+
+def _reused(usage: Usage | None) -> str:
+    """Return where the tokens came from that the model did not read for this run, in words."""
+    if usage is None or not usage.cached_tokens:
+        return ""
+    place = "on disk" if usage.disk_tokens else "in memory"
+    return f"; the first {usage.cached_tokens:,} came from the cache {place}"
 
 
 class PromptTab(QWidget):
@@ -72,8 +80,7 @@ class PromptTab(QWidget):
             return
         usage = shown.run.finished.usage if shown and shown.run.finished else None
         cached = usage.cached_tokens if usage is not None else 0
-        reused = f"; the first {cached:,} came from the cache" if cached else ""
-        self.note.setText(f"{counted(len(pieces), 'token')}{reused}.")
+        self.note.setText(f"{counted(len(pieces), 'token')}{_reused(usage)}.")
         vocabulary = shown.trace.vocabulary if shown and shown.trace else None
         special = vocabulary.special if vocabulary is not None else {}
         colors = self._theme.colors

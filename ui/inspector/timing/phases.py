@@ -32,9 +32,11 @@ def phases(finished: Finished) -> list[RunPhase]:
     cached = f", {usage.cached_tokens:,} more were cached" if usage.cached_tokens else ""
     speed = f", {figure(read / timing.prefill_s)} tokens/s" if timing.prefill_s > 0 else ""
     prompt = counted(read, "prompt token")
+    behind = "behind other requests"
+    waited = f"for the cache on disk, and {behind}" if usage.disk_tokens else behind
     begin = timing.queued_s
     found = [
-        RunPhase("Waiting", timing.queued_s, 0.0, "behind other requests"),
+        RunPhase("Waiting", timing.queued_s, 0.0, waited),
         RunPhase("Reading", timing.prefill_s, begin, f"{prompt}{speed}{cached}"),
     ]
     if timing.first_token_s is not None:

@@ -1,0 +1,1 @@
+"""Caches of prompts kept in files: they outlive the model's time in memory, and the process."""

@@ -1,0 +1,233 @@
+"""Which files of a folder hold the beginning of a prompt, and what a new cache adds to them. Pure.
+
+Segments form chains, and chains form trees: an edited question begins a branch. A new segment takes
+the place of those before it that are not longer, so that a chain of n turns has about log n files,
+and each token is written about log n times. Not safe for several threads at once.
+"""
+
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
+from typing import Any
+
+from engine.inference.caching.disk.segment import Segment
+from engine.inference.caching.token_keys import TOKEN_BYTES, common_tokens
+
+# A file for fewer tokens is not worth its place; they are read again.
+LEAST_TOKENS = 32
+_FIRST = 16 * TOKEN_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A file of a chain.
+
+    Attributes:
+        name: Its name.
+        segment: What it holds.
+        end: The number of tokens up to which it is used.
+    """
+
+    name: str
+    segment: Segment
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBeginning:
+    """The beginning of a prompt, as far as files hold it.
+
+    Attributes:
+        pieces: The files, from the first token on.
+        tokens: How many tokens they give.
+    """
+
+    pieces: tuple[Piece, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedBeginning:
+    """The cache of a prompt's first tokens, read from disk.
+
+    Attributes:
+        cache: The cache, as mlx-lm has it.
+        tokens: The number of its tokens.
+    """
+
+    cache: list[Any]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What is to be written of a new cache.
+
+    Attributes:
+        parent: The file with the tokens before ``start``; empty at the beginning.
+        start: Where it begins.
+        superseded: Files that are of no use once it is written.
+    """
+
+    parent: str
+    start: int
+    superseded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    segment: Segment
+    # All tokens up to its end, those of its parents included.
+    tokens: bytes
+
+
+class Chains:
+    """The segments of one model."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def __len__(self) -> int:
+        """Return the number of files."""
+        return len(self._known)
+
+    def add_all(self, segments: Iterable[tuple[str, Segment]]) -> list[str]:
+        """Add files in any order; return those that are of no use: their parents are missing."""
+        waiting = dict(segments)
+        while ready := [name for name, one in waiting.items() if self._has_place_for(one)]:
+            for name in ready:
+                self.add(name, waiting.pop(name))
+        return list(waiting)
+
+    def _has_place_for(self, segment: Segment) -> bool:
+        if not segment.parent:
+            return True
+        parent = self._known.get(segment.parent)
+        return (
+            parent is not None
+            and not (parent.segment.is_whole or segment.is_whole)
+            and parent.segment.start < segment.start <= parent.segment.end
+        )
+
+    def add(self, name: str, segment: Segment) -> None:
+        """Add a file whose parent, if it has one, is here."""
+        before = b""
+        if segment.parent:
+            before = self._known[segment.parent].tokens[: segment.start * TOKEN_BYTES]
+        self._known[name] = _Known(segment, before + segment.tokens)
+
+    def discard(self, names: Iterable[str]) -> list[str]:
+        """Forget files, and those that build on them; return the names of the latter."""
+        gone = [name for name in names if self._known.pop(name, None) is not None]
+        orphans: list[str] = []
+        while gone:
+            parents = set(gone)
+            gone = [name for name, one in self._known.items() if one.segment.parent in parents]
+            for name in gone:
+                del self._known[name]
+            orphans += gone
+        return orphans
+
+    def keep_only(self, names: Set[str]) -> list[str]:
+        """Forget files that are not among these; return the names of those that built on them."""
+        return self.discard([name for name in self._known if name not in names])
+
+    def names_up_from(self, name: str) -> list[str]:
+        """Return the name of a file, of its parent, and so on."""
+        names = []
+        while name:
+            names.append(name)
+            name = self._known[name].segment.parent
+        return names
+
+    def longest(self, tokens: bytes, most: int) -> StoredBeginning | None:
+        """Return the files that hold most of a prompt's beginning.
+
+        Args:
+            tokens: The prompt's tokens.
+            most: How many of them may be taken.
+        """
+        best, best_tokens = "", 0
+        for name, one in self._sharing(tokens):
+            common = min(common_tokens(one.tokens, tokens), most)
+            segment = one.segment
+            if segment.is_whole and common < segment.end and not segment.can_trim:
+                continue
+            if common > best_tokens:
+                best, best_tokens = name, common
+        if not best:
+            return None
+        return StoredBeginning(tuple(self._pieces(best, best_tokens)), best_tokens)
+
+    def addition(self, owner: str, tokens: bytes) -> Addition | None:
+        """Return what is to be written of a cache that can be cut; None where it is here.
+
+        Args:
+            owner: Whose it is. Segments of others are no parents: they may be deleted any time.
+            tokens: Its tokens.
+        """
+        end = len(tokens) // TOKEN_BYTES
+        parent, common = "", 0
+        for name, one in self._sharing(tokens):
+            if one.segment.owner == owner and not one.segment.is_whole:
+                shared = common_tokens(one.tokens, tokens)
+                if shared > common:
+                    parent, common = name, shared
+        if end - common < LEAST_TOKENS and common:
+            return None
+        # A parent that gives no token of its own is none: its own parent gives them all.
+        while parent and common <= self._known[parent].segment.start:
+            parent = self._known[parent].segment.parent
+        start = common
+        while parent:
+            segment = self._known[parent].segment
+            if start - segment.start > end - start:
+                break
+            start, parent = segment.start, segment.parent
+        return Addition(parent, start, self._superseded(owner, tokens, start))
+
+    def _superseded(self, owner: str, tokens: bytes, start: int) -> tuple[str, ...]:
+        covered = {
+            name
+            for name, one in self._sharing(tokens)
+            if one.segment.owner == owner
+            and not one.segment.is_whole
+            and one.segment.start >= start
+            and tokens.startswith(one.tokens)
+        }
+        kept = {name for name in self._known if name not in covered}
+        while needed := {self._known[name].segment.parent for name in kept} & covered:
+            covered -= needed
+            kept |= needed
+        return tuple(covered)
+
+    def snapshot(self, owner: str, tokens: bytes) -> Addition | None:
+        """Return what to do with a cache that is kept whole; None where it is here.
+
+        The longest of the owner's snapshots before it stays: the next turn seldom repeats an
+        answer token by token, and goes on from the end of its prompt.
+        """
+        before = {
+            name: len(one.tokens)
+            for name, one in self._sharing(tokens)
+            if one.segment.owner == owner and one.segment.is_whole and tokens.startswith(one.tokens)
+        }
+        if len(tokens) in before.values():
+            return None
+        longest = max(before, key=lambda name: before[name], default="")
+        return Addition("", 0, tuple(name for name in before if name != longest))
+
+    def _sharing(self, tokens: bytes) -> Iterator[tuple[str, _Known]]:
+        """Yield the files whose first tokens are those of a prompt."""
+        first = tokens[:_FIRST]
+        for name, one in self._known.items():
+            if one.tokens[:_FIRST].startswith(first[: len(one.tokens)]):
+                yield name, one
+
+    def _pieces(self, name: str, end: int) -> list[Piece]:
+        pieces = []
+        for one in self.names_up_from(name):
+            segment = self._known[one].segment
+            if end > segment.start:
+                pieces.append(Piece(one, segment, end))
+                end = segment.start
+        return pieces[::-1]

@@ -1,0 +1,138 @@
+"""Cuts the caches of prompts into segments for files, and joins them again. Uses MLX.
+
+Any thread: arrays that are evaluated may be read by every thread; what is computed here runs on the
+calling thread's own stream. ``engine.inference.caching.stretches`` knows the kinds of caches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_map
+from mlx_lm.models.cache import CacheList, load_prompt_cache, save_prompt_cache
+
+from engine.inference.caching.stretches import beginning_of, joined, taken_apart
+
+
+class NotCut(Exception):
+    """A cache is not of the kind, or not of the length, that it should be."""
+
+
+def kinds_of(cache: Sequence[Any]) -> tuple[str, ...]:
+    """Return the kinds of a cache's parts, in words."""
+    return tuple(
+        f"CacheList({', '.join(kinds_of(part.caches))})"
+        if isinstance(part, CacheList)
+        else type(part).__name__
+        for part in cache
+    )
+
+
+def size_of(cache: Sequence[Any]) -> int:
+    """Return the bytes of a cache."""
+    return sum(int(part.nbytes) for part in cache)
+
+
+def view_of(cache: Sequence[Any]) -> list[Any]:
+    """Return the same cache in objects of its own, which shares its memory.
+
+    What is done to the other one does not change it: MLX copies memory that is shared before it
+    writes.
+    """
+    return [type(part).from_state(tree_map(_alias, part.state)) for part in cache]
+
+
+def _alias(value: Any) -> Any:
+    return value[...] if isinstance(value, mx.array) else value
+
+
+def cut(cache: Sequence[Any], tokens: int, start: int) -> list[Any]:
+    """Return the last tokens of a cache that can be cut anywhere, evaluated.
+
+    Args:
+        cache: The cache.
+        tokens: How many tokens it holds.
+        start: How many first tokens are left out.
+
+    Raises:
+        NotCut: It does not hold exactly so many tokens.
+    """
+    stretch, snapshot = taken_apart(cache, tokens)
+    if not snapshot.is_empty:
+        raise NotCut("a cache has other tokens than it should have")
+    with mx.stream(mx.cpu):
+        part = stretch.part(start, tokens).compact()
+        found = joined([part], replace(snapshot, tokens=tokens - start), tokens - start)
+        evaluate(found)
+    return found
+
+
+def join(segments: Sequence[tuple[list[Any], int, int]]) -> list[Any]:
+    """Return the cache that some segments make one after the other, evaluated.
+
+    Args:
+        segments: Each with the number of tokens that it holds, and of those that are taken.
+
+    Raises:
+        NotCut: One of them does not hold exactly so many tokens.
+    """
+    stretches = []
+    total = 0
+    for cache, held, taken in segments:
+        stretch, snapshot = taken_apart(cache, held)
+        if not snapshot.is_empty:
+            raise NotCut("a cache has other tokens than it should have")
+        stretches.append(stretch.part(0, taken))
+        total += taken
+    found = joined(stretches, replace(snapshot, tokens=total), total)
+    evaluate(found)
+    return found
+
+
+def can_be_trimmed(cache: Sequence[Any], tokens: int) -> bool:
+    """Whether a cache of so many tokens also says what it was after fewer of them."""
+    return taken_apart(cache, tokens)[1].can_be_trimmed
+
+
+def trimmed(cache: Sequence[Any], tokens: int, count: int) -> list[Any]:
+    """Return the first tokens of a cache that is kept whole, evaluated.
+
+    Args:
+        cache: The cache.
+        tokens: How many tokens it holds.
+        count: How many are wanted.
+
+    Raises:
+        NotCut: It does not tell what it was after fewer tokens.
+    """
+    found = beginning_of(cache, tokens, count)
+    if found is None:
+        raise NotCut("a cache cannot be trimmed")
+    evaluate(found)
+    return found
+
+
+def evaluate(cache: Sequence[Any]) -> None:
+    """Compute what is still to be computed of a cache, so that every thread can read it."""
+    leaves = tree_flatten([part.state for part in cache])
+    mx.eval([value for _, value in leaves if isinstance(value, mx.array)])
+
+
+def save(file: Any, cache: list[Any], metadata: dict[str, str]) -> None:
+    """Write a cache as mlx-lm writes it."""
+    save_prompt_cache(file, cache, metadata)
+
+
+def load(path: Path) -> tuple[list[Any], dict[str, str]]:
+    """Return a cache that mlx-lm wrote, evaluated, and its metadata."""
+    cache, metadata = load_prompt_cache(str(path), return_metadata=True)
+    evaluate(cache)
+    return list(cache), dict(metadata)
+
+
+def leave_thread() -> None:
+    """Free what MLX keeps for the calling thread, which must not use MLX afterwards."""
+    mx.synchronize()
+    mx.clear_streams()

@@ -1,0 +1,287 @@
+"""The kept caches of one loaded model: found, read and written. Uses MLX on the disk's threads.
+
+``find`` is called where prompts are rendered, ``keep`` on the engine thread.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+
+from engine.inference.caching.disk import cutting
+from engine.inference.caching.disk.chains import (
+    Addition,
+    Chains,
+    LoadedBeginning,
+    Piece,
+    StoredBeginning,
+)
+from engine.inference.caching.disk.disk_cache import DiskCache, Ticket
+from engine.inference.caching.disk.fingerprint import Stamps, fingerprint_of
+from engine.inference.caching.disk.segment import NotASegment, Segment
+from engine.inference.caching.stretches import is_cut_anywhere
+from engine.inference.caching.token_keys import TOKEN_BYTES, key_of
+from engine.values.request import CacheOwner
+
+_log = logging.getLogger(__name__)
+# Shorter prompts are read as fast as a file.
+LEAST_TOKENS = 64
+# How long a prompt waits for the list of files, just after the model was loaded.
+_PATIENCE_S = 2.0
+# What may wait to be written: it takes memory meanwhile.
+_MOST_WAITING_BYTES = 1 << 30
+
+
+class DamagedSegment(Exception):
+    """A file is not what it should be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """A cache that waits to be written."""
+
+    ticket: Ticket
+    tokens: bytes
+    make: Callable[[], list[Any]]
+    size_bytes: int
+
+
+class ModelDiskCache:
+    """The files of one model, from the moment it is loaded.
+
+    Args:
+        disk: The folder, its limit and its threads.
+        model: The model's folder.
+        stamps: What ``stamps_of`` said of it just before it was loaded.
+        cache: An empty cache of the model.
+    """
+
+    def __init__(self, disk: DiskCache, model: Path, stamps: Stamps, cache: Sequence[Any]) -> None:
+        self._disk = disk
+        self._model = model
+        self._stamps = stamps
+        self._kinds = cutting.kinds_of(cache)
+        self._is_cut_anywhere = is_cut_anywhere(cache)
+        self._fingerprint: str | None = None
+        self._chains = Chains()
+        self._lock = threading.Lock()
+        self._waiting_lock = threading.Lock()
+        self._waiting: list[_Waiting] = []
+        device = str(mx.default_device())
+        # After what is still to be written of a model that was unloaded: it may be the same one.
+        self._is_listed = disk.writer.do(
+            lambda: disk.tried("listed", lambda: self._list_files(device))
+        )
+
+    # -- what is there ---------------------------------------------------------------------
+
+    def _list_files(self, device: str) -> None:
+        fingerprint = fingerprint_of(self._model, self._stamps, self._kinds, device)
+        if fingerprint is None:
+            _log.info("no caches are kept: the files of the model changed while it was loaded")
+            return
+        folder = self._disk.folder
+        found: dict[str, Segment] = {}
+        for file in folder.files_of_model(fingerprint):
+            try:
+                segment = Segment.from_metadata(folder.metadata(file.name))
+                if segment.model != fingerprint or not file.name.startswith(
+                    folder.prefix(fingerprint, segment.owner)
+                ):
+                    raise NotASegment("of another model or owner")
+            except FileNotFoundError:
+                continue  # another process has deleted it
+            except (OSError, ValueError, NotASegment) as error:
+                _log.info("a kept cache is damaged and dropped: %s", error)
+                folder.delete([file.name])
+            else:
+                found[file.name] = segment
+        with self._lock:
+            left_out = self._chains.add_all(found.items())
+            self._fingerprint = fingerprint
+        folder.delete(left_out)
+
+    def find(self, tokens: Sequence[int]) -> StoredBeginning | None:
+        """Return the files that hold most of a prompt; None where that is not worth their reading.
+
+        At least one token of the prompt is left to be read.
+        """
+        if len(tokens) <= LEAST_TOKENS or not self._disk.most_bytes:
+            return None
+        try:
+            self._is_listed.exception(_PATIENCE_S)
+        except (TimeoutError, CancelledError):
+            return None
+        with self._lock:
+            found = self._chains.longest(key_of(tokens), len(tokens) - 1)
+        return found if found is not None and found.tokens >= LEAST_TOKENS else None
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def read(
+        self,
+        wanted: Sequence[StoredBeginning],
+        done: Callable[[list[LoadedBeginning | None]], None],
+    ) -> None:
+        """Read the beginnings of some prompts.
+
+        Args:
+            wanted: What ``find`` returned.
+            done: Called on another thread with the cache of each; None where it cannot be had.
+        """
+
+        def finish(reading: "Future[list[LoadedBeginning | None]]") -> None:
+            failed = reading.cancelled() or reading.exception() is not None
+            done([None] * len(wanted) if failed else reading.result())
+
+        reading = self._disk.reader.do(lambda: [self._read(one) for one in wanted])
+        reading.add_done_callback(finish)
+
+    def _read(self, found: StoredBeginning) -> LoadedBeginning | None:
+        folder = self._disk.folder
+        parts = []
+        piece = found.pieces[0]
+        try:
+            for piece in found.pieces:
+                segment = piece.segment
+                held, taken = segment.end - segment.start, piece.end - segment.start
+                parts.append((self._read_piece(piece), held, taken))
+            cache = cutting.trimmed(*parts[0]) if segment.is_whole else cutting.join(parts)
+        except Exception as error:  # whatever mlx-lm makes of it
+            if not isinstance(error, FileNotFoundError):
+                _log.info("a kept cache is damaged and dropped: %s", error)
+            self._drop([piece.name])
+            return None
+        # The last first, so that a file is never older than those that build on it.
+        folder.touch([piece.name for piece in reversed(found.pieces)])
+        return LoadedBeginning(cache, found.tokens)
+
+    def _read_piece(self, piece: Piece) -> list[Any]:
+        """Return the cache in a file.
+
+        Raises:
+            Exception: It is damaged, or gone.
+        """
+        folder = self._disk.folder
+        if not folder.is_intact(piece.name):
+            raise DamagedSegment("its content is not what was written")
+        cache, metadata = cutting.load(folder.path / piece.name)
+        found = Segment.from_metadata(metadata)
+        if found != piece.segment or cutting.kinds_of(cache) != self._kinds:
+            raise DamagedSegment("it holds something else")
+        if found.is_whole == self._is_cut_anywhere:
+            raise DamagedSegment("it holds a cache of another kind")
+        return cache
+
+    def _drop(self, names: Sequence[str]) -> None:
+        """Forget files and delete them, with those that build on them."""
+        with self._lock:
+            names = [*names, *self._chains.discard(names)]
+        self._disk.writer.do(
+            lambda: self._disk.tried("deleted", lambda: self._disk.folder.delete(names))
+        )
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def ticket(self, owner: CacheOwner) -> Ticket:
+        """Return the right to keep an answer's cache, which ends when its owner is forgotten."""
+        return self._disk.ticket(owner)
+
+    def keep(
+        self,
+        ticket: Ticket,
+        tokens: Sequence[int],
+        make: Callable[[], list[Any]],
+        size: int,
+    ) -> None:
+        """Have a cache written, without waiting for that. Engine thread.
+
+        Args:
+            ticket: Whose it is.
+            tokens: Its tokens.
+            make: Makes the cache of evaluated arrays that nobody changes; called on the thread
+                that writes.
+            size: Its bytes.
+        """
+        if len(tokens) < LEAST_TOKENS or not self._disk.is_valid(ticket):
+            return
+        if size > self._disk.most_bytes:
+            return
+        one = _Waiting(ticket, key_of(tokens), make, size)
+        with self._waiting_lock:
+            if sum(other.size_bytes for other in self._waiting) + size > _MOST_WAITING_BYTES:
+                _log.info("a cache is not kept: the disk is too slow")
+                return
+            self._waiting.append(one)
+        self._disk.writer.do(lambda: self._write_waiting(one))
+
+    def _write_waiting(self, one: _Waiting) -> None:
+        with self._waiting_lock:
+            self._waiting.remove(one)
+            # The next turn of the same conversation is here already and has all of this.
+            is_outdated = self._is_cut_anywhere and any(
+                other.ticket == one.ticket and other.tokens.startswith(one.tokens)
+                for other in self._waiting
+            )
+        if not is_outdated and self._disk.is_valid(one.ticket):
+            self._disk.tried("kept", lambda: self._write(one))
+
+    def _write(self, one: _Waiting) -> None:
+        """Write a cache; raises ``OSError`` where the disk refuses it."""
+        fingerprint = self._fingerprint
+        if fingerprint is None:
+            return
+        addition = self._addition(fingerprint, one)
+        if addition is None:
+            return
+        cache, tokens = one.make(), len(one.tokens) // TOKEN_BYTES
+        is_whole = not self._is_cut_anywhere
+        segment = Segment(
+            model=fingerprint,
+            owner=one.ticket.owner.name,
+            parent=addition.parent,
+            start=addition.start,
+            tokens=one.tokens[addition.start * TOKEN_BYTES :],
+            is_whole=is_whole,
+            can_trim=is_whole and cutting.can_be_trimmed(cache, tokens),
+        )
+        if is_whole:
+            cutting.evaluate(cache)
+        else:
+            cache = cutting.cut(cache, tokens, segment.start)
+        self._take_in(self._saved(segment, cache), segment, addition)
+
+    def _addition(self, fingerprint: str, one: _Waiting) -> Addition | None:
+        # Others may delete files as well, and nothing may build on one that is gone.
+        there = {file.name for file in self._disk.folder.files_of_model(fingerprint)}
+        with self._lock:
+            orphans = self._chains.keep_only(there)
+            add = self._chains.addition if self._is_cut_anywhere else self._chains.snapshot
+            addition = add(one.ticket.owner.name, one.tokens)
+        self._disk.folder.delete(orphans)
+        return addition
+
+    def _saved(self, segment: Segment, cache: list[Any]) -> str:
+        folder = self._disk.folder
+        with folder.unfinished(cutting.size_of(cache)) as file:
+            cutting.save(file, cache, segment.to_metadata())
+            return file.commit(folder.prefix(segment.model, segment.owner))
+
+    def _take_in(self, name: str, segment: Segment, addition: Addition) -> None:
+        folder = self._disk.folder
+        with self._lock:
+            self._chains.add(name, segment)
+            self._chains.discard(addition.superseded)
+            above = self._chains.names_up_from(name)
+        folder.delete(addition.superseded)
+        # The newest first, so that a file is never older than those that build on it.
+        folder.touch(above)
+        gone = folder.shrink_to(self._disk.most_bytes)
+        with self._lock:
+            orphans = self._chains.discard(gone)
+        folder.delete(orphans)

@@ -1,0 +1,90 @@
+"""What a file of a kept cache says of itself in its header. Pure; any thread.
+
+A cache is kept in segments: each file has the keys and values of some tokens, and names the file
+with the tokens before them. Files are named by a digest of their content, so that a file vouches
+for itself and, through the name in its header, for all that come before it.
+"""
+
+import base64
+import json
+from dataclasses import dataclass
+
+from engine.inference.caching.token_keys import TOKEN_BYTES
+
+# Counts up whenever files of earlier versions of this program cannot be used any more.
+FORMAT = 1
+_KEY = "fullstop"
+
+
+class NotASegment(Exception):
+    """A header does not describe a segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Some tokens of a conversation whose keys and values a file holds.
+
+    Attributes:
+        model: The fingerprint of the model that read them.
+        owner: Whose they are.
+        parent: The name of the file that holds the tokens before ``start``; empty at the beginning.
+        start: The number of tokens before them.
+        tokens: Their ids, as ``key_of`` gives them.
+        is_whole: Whether the file holds a cache of a kind that cannot be cut into segments.
+        can_trim: Whether such a cache may be trimmed to fewer tokens.
+    """
+
+    model: str
+    owner: str
+    parent: str
+    start: int
+    tokens: bytes
+    is_whole: bool = False
+    can_trim: bool = False
+
+    @property
+    def end(self) -> int:
+        """The number of tokens up to its end."""
+        return self.start + len(self.tokens) // TOKEN_BYTES
+
+    def to_metadata(self) -> dict[str, str]:
+        """Return it as metadata of a safetensors file."""
+        fields = {
+            "format": FORMAT,
+            "model": self.model,
+            "owner": self.owner,
+            "parent": self.parent,
+            "start": self.start,
+            "tokens": base64.b64encode(self.tokens).decode(),
+            "is_whole": self.is_whole,
+            "can_trim": self.can_trim,
+        }
+        return {_KEY: json.dumps(fields)}
+
+    @classmethod
+    def from_metadata(cls, metadata: object) -> "Segment":
+        """Read it from a file's metadata.
+
+        Raises:
+            NotASegment: It is not there, or of another version.
+        """
+        try:
+            fields = json.loads(metadata[_KEY])  # type: ignore[index]
+            if fields["format"] != FORMAT:
+                raise NotASegment("of another version")
+            found = cls(
+                model=str(fields["model"]),
+                owner=str(fields["owner"]),
+                parent=str(fields["parent"]),
+                start=int(fields["start"]),
+                tokens=base64.b64decode(fields["tokens"], validate=True),
+                is_whole=bool(fields["is_whole"]),
+                can_trim=bool(fields["can_trim"]),
+            )
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise NotASegment(str(error)) from error
+        if not found.tokens or len(found.tokens) % TOKEN_BYTES or found.start < 0:
+            raise NotASegment("its tokens are no token ids")
+        if bool(found.start) != bool(found.parent):
+            raise NotASegment("its place is unclear")
+        return found

@@ -1,0 +1,91 @@
+"""``serve --disk-cache-bytes``: what a server keeps of prompts, and what the next one finds."""
+
+import json
+import signal
+import stat
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 8
+KEPT = ("--port", "0", "--disk-cache-bytes", "100000000")
+
+
+def cached_tokens(address: str) -> int:
+    """Ask a long question; return how many tokens of it the server had read before."""
+    body = {
+        "model": "any",
+        "messages": [{"role": "user", "content": f"{LONG}Count from 1 to 5"}],
+        "temperature": 0,
+    }
+    request = urllib.request.Request(
+        f"{address}/v1/chat/completions",
+        json.dumps(body).encode(),
+        {"content-type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        usage = json.load(answer)["usage"]
+    return int(usage["prompt_tokens_details"]["cached_tokens"])
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.safetensors"))
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    ends_at = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < ends_at
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["quit", "killed"])
+def test_what_one_server_read_the_next_one_need_not_read(
+    serve: Callable[..., Any], tmp_path: Path, end: int
+) -> None:
+    place = {"FULLSTOP_CACHE_DIR": str(tmp_path)}
+    server = serve(*KEPT, **place)
+    address = server.wait_until_ready()
+    assert cached_tokens(address) == 0
+    if end == signal.SIGKILL:
+        # The answer may be there before the file is.
+        wait_until(lambda: bool(files(tmp_path)))
+    server.end(end)
+    [file] = files(tmp_path)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    again = serve(*KEPT, **place)
+    assert cached_tokens(again.wait_until_ready()) > 200
+    assert again.end() == 0
+    assert again.errors == []
+
+
+def test_without_the_option_nothing_is_kept_and_what_was_kept_is_deleted(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
+    place = {"FULLSTOP_CACHE_DIR": str(tmp_path)}
+    server = serve(*KEPT, **place)
+    cached_tokens(server.wait_until_ready())
+    server.end()
+    assert files(tmp_path)
+    plain = serve("--port", "0", **place)
+    assert cached_tokens(plain.wait_until_ready()) == 0
+    plain.end()
+    assert files(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_line_in_the_log(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    server = serve(*KEPT, FULLSTOP_CACHE_DIR=str(tmp_path / "file"))
+    address = server.wait_until_ready()
+    cached_tokens(address)
+    assert cached_tokens(address) > 200
+    assert server.end() == 0
+    assert len(server.errors) == 1
+    assert "caches of prompts" in server.errors[0]

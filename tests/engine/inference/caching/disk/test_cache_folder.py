@@ -1,0 +1,129 @@
+"""The folder of kept caches: names, permissions, sizes, and what others do in it."""
+
+import fcntl
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from engine.inference.caching.disk import cache_folder
+from engine.inference.caching.disk.cache_folder import CacheFolder, DiskNearlyFull, UnfinishedFile
+
+
+def write(folder: CacheFolder, text: bytes = b"text", owner: str = "me", model: str = "m") -> str:
+    with folder.unfinished(len(text)) as file:
+        file.write(text)
+        return file.commit(folder.prefix(model, owner))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> CacheFolder:
+    return CacheFolder(tmp_path / "caches" / "own")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_files_and_folder_are_for_their_person_alone(folder: CacheFolder) -> None:
+    before = os.umask(0)
+    try:
+        name = write(folder)
+    finally:
+        os.umask(before)
+    assert mode(folder.path) == 0o700
+    assert mode(folder.path / name) == 0o600
+
+
+def test_a_folder_that_others_could_open_is_closed_to_them(folder: CacheFolder) -> None:
+    folder.path.mkdir(parents=True)
+    folder.path.chmod(0o755)
+    write(folder)
+    assert mode(folder.path) == 0o700
+
+
+def test_a_file_is_named_by_the_digest_of_its_content(folder: CacheFolder) -> None:
+    name = write(folder, b"content")
+    assert name.endswith(f"-{hashlib.sha256(b'content').hexdigest()}.safetensors")
+    assert folder.is_intact(name)
+
+
+def test_a_file_that_is_not_committed_leaves_nothing(folder: CacheFolder) -> None:
+    with folder.unfinished(3) as file:
+        file.write(b"abc")
+    assert list(folder.path.iterdir()) == []
+
+
+def test_a_failed_write_is_raised_when_the_file_is_to_be_put_in_its_place(
+    folder: CacheFolder,
+) -> None:
+    with folder.unfinished(3) as file:
+        file._file.close()
+        file._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115 - closed by the file
+        fcntl.flock(file._file, fcntl.LOCK_EX)
+        file.write(b"abc")
+        with pytest.raises(OSError, match="No space left"):
+            file.commit("m-me")
+    assert list(folder.path.iterdir()) == []
+
+
+def test_the_least_recently_used_files_go_first(folder: CacheFolder) -> None:
+    first, second, third = (write(folder, text) for text in (b"one1", b"two2", b"tri3"))
+    folder.touch([first])
+    assert folder.shrink_to(8) == [second]
+    assert {one.name for one in folder.files()} == {first, third}
+    assert folder.size_bytes == 8
+
+
+def test_an_owner_is_forgotten_with_the_caches_for_every_model(folder: CacheFolder) -> None:
+    write(folder, b"1", "me", "one model")
+    write(folder, b"2", "me", "another model")
+    other = write(folder, b"3", "you", "one model")
+    folder.delete_owner("me")
+    assert [one.name for one in folder.files()] == [other]
+
+
+def test_files_of_other_programs_are_left_alone(folder: CacheFolder) -> None:
+    write(folder)
+    (folder.path / "notes.txt").write_text("mine")
+    (folder.path / "model.safetensors").write_text("mine")
+    folder.shrink_to(0)
+    assert sorted(one.name for one in folder.path.iterdir()) == ["model.safetensors", "notes.txt"]
+
+
+def test_what_a_killed_process_left_unfinished_is_swept_away(folder: CacheFolder) -> None:
+    folder.path.mkdir(parents=True)
+    alive, dead = UnfinishedFile(folder.path), UnfinishedFile(folder.path)
+    dead._file.close()  # as the system does for a process that was killed
+    for file in (alive, dead):
+        os.utime(file.name, (0, 0))
+    folder.sweep()
+    assert [str(one) for one in folder.path.iterdir()] == [alive.name]
+    alive.close()
+
+
+def test_a_fresh_unfinished_file_is_not_swept_away_before_it_is_locked(
+    folder: CacheFolder,
+) -> None:
+    folder.path.mkdir(parents=True)
+    path = folder.path / "unfinished-0123456789abcdef.tmp"
+    path.touch()
+    folder.sweep()
+    assert path.exists()
+
+
+def test_the_last_room_on_a_disk_is_left_free(
+    folder: CacheFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_folder, "LEFT_FREE_BYTES", 1 << 60)
+    with pytest.raises(DiskNearlyFull):
+        write(folder)
+
+
+def test_a_folder_that_is_not_there_is_empty(folder: CacheFolder) -> None:
+    assert folder.files() == []
+    assert folder.size_bytes == 0
+    assert folder.shrink_to(0) == []
+    folder.sweep()

@@ -1,0 +1,165 @@
+"""Damaged, foreign and half-written files: dropped in silence, and never a wrong token."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine.inference.caching.disk.cache_folder import CacheFolder
+from engine.inference.caching.disk.segment import NotASegment, Segment
+from tests.support.disk_caches import Room, kv_cache
+
+IDS = list(range(200))
+
+
+@pytest.fixture
+def kept(room: Room) -> Path:
+    """The file of a cache of 200 tokens."""
+    room.keep(IDS)
+    [name] = room.names
+    return room.disk.folder.path / name
+
+
+def reopened(room: Room, model: Path) -> int:
+    """Return how many tokens a later process finds; what it finds must be right."""
+    later = Room(room.disk.folder.path, model)
+    try:
+        return later.tokens([*IDS, 1])
+    finally:
+        later.close()
+
+
+def header_bytes(path: Path) -> int:
+    return 8 + int.from_bytes(path.read_bytes()[:8], "little")
+
+
+def flip(path: Path, place: int, bit: int = 0) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1 << bit
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("share", [number / 24 for number in range(25)])
+def test_a_damaged_byte_anywhere_drops_the_file(
+    room: Room, model: Path, kept: Path, share: float
+) -> None:
+    flip(kept, int(share * (kept.stat().st_size - 1)), bit=int(share * 24) % 8)
+    assert reopened(room, model) == 0
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("place", [0, 3, 7, 8, 9, 40, 120, 200, 400, -1])
+def test_a_damaged_byte_in_the_header_drops_the_file(
+    room: Room, model: Path, kept: Path, place: int
+) -> None:
+    flip(kept, place if place >= 0 else header_bytes(kept) - 1, bit=1)
+    assert reopened(room, model) == 0
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.3, 0.7, 0.999])
+def test_a_truncated_file_is_dropped(room: Room, model: Path, kept: Path, share: float) -> None:
+    os.truncate(kept, int(share * kept.stat().st_size))
+    assert reopened(room, model) == 0
+    assert not kept.exists()
+
+
+def test_a_longer_file_is_dropped(room: Room, model: Path, kept: Path) -> None:
+    with kept.open("ab") as file:
+        file.write(b"more")
+    assert reopened(room, model) == 0
+
+
+def test_a_file_damaged_while_the_program_runs_is_dropped(room: Room, kept: Path) -> None:
+    flip(kept, kept.stat().st_size - 9)
+    assert room.tokens([*IDS, 1]) == 0
+    room.wait()
+    assert not kept.exists()
+    room.keep(IDS)
+    assert room.tokens([*IDS, 1]) == 200
+
+
+def test_a_damaged_first_segment_drops_those_that_build_on_it(room: Room, model: Path) -> None:
+    room.keep(list(range(500)))
+    room.keep(list(range(560)))
+    first = max(room.disk.folder.files(), key=lambda one: one.size_bytes)
+    flip(room.disk.folder.path / first.name, first.size_bytes - 5)
+    later = Room(room.disk.folder.path, model)
+    assert later.tokens([*range(560), 1]) == 0
+    later.wait()
+    assert later.names == []
+    later.close()
+
+
+def placed(room: Room, segment: Segment, ids: list[int]) -> None:
+    """Write a file that is whole and well named, whatever it says of itself."""
+    folder = CacheFolder(room.disk.folder.path)
+    with folder.unfinished(1) as file:
+        from engine.inference.caching.disk import cutting
+
+        cutting.save(file, kv_cache(ids), segment.to_metadata())
+        file.commit(folder.prefix(room.model._fingerprint or "", segment.owner))
+
+
+CHANGES: dict[str, Callable[[Segment], Segment]] = {
+    "another model": lambda one: Segment("other", one.owner, "", 0, one.tokens),
+    "another kind": lambda one: Segment(one.model, one.owner, "", 0, one.tokens, is_whole=True),
+    "more tokens": lambda one: Segment(one.model, one.owner, "", 0, one.tokens * 2),
+    "fewer tokens": lambda one: Segment(one.model, one.owner, "", 0, one.tokens[:-8]),
+    "no parent": lambda one: Segment(one.model, one.owner, "", 7, one.tokens),
+    "a missing parent": lambda one: Segment(one.model, one.owner, "nowhere", 7, one.tokens),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_that_says_something_else_of_itself_is_not_used(
+    room: Room, model: Path, kept: Path, change: str
+) -> None:
+    right = Segment.from_metadata(room.disk.folder.metadata(kept.name))
+    kept.unlink()
+    placed(room, CHANGES[change](right), IDS)
+    later = Room(room.disk.folder.path, model)
+    found = later.loaded([*IDS, 1])
+    later.close()
+    if found is not None:  # kept whole, which a cache of this kind may be as well
+        assert change == "another kind"
+        assert [part.offset for part in found.cache] == [found.tokens] * 2
+
+
+def test_a_file_of_another_version_is_dropped(
+    room: Room, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.inference.caching.disk import segment
+
+    room.wait()
+    monkeypatch.setattr(segment, "FORMAT", 999)
+    room.keep(IDS)
+    monkeypatch.undo()
+    assert len(room.names) == 1
+    assert reopened(room, model) == 0
+    assert room.names == []
+
+
+def test_a_foreign_file_with_a_fitting_name_is_dropped(room: Room, model: Path, kept: Path) -> None:
+    mx.save_safetensors(str(kept), {"weight": mx.ones((4, 4))})
+    assert reopened(room, model) == 0
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {},
+        {"fullstop": "not json"},
+        {"fullstop": "[]"},
+        {"fullstop": "{}"},
+        {"fullstop": '{"format": 1}'},
+        {"fullstop": "[" * 10_000},
+    ],
+)
+def test_metadata_of_another_kind_is_no_segment(metadata: object) -> None:
+    with pytest.raises(NotASegment):
+        Segment.from_metadata(metadata)

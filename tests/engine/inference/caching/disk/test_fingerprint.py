@@ -1,0 +1,105 @@
+"""A model's fingerprint changes with everything that a cache depends on."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.inference.caching.disk import fingerprint
+from engine.inference.caching.disk.fingerprint import fingerprint_of, stamps_of
+
+KINDS = ("KVCache",) * 4
+
+
+@pytest.fixture
+def model(tmp_path: Path, demo_model_path: Path) -> Path:
+    return Path(shutil.copytree(demo_model_path, tmp_path / "model"))
+
+
+def print_of(folder: Path, kinds: tuple[str, ...] = KINDS, device: str = "cpu") -> str | None:
+    return fingerprint_of(folder, stamps_of(folder), kinds, device)
+
+
+def change_weights(folder: Path) -> None:
+    """Change one byte in the middle of the weights; name, size and times stay as they are."""
+    path = folder / "model.safetensors"
+    seen = path.stat()
+    with path.open("r+b") as file:
+        place = (seen.st_size - fingerprint._SAMPLE_BYTES) * 7 // (fingerprint._SAMPLES - 1)
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([byte ^ 1]))
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+
+
+def change_config(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config["rope_theta"] = 12345.0
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def change_tokenizer(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text().replace('"version"', '"version" '))
+
+
+def change_template(folder: Path) -> None:
+    path = folder / "chat_template.jinja"
+    path.write_text(path.read_text() + "\n")
+
+
+def touch_weights(folder: Path) -> None:
+    os.utime(folder / "model.safetensors", (1, 1))
+
+
+def add_weights(folder: Path) -> None:
+    shutil.copy(folder / "model.safetensors", folder / "model-2.safetensors")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [change_weights, change_config, change_tokenizer, change_template, touch_weights, add_weights],
+)
+def test_a_change_of_the_model_changes_its_fingerprint(
+    model: Path, change: Callable[[Path], None]
+) -> None:
+    before = print_of(model)
+    change(model)
+    after = print_of(model)
+    assert before is not None
+    assert after is not None
+    assert before != after
+
+
+def test_the_fingerprint_of_the_same_model_stays_the_same(model: Path) -> None:
+    (model / "README.md").write_text("a note")
+    (model / ".hidden.json").write_text("{}")
+    before = print_of(model)
+    (model / "README.md").write_text("another note")
+    (model / ".hidden.json").write_text("[]")
+    assert print_of(model) == before
+
+
+def test_kinds_of_caches_devices_and_versions_have_fingerprints_of_their_own(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = {print_of(model), print_of(model, ("RotatingKVCache",)), print_of(model, device="gpu")}
+    for package in ("mlx", "mlx-lm"):
+        monkeypatch.setattr(
+            fingerprint, "version", lambda name, package=package: "9" if name == package else "1"
+        )
+        seen.add(print_of(model))
+    monkeypatch.undo()
+    monkeypatch.setattr(fingerprint, "FORMAT", 999)
+    seen.add(print_of(model))
+    assert len(seen) == 6
+
+
+def test_a_model_whose_files_changed_since_it_was_loaded_has_none(model: Path) -> None:
+    stamps = stamps_of(model)
+    change_config(model)
+    assert fingerprint_of(model, stamps, KINDS, "cpu") is None

@@ -1,0 +1,268 @@
+"""Caches on disk: kept, found, limited, forgotten, shared with other processes."""
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx_lm.models.cache import KVCache, RotatingKVCache
+
+from engine.inference.caching.disk import cache_folder, cutting
+from engine.values.request import CacheOwner
+from tests.support.disk_caches import ME, Room, kv_cache
+
+YOU = CacheOwner("you")
+
+
+def again(room: Room, model: Path) -> Room:
+    """Return what another process finds, started later."""
+    return Room(room.disk.folder.path, model)
+
+
+def test_a_cache_is_there_for_the_next_process(room: Room, model: Path) -> None:
+    ids = list(range(200))
+    room.keep(ids)
+    room.close()
+    later = again(room, model)
+    assert later.tokens([*ids, 1]) == 200
+    later.close()
+
+
+def test_turn_after_turn_comes_back_from_its_segments(room: Room, model: Path) -> None:
+    for length in (500, 560, 640, 700, 1500, 1600):
+        room.keep(list(range(length)))
+    room.close()
+    later = again(room, model)
+    assert later.tokens([*range(1600), 3]) == 1600
+    assert later.tokens([*range(1550), 3, 4]) == 1550
+    assert len(later.names) < 5
+    later.close()
+
+
+def test_a_short_prompt_is_neither_kept_nor_looked_for(room: Room) -> None:
+    room.keep(list(range(63)))
+    assert room.names == []
+    assert room.tokens(list(range(64))) == 0
+
+
+def test_a_cache_without_the_tokens_that_it_should_have_is_not_kept(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    room.keep(list(range(100)), cache=kv_cache(list(range(90))))
+    assert room.names == []
+    assert "other tokens" in caplog.text
+
+
+def test_caches_of_another_model_are_not_found(room: Room, model: Path) -> None:
+    ids = list(range(100))
+    room.keep(ids)
+    (model / "config.json").write_text("{}")
+    later = again(room, model)
+    assert later.tokens([*ids, 1]) == 0
+    assert len(later.names) == 1
+    later.close()
+
+
+def test_caches_of_a_model_that_was_away_are_found_when_it_is_back(room: Room, model: Path) -> None:
+    ids = list(range(100))
+    room.keep(ids)
+    config = (model / "config.json").read_text()
+    (model / "config.json").write_text("{}")
+    room.load(model)
+    assert room.tokens([*ids, 1]) == 0
+    (model / "config.json").write_text(config)
+    room.load(model)
+    assert room.tokens([*ids, 1]) == 100
+
+
+def test_a_model_whose_files_change_while_it_is_loaded_keeps_nothing(
+    room: Room, model: Path
+) -> None:
+    from engine.inference.caching.disk.fingerprint import stamps_of
+    from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
+
+    stamps = stamps_of(model)
+    (model / "config.json").write_text("{}")
+    room.model = ModelDiskCache(room.disk, model, stamps, [KVCache(), KVCache()])
+    room.keep(list(range(100)))
+    assert room.names == []
+
+
+# -- limits and forgetting -----------------------------------------------------------------
+
+
+def test_the_least_recently_used_caches_make_room_for_new_ones(room: Room) -> None:
+    first, second, third = ([n * 1000 + k for k in range(200)] for n in range(3))
+    room.keep(first, CacheOwner("1"))
+    room.keep(second, CacheOwner("2"))
+    assert room.tokens([*first, 1]) == 200  # used, so that the second is the oldest now
+    size = room.disk.folder.size_bytes
+    room.disk.limit_to(size + size // 4)
+    room.keep(third, CacheOwner("3"))
+    assert room.tokens([*second, 1]) == 0
+    assert room.tokens([*first, 1]) == 200
+    assert room.tokens([*third, 1]) == 200
+    assert room.disk.folder.size_bytes <= room.disk.most_bytes
+
+
+def test_a_cache_larger_than_the_limit_is_not_written(room: Room) -> None:
+    room.disk.limit_to(1000)
+    room.keep(list(range(500)))
+    assert room.names == []
+
+
+def test_no_room_at_all_keeps_nothing_and_deletes_what_was_there(room: Room) -> None:
+    room.keep(list(range(200)))
+    room.disk.limit_to(0)
+    room.wait()
+    assert room.names == []
+    room.keep(list(range(300)))
+    assert room.names == []
+    assert room.tokens(list(range(301))) == 0
+
+
+def test_an_owner_is_forgotten_and_others_are_not(room: Room) -> None:
+    room.keep(list(range(200)), ME)
+    room.keep(list(range(1000, 1200)), YOU)
+    room.disk.forget(ME).result(60)
+    assert room.tokens([*range(200), 1]) == 0
+    assert room.tokens([*range(1000, 1200), 1]) == 200
+
+
+def test_an_answer_under_way_leaves_nothing_of_an_owner_who_was_forgotten(room: Room) -> None:
+    ticket = room.model.ticket(ME)
+    room.disk.forget(ME).result(60)
+    room.model.keep(ticket, list(range(200)), lambda: kv_cache(list(range(200))), 1)
+    room.wait()
+    assert room.names == []
+
+
+def test_an_owner_who_is_back_keeps_caches_again(room: Room) -> None:
+    room.keep(list(range(200)))
+    room.disk.forget(ME).result(60)
+    room.keep(list(range(300)))
+    assert room.tokens([*range(300), 1]) == 300
+
+
+def test_everything_is_forgotten_at_once(room: Room) -> None:
+    room.keep(list(range(200)), ME)
+    room.keep(list(range(1000, 1200)), YOU)
+    room.disk.forget_all().result(60)
+    assert room.disk.folder.size_bytes == 0
+    assert room.tokens([*range(200), 1]) == 0
+
+
+# -- other kinds of caches -----------------------------------------------------------------
+
+
+def rotating(ids: list[int]) -> list[RotatingKVCache]:
+    parts = [RotatingKVCache(64), RotatingKVCache(64)]
+    for part in parts:
+        keys = mx.broadcast_to(mx.array(ids, mx.float32)[None, None, :, None], (1, 2, len(ids), 4))
+        part.update_and_fetch(keys, keys)
+    cutting.evaluate(parts)
+    return parts
+
+
+def test_a_cache_that_cannot_be_cut_serves_the_next_turn_whole(room: Room, model: Path) -> None:
+    room.load(model, [RotatingKVCache(64), RotatingKVCache(64)])
+    ids = list(range(200))
+    room.keep(ids, cache=rotating(ids))
+    loaded = room.loaded([*ids, 1, 2])
+    assert loaded is not None
+    assert loaded.tokens == 200
+    assert [part.offset for part in loaded.cache] == [200, 200]
+    assert room.loaded([*ids[:150], 1, 2]) is None
+
+
+# -- troubles ------------------------------------------------------------------------------
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def test_a_full_disk_is_logged_once_and_hurts_nobody(
+    room: Room, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_folder, "LEFT_FREE_BYTES", 1 << 60)
+    for number in range(3):
+        room.keep([number * 1000 + k for k in range(200)])
+    assert room.names == []
+    [said] = warnings_of(caplog)
+    assert "the disk is nearly full" in said
+    monkeypatch.undo()
+    room.keep(list(range(200)))
+    assert len(room.names) == 1
+
+
+def test_a_folder_that_cannot_be_made_is_logged_once(
+    tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "in the way").write_text("a file")
+    room = Room(tmp_path / "in the way" / "kept", model)
+    room.keep(list(range(200)))
+    room.keep(list(range(300)))
+    assert room.tokens([*range(200), 1]) == 0
+    room.close()
+    assert len(warnings_of(caplog)) == 1
+
+
+def test_a_file_that_vanishes_is_not_missed(room: Room) -> None:
+    room.keep(list(range(500)))
+    room.keep(list(range(600)))
+    for name in room.names:
+        os.unlink(room.disk.folder.path / name)
+    assert room.tokens([*range(600), 1]) == 0
+    room.keep(list(range(700)))
+    assert room.tokens([*range(700), 1]) == 700
+
+
+def test_nothing_builds_on_a_file_that_another_process_deleted(room: Room, model: Path) -> None:
+    room.keep(list(range(500)))
+    os.unlink(room.disk.folder.path / room.names[0])
+    room.keep(list(range(560)))
+    room.close()
+    later = again(room, model)
+    assert later.tokens([*range(560), 1]) == 560
+    later.close()
+
+
+def test_racing_writers_in_one_folder_never_give_a_wrong_token(tmp_path: Path, model: Path) -> None:
+    rooms = [Room(tmp_path / "kept", model, 60_000) for _ in range(3)]
+    histories = [[n * 10_000 + k for k in range(600)] for n in range(3)]
+
+    def work(room: Room, seed: int) -> None:
+        for turn in range(1, 20):
+            history = histories[(turn + seed) % 3]
+            ids = history[: 70 + turn * 25]
+            assert room.tokens([*ids, 1]) <= len(ids)
+            room.keep(ids, CacheOwner(str((turn + seed) % 3)))
+            if turn % 7 == seed:
+                room.disk.forget(CacheOwner(str(seed)))
+
+    faults: list[BaseException] = []
+
+    def watched(room: Room, seed: int) -> None:
+        try:
+            work(room, seed)
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [
+        threading.Thread(target=watched, args=(room, seed)) for seed, room in enumerate(rooms)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for room in rooms:
+        room.close()
+    assert faults == []
+    assert not list((tmp_path / "kept").glob("*.tmp"))
+    later = Room(tmp_path / "kept", model)
+    for history in histories:
+        later.tokens([*history, 1])
+    later.close()

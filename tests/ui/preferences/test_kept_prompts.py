@@ -1,0 +1,114 @@
+"""The Storage page: how much is kept on disk, and forgetting it."""
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from engine import CacheOwner, DiskCache
+from tests.support.kept import preferences_state
+from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import STORAGE
+from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences.preferences_state import PreferencesState
+
+
+def filled(folder: Path) -> DiskCache:
+    """Return the caches of a folder that holds 2,000 bytes of two conversations."""
+    disk = DiskCache(folder, 1_000_000)
+    for name in ("one", "two"):
+        with disk.folder.unfinished(1000) as file:
+            file.write(name.encode().ljust(1000))
+            file.commit(disk.folder.prefix("model", CacheOwner(name).name))
+    return disk
+
+
+def storage_page(
+    theme: Theme, state: PreferencesState, parent: QWidget, disk: DiskCache | None
+) -> PreferencesDialog:
+    dialog = PreferencesDialog(theme, state, parent, disk)
+    titles = [dialog.tabs.tabText(tab) for tab in range(dialog.tabs.count())]
+    dialog.tabs.setCurrentIndex(titles.index(STORAGE))
+    dialog.show()
+    return dialog
+
+
+def test_it_says_how_much_is_kept_and_forgets_it(
+    theme: Theme, qtbot: QtBot, run: RunOnLoop, tmp_path: Path
+) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+
+    async def steps() -> None:
+        disk = filled(tmp_path)
+        dialog = storage_page(theme, preferences_state(), parent, disk)
+        row = dialog.kept
+        assert row is not None
+        await eventually(lambda: row.said.text() == "2.0 kB")
+        assert row.said.accessibleName() == "Kept now: 2.0 kB"
+        await eventually(row.forget.isEnabled)
+        qtbot.mouseClick(row.forget, Qt.MouseButton.LeftButton)
+        await eventually(lambda: row.said.text() == "0 bytes")
+        assert not row.forget.isEnabled()
+        assert disk.folder.files() == []
+        dialog.close()
+        disk.close()
+
+    run(steps())
+
+
+def test_keeping_none_deletes_what_is_there_and_the_page_shows_it(
+    theme: Theme, qtbot: QtBot, run: RunOnLoop, tmp_path: Path
+) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+
+    async def steps() -> None:
+        disk = filled(tmp_path)
+        state = preferences_state()
+        state.changed.connect(lambda _: disk.limit_to(state.now.kept_prompts_bytes))
+        dialog = storage_page(theme, state, parent, disk)
+        row = dialog.kept
+        assert row is not None
+        await eventually(lambda: row.said.text() == "2.0 kB")
+        state.change(kept_prompts_gb=0)
+        await eventually(lambda: row.said.text() == "0 bytes")
+        dialog.close()
+        disk.close()
+
+    run(steps())
+
+
+def test_a_dialog_that_is_closed_while_the_disk_is_slow_asks_no_more(
+    theme: Theme, qtbot: QtBot, run: RunOnLoop, tmp_path: Path
+) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+
+    async def steps() -> None:
+        import threading
+
+        disk, gate = filled(tmp_path), threading.Event()
+        disk.writer.do(lambda: gate.wait(60))
+        dialog = storage_page(theme, preferences_state(), parent, disk)
+        dialog.close()
+        gate.set()
+        disk.close()
+
+    run(steps())
+
+
+def test_where_nothing_can_be_kept_nothing_can_be_forgotten(
+    theme: Theme, qtbot: QtBot, run: RunOnLoop
+) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+
+    async def steps() -> None:
+        dialog = storage_page(theme, preferences_state(), parent, None)
+        assert dialog.kept is None
+        dialog.close()
+
+    run(steps())

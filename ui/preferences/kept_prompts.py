@@ -1,0 +1,85 @@
+"""Says how much disk the kept caches of prompts take, and forgets them. Main thread."""
+
+import asyncio
+from concurrent.futures import Future
+from typing import Protocol
+
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+
+from engine import size_in_words
+from ui.kit.background.tasks import Tasks
+from ui.kit.text.labels import label
+from ui.preferences.preferences_state import PreferencesState
+
+
+class KeptPrompts(Protocol):
+    """Caches of prompts on disk."""
+
+    def measured(self) -> "Future[int]":
+        """Return their bytes, once all that was asked for before is done."""
+        ...
+
+    def forget_all(self) -> "Future[None]":
+        """Delete them; the future ends when that is done."""
+        ...
+
+
+class KeptPromptsRow(QWidget):
+    """The bytes that are kept, and a button that forgets them. Looks at the disk while it is seen.
+
+    Args:
+        kept: What is kept.
+        preferences: A change of them may change what is kept.
+
+    Attributes:
+        said: How much is kept.
+        forget: The button.
+    """
+
+    def __init__(self, kept: KeptPrompts, preferences: PreferencesState) -> None:
+        super().__init__()
+        self._kept = kept
+        self._tasks = Tasks()
+        self._looking: asyncio.Task[None] | None = None
+        self.said = label("…", "muted")
+        self.forget = QPushButton("&Forget Now")
+        self.forget.setAccessibleName("Forget what the model has read of conversations")
+        self.forget.setEnabled(False)
+        self.forget.clicked.connect(self._forget)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(14)
+        layout.addWidget(self.said)
+        layout.addWidget(self.forget)
+        layout.addStretch(1)
+        preferences.changed.connect(self._refresh)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Look at the disk."""
+        super().showEvent(event)
+        self._refresh()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Look no more: the widget may be deleted now."""
+        super().hideEvent(event)
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _forget(self) -> None:
+        self._kept.forget_all()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        if not self.isVisible():
+            return
+        if self._looking is not None:
+            self._looking.cancel()
+        self._looking = self._tasks.start(self._look(), "look at kept caches of prompts")
+
+    async def _look(self) -> None:
+        self.forget.setEnabled(False)
+        size = await asyncio.wrap_future(self._kept.measured())
+        self.said.setText(size_in_words(size))
+        self.said.setAccessibleName(f"Kept now: {size_in_words(size)}")
+        self.forget.setEnabled(size > 0)
