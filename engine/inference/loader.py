@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.inference.backend import Backend, BatchLimits
 from engine.inference.importing.wrapping import importing_mlx_lm
 from engine.library.loading import LoadProgress, OnLoadProgress
+from engine.library.reading_ahead import ReadingAhead
 
 
 def load_model(
@@ -20,12 +21,15 @@ def load_model(
 ) -> Backend:
     """Load a model folder. See ``engine.inference.backend.Loader``."""
     on_progress(LoadProgress("libraries"))
-    with importing_mlx_lm():
-        import psutil  # noqa: F401  # the first request asks how much memory is free
+    with ReadingAhead(folder) as ahead:
+        with importing_mlx_lm():
+            import psutil  # noqa: F401  # the first request asks how much memory is free
 
-        from engine.inference import mlx_loading
+            from engine.inference import mlx_loading
 
-    return mlx_loading.load(folder, limits=limits, on_progress=on_progress, draft=draft)
+        return mlx_loading.load(
+            folder, limits=limits, on_progress=ahead.until_weights(on_progress), draft=draft
+        )
 
 
 def check_model(folder: Path) -> None:

@@ -1,0 +1,99 @@
+"""Weight files are in the system's memory by the time they are loaded, and nobody waits for it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.inference.backend import BatchLimits
+from engine.inference.loader import load_model
+from engine.library.loading import LoadProgress
+from engine.library.reading_ahead import ReadingAhead
+
+LIMIT_S = 60
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, size in (("one.safetensors", 9 << 20), ("two.safetensors", 5 << 20), ("x.txt", 99)):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(size)
+    return tmp_path
+
+
+@pytest.fixture(params=["advises", "reads"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Have the system told what will be needed, or read it, as where it cannot be told."""
+    if request.param == "reads":
+        monkeypatch.delattr(os, "posix_fadvise", raising=False)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("way")
+def test_all_weight_files_are_read(folder: Path) -> None:
+    with ReadingAhead(folder, 1 << 30) as ahead:
+        assert ahead.wait(LIMIT_S)
+    assert ahead.read_bytes == 14 << 20
+
+
+@pytest.mark.usefixtures("way")
+def test_no_more_is_read_than_was_allowed(folder: Path) -> None:
+    with ReadingAhead(folder, (10 << 20) + 3) as ahead:
+        assert ahead.wait(LIMIT_S)
+    assert ahead.read_bytes == (10 << 20) + 3
+
+
+def test_it_ends_when_the_weights_are_loaded_and_passes_the_progress_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fadvise", raising=False)
+    os.mkfifo(tmp_path / "endless.safetensors")
+    seen: list[LoadProgress] = []
+    with (
+        ReadingAhead(tmp_path, 1 << 60) as ahead,
+        (tmp_path / "endless.safetensors").open("wb", buffering=0) as source,
+    ):
+        observe = ahead.until_weights(seen.append)
+        observe(LoadProgress("tokenizer"))
+        source.write(b"x")
+        while ahead.read_bytes == 0:
+            assert not ahead.wait(0.01)
+        observe(LoadProgress("weights", 0, 9))
+        source.write(b"x")
+        assert ahead.wait(LIMIT_S)
+    assert seen == [LoadProgress("tokenizer"), LoadProgress("weights", 0, 9)]
+
+
+def test_a_folder_that_cannot_be_read_is_left_to_whoever_loads_it(tmp_path: Path) -> None:
+    with ReadingAhead(tmp_path / "none") as nothing:
+        assert nothing.wait(LIMIT_S)
+    (tmp_path / "is_a_folder.safetensors").mkdir()
+    with ReadingAhead(tmp_path) as ahead:
+        assert ahead.wait(LIMIT_S)
+    assert nothing.read_bytes == ahead.read_bytes == 0
+
+
+def test_a_model_is_loaded_with_its_weights_read_ahead(
+    demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[ReadingAhead] = []
+
+    class Noted(ReadingAhead):
+        def __init__(self, folder: Path) -> None:
+            super().__init__(folder)
+            made.append(self)
+
+    monkeypatch.setattr("engine.inference.loader.ReadingAhead", Noted)
+    phases: list[str] = []
+
+    def note(progress: LoadProgress) -> None:
+        phases.append(progress.phase)
+        if progress.phase == "checking":
+            assert made[0].wait(LIMIT_S)  # the libraries are there, the weights are not
+
+    backend = load_model(demo_model_path, limits=BatchLimits(64, 0, 1), on_progress=note)
+    backend.close()
+    assert phases[-1] == "weights"
+    assert made[0].read_bytes == sum(
+        one.stat().st_size for one in demo_model_path.glob("*.safetensors")
+    )
