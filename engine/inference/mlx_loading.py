@@ -16,7 +16,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load as mlx_load
 
-from engine.errors import DraftLoadFailed, ModelLoadFailed
+from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
 from engine.inference import weights
 from engine.inference.backend import BatchLimits
 from engine.inference.batching.mlx_batch import RunningBatch
@@ -39,6 +39,9 @@ from engine.library.models import (
     weights_size,
 )
 from engine.output.vocabulary import Vocabulary, read_vocabulary
+from engine.wording import escaped
+
+_MOST_SAID_CHARS = 600
 
 Shard = Callable[[Any, dict[str, Any]], None]
 """Called with a model and its configuration; leaves only this process's shard of the model."""
@@ -56,13 +59,13 @@ def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:
     )
 
 
-def _in_words(folder: Path, config: dict[str, Any], error: Exception) -> str:
+def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str:
     """Return why mlx-lm did not load a folder."""
-    name, kind = model_name(folder), config.get("model_type")
+    name, kind = model_name(folder), _shown(config.get("model_type") or "")
     if not kind:
         return f"{name} is not a language model: its config.json names no model_type"
     if code := config.get("model_file"):
-        return f"{name} needs code of its own ({code}), and code from models is never run"
+        return f"{name} needs code of its own ({_shown(code)}), and code from models is never run"
     if isinstance(error, ValueError) and "not supported" in str(error):
         return (
             f"{name} is of architecture {kind}, which mlx-lm {mlx_lm.__version__} does not "
@@ -70,7 +73,13 @@ def _in_words(folder: Path, config: dict[str, Any], error: Exception) -> str:
         )
     if isinstance(error, MemoryError):
         return f"there is not enough memory for {name}"
-    return f"{name} could not be loaded: {error}"
+    return f"{name} could not be loaded: {_shown(error)}"
+
+
+def _shown(said: object) -> str:
+    """Return what a model's files made a library say, on one line that steers no terminal."""
+    words = str(said)[: 2 * _MOST_SAID_CHARS].split()
+    return escaped(" ".join(words))[:_MOST_SAID_CHARS]
 
 
 def _read(
@@ -103,15 +112,9 @@ def _read(
         weights.read(model, total, on_progress)
     except DamagedWeights as error:
         raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        RuntimeError,
-        OSError,
-        ImportError,
-        MemoryError,
-    ) as error:
+    except EngineError:
+        raise
+    except BaseException as error:  # panics of native libraries are such exceptions
         raise ModelLoadFailed(_in_words(folder, stated, error)) from error
     return model, tokenizer, config
 
@@ -127,7 +130,7 @@ def check(folder: Path) -> None:
         if stated.get("model_file"):
             raise ValueError("code from models is never run")
         check_architecture(stated)
-    except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+    except Exception as error:
         raise ModelLoadFailed(_in_words(folder, stated, error)) from error
 
 

@@ -11,6 +11,7 @@ from engine.library.models import (
     INDEX,
     context_length,
     indexed_weights,
+    listed,
     model_name,
     read_json,
     weights_size,
@@ -69,7 +70,7 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
         architecture=str(config.get("model_type") or ""),
         context_length=context_length(config),
         bits=_bits(config),
-        problem=f"{', '.join(missing)} missing" if missing else "",
+        problem=f"{listed(missing)} missing" if missing else "",
         is_partial=bool(missing),
     )
 

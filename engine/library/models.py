@@ -5,6 +5,7 @@ Reads files, imports no MLX. Any thread.
 
 import json
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ from typing import Any
 from engine.errors import ModelLoadFailed
 from engine.files.bounded import read_bounded
 from engine.library.cache_size import MOST, CacheSize, is_count
+from engine.wording import counted, escaped
 
 INDEX = "model.safetensors.index.json"
 """The file that says which weight file holds which weight, where there are several."""
 
 _DEFAULT_CONTEXT = 4096
+# An index may list thousands of files, and name them as it likes.
+_MOST_NAMED, _MOST_NAME_CHARS = 5, 100
 # The largest index of weights that is known has 10 MB.
 _MOST_JSON_BYTES = 64 << 20
 # As the format's own library has it.
@@ -143,6 +147,13 @@ def indexed_weights(folder: Path) -> set[str]:
     return set(named.values())
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return names of files for a sentence: the first ones, on one line that steers no terminal."""
+    shown = [escaped(name)[:_MOST_NAME_CHARS] for name in names[:_MOST_NAMED]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {counted(more, 'more file')}" if more else "")
+
+
 def model_name(folder: Path) -> str:
     """Return a model's name: its folder's, or the repository's in a Hugging Face cache.
 
@@ -203,7 +214,7 @@ def check_folder(folder: Path) -> dict[str, Any]:
     weights = sorted(folder.glob("*.safetensors"))
     missing = sorted(indexed_weights(folder) - {path.name for path in weights})
     if missing:
-        raise ModelLoadFailed(f"{folder} is incomplete: {', '.join(missing)} missing")
+        raise ModelLoadFailed(f"{folder} is incomplete: {listed(missing)} missing")
     if not weights:
         raise ModelLoadFailed(f"{folder} contains no weights (*.safetensors)")
     for path in weights:

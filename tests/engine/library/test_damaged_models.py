@@ -53,6 +53,16 @@ def test_an_index_that_names_no_files_is_refused_and_hides_no_other_model(
     assert found[model_attacks.DEMO].problem == ""
 
 
+def test_names_of_missing_files_are_few_and_steer_no_terminal(model: Path) -> None:
+    names = ["a\x1b[2J", "\ud800", *(f"b{number}" for number in range(100))]
+    (model / INDEX).write_text(json.dumps({"weight_map": {name: name for name in names}}))
+    with pytest.raises(ModelLoadFailed) as caught:
+        check_folder(model)
+    words = r"a\x1b[2J, b0, b1, b10, b11 and 97 more files missing"
+    assert str(caught.value).endswith(words)
+    assert look_into(model, Origin.FOLDER).problem == words
+
+
 @pytest.mark.parametrize("offsets", [[], [0, "x"], [0, [1]], [0, None], {}], ids=json.dumps)
 def test_a_header_without_the_ends_of_its_weights_is_refused(model: Path, offsets: Any) -> None:
     header = json.dumps({"a": {"data_offsets": offsets}, "b": {"data_offsets": [0, 4]}}).encode()

@@ -472,6 +472,44 @@ def test_weights_that_do_not_fit_the_architecture_are_named(copied: Path) -> Non
     assert failure(copied).startswith("a-model could not be loaded: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("a\x1b[2J\nb", r"architecture a\x1b[2J b,"), ("\ud800", r"architecture \ud800,")],
+)
+def test_what_a_model_says_of_itself_steers_no_terminal(
+    copied: Path, name: str, shown: str
+) -> None:
+    changed_config(copied, model_type=name)
+
+    assert shown in failure(copied)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_attention_heads": 0, "head_dim": None},
+        {"hidden_size": 10**18},
+        {"rope_scaling": ["x"]},
+        {"quantization": 5},
+        {"vocab_size": -1},
+        {"num_hidden_layers": 1e308},
+    ],
+    ids=json.dumps,
+)
+def test_absurd_values_of_a_configuration_are_refused_in_words(
+    copied: Path, fields: dict[str, object]
+) -> None:
+    changed_config(copied, **fields)
+
+    assert failure(copied).startswith("a-model could not be loaded: ")
+
+
+def test_a_long_complaint_about_a_model_is_cut(copied: Path) -> None:
+    changed_config(copied, num_hidden_layers=900)
+
+    assert len(failure(copied)) < 700
+
+
 def test_code_that_lies_in_a_model_is_not_run(copied: Path, tmp_path: Path) -> None:
     proof = tmp_path / "run"
     (copied / "evil.py").write_text(f"open({str(proof)!r}, 'w').close()\n")
