@@ -11,7 +11,14 @@ from aiohttp import web
 from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, QueryRoute
 from api.dialects.shared.reading import read, read_as_asked
 from api.dialects.shared.requested import Asked
-from api.transport.context import Service, model_name, new_id, request_id_of, service_of
+from api.transport.context import (
+    Service,
+    loaded_model,
+    model_name,
+    new_id,
+    request_id_of,
+    service_of,
+)
 from api.transport.errors import from_engine
 from api.transport.json_text import json_text
 from api.transport.request_body import body_of
@@ -26,8 +33,7 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
     """Return the handler of a route whose answers the model generates."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        strict = service_of(request).config.strict
-        asked = await read_as_asked(body_of(request), route.request, route.read, strict=strict)
+        asked = await _asked(request, route)
         try:
             return await _answered(request, route, asked)
         except EngineError as refusal:
@@ -43,15 +49,25 @@ def replying(route: QueryRoute) -> Handler:
     async def reply(request: web.Request) -> web.StreamResponse:
         service = service_of(request)
         params: object = None
-        if route.request is not None and route.read is not None:
-            strict = service.config.strict
-            params = await read_as_asked(body_of(request), route.request, route.read, strict=strict)
+        if route.read is not None:
+            params = await _asked(request, route)
         elif route.request is not None:
             params = await read(body_of(request), route.request)
         body = await route.reply(service, params)
         return web.Response() if body is None else _json(body)
 
     return reply
+
+
+async def _asked(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> Asked[Any]:
+    """Return what a request asks the engine for."""
+    assert route.request is not None
+    assert route.read is not None
+    service, body = service_of(request), body_of(request)
+    if body.is_large and body.model is None:
+        # The model says how long a prompt may be. One that is being loaded is waited for.
+        body.model = await loaded_model(service)
+    return await read_as_asked(body, route.request, route.read, strict=service.config.strict)
 
 
 async def _answered(

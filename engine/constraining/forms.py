@@ -39,7 +39,7 @@ class Forms:
         self._lock = threading.Lock()
         self._thread: ThreadPoolExecutor | None = None
         self._waiting = 0
-        self._is_closed = False
+        self._why_closed: str | None = None
         # Not kept alive: the model's memory may be freed.
         self._maker: weakref.ref[Constraints] | None = None
 
@@ -84,23 +84,25 @@ class Forms:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            raise EngineClosed(_CLOSED) from None  # by ``close``, which took it from the queue
+            raise EngineClosed(
+                self._why_closed or _CLOSED
+            ) from None  # by ``close``, which took it from the queue
 
-    def close(self) -> None:
-        """End the trial process and refuse what waits. Any thread."""
+    def close(self, why: str = _CLOSED) -> None:
+        """End the trial process and refuse what waits, for the first reason given. Any thread."""
         with self._lock:
-            self._is_closed = True
+            why = self._why_closed = self._why_closed or why
             thread = self._thread
             helper = self._helper
         if helper is not None:
-            helper.close()
+            helper.close(why)
         if thread is not None:
             thread.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, maker: "Constraints", draft: "FormDraft") -> "Future[Form]":
         with self._lock:
-            if self._is_closed:
-                raise EngineClosed(_CLOSED)
+            if self._why_closed is not None:
+                raise EngineClosed(self._why_closed)
             if self._waiting >= MOST_WAITING:
                 raise QueueFull(self._waiting)
             if self._thread is None:

@@ -70,6 +70,7 @@ class GrammarHelper:
         self._limits = limits or TrialLimits()
         self._asking = threading.Lock()
         self._process = HelperProcess(grammar_trial.__name__)
+        self._why_closed = ""
         # The number of the process that was given a vocabulary last, and that vocabulary.
         self._knows: tuple[int, ModelTokens] | None = None
 
@@ -108,10 +109,11 @@ class GrammarHelper:
             except HelperNotStarted as error:
                 raise HelperUnavailable(f"{_NOT_STARTED} ({error})") from error
             except HelperClosed:
-                raise EngineClosed("the engine has been shut down") from None
+                raise EngineClosed(self._why_closed) from None
 
-    def close(self) -> None:
-        """End the process, whatever it does; nothing is tried any more."""
+    def close(self, why: str = "the engine has been shut down") -> None:
+        """End the process, whatever it does; nothing is tried any more, for the reason given."""
+        self._why_closed = why
         self._process.close()
         with self._asking:
             self._process.forget()

@@ -263,7 +263,7 @@ class Engine:
         Blocks for up to ``patience_s``, in which answers may still end by themselves. The thread
         may stay behind, so the process should end then. Not on the engine thread.
         """
-        self.forms.close()
+        self.forms.close(cause)
         self._thread.give_up(cause, patience_s)
 
     async def aclose(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from engine.errors import EngineClosed, EngineError, InvalidRequest
+from engine.errors import EngineError, InvalidRequest
 from engine.inference.backend import Backend, Prompt
 from engine.values.request import GenerationRequest
 
@@ -62,13 +62,13 @@ class _Lane:
         self._lock = threading.Lock()
         self._began: tuple[Job, float] | None = None
         self._is_told = False
-        self._is_closed = False
+        self._why_closed: EngineError | None = None
         self._thread: threading.Thread | None = None
 
     def put(self, job: Job) -> None:
         with self._lock:
-            if self._is_closed:
-                job.finish(EngineClosed("the engine has been shut down"))
+            if self._why_closed is not None:
+                job.finish(self._why_closed)
                 return
             self.jobs.put(job)
             if self._thread is None:
@@ -76,7 +76,7 @@ class _Lane:
 
     def close(self, why: EngineError) -> None:
         with self._lock:
-            self._is_closed = True
+            self._why_closed = why
             began = self._began
         while not self.jobs.empty():
             try:

@@ -9,6 +9,7 @@ import queue
 import threading
 from collections import deque
 
+from engine.errors import EngineClosed, EngineError
 from engine.scheduling.generation import Generation
 from engine.scheduling.thread.commands import Cancel, Command, Shutdown, Submit
 
@@ -19,6 +20,7 @@ class Inbox:
     Attributes:
         is_ending: Set once the thread has been asked to end. A load, which may take long, looks at
             it, so that the program's end does not wait for the load.
+        why_closed: What is told to those whose commands come after it was closed.
     """
 
     def __init__(self) -> None:
@@ -26,6 +28,7 @@ class Inbox:
         self._sent: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_open = True
+        self.why_closed: EngineError = EngineClosed("the engine has been shut down")
         self._in_line: deque[Command] = deque()
         self._postponed: deque[Command] = deque()
 
@@ -39,10 +42,11 @@ class Inbox:
             self._sent.put(command)
             return True
 
-    def close(self) -> None:
-        """Take no more commands. Any thread."""
+    def close(self, why: EngineError) -> None:
+        """Take no more commands; the first reason given stays the reason. Any thread."""
         with self._lock:
-            self._is_open = False
+            if self._is_open:
+                self._is_open, self.why_closed = False, why
 
     def wake(self) -> None:
         """End the wait of a thread that is to end, also when the inbox is closed. Any thread."""

@@ -3,11 +3,11 @@
 Belongs to the engine thread; ``look`` and ``close`` may be called on any.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
-from engine.errors import EngineClosed, EngineError, QueueFull
+from engine.errors import EngineError, QueueFull
 from engine.inference.backend import Backend, Prompt
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
@@ -15,13 +15,13 @@ from engine.scheduling.outbox import settle
 from engine.scheduling.queue.preparing import Job, Preparation
 from engine.scheduling.queue.scheduler import Scheduler, refusal
 from engine.scheduling.thread.commands import (
-    Command,
     CountTokens,
     Rendered,
     RenderPrompt,
     Submit,
     Tokenize,
 )
+from engine.scheduling.thread.inbox import Inbox
 
 # Characters of prompts that may be rendered, or wait for that, at the same time.
 _MOST_PREPARED = 64_000_000
@@ -36,15 +36,13 @@ class Intake:
     Args:
         limits: How much is taken on.
         scheduler: Takes the rendered requests.
-        send: Sends a command to the engine thread; False if it takes no more. Any thread.
+        inbox: Takes commands to the engine thread.
     """
 
-    def __init__(
-        self, limits: Limits, scheduler: Scheduler, send: Callable[[Command], bool]
-    ) -> None:
+    def __init__(self, limits: Limits, scheduler: Scheduler, inbox: Inbox) -> None:
         self._limits = limits
         self._scheduler = scheduler
-        self._send = send
+        self._inbox = inbox
         self._preparation = Preparation(limits.preparing_s)
         self._rendering: dict[Submit, Job] = {}
 
@@ -78,8 +76,8 @@ class Intake:
 
     def _send_rendered(self, rendered: Rendered) -> None:
         """Hand rendered prompts to the engine thread; called on another thread."""
-        if not self._send(rendered):
-            settle(rendered.request.generations, EngineClosed("the engine has been shut down"))
+        if not self._inbox.send(rendered):
+            settle(rendered.request.generations, self._inbox.why_closed)
 
     def finish(self, backend: Backend | None, rendered: Rendered) -> None:
         """Hand a rendered request to the scheduler, unless it was cancelled meanwhile.

@@ -31,7 +31,7 @@ class RestartingThread:
         self._loader = loader
         self._lock = threading.Lock()
         self._thread: EngineThread | None = None
-        self._is_closed = False
+        self._why_closed: str | None = None
         # The folder of the model that a fresh thread loads.
         self._folder: Path | None = None
         self._unload_after = UnloadAfter(None)
@@ -44,8 +44,8 @@ class RestartingThread:
             EngineStuck: The thread was given up and has not come back.
         """
         with self._lock:
-            if self._is_closed:
-                raise EngineClosed("the engine has been shut down")
+            if self._why_closed is not None:
+                raise EngineClosed(self._why_closed)
             if isinstance(command, UnloadAfter):
                 self._unload_after = command
             before = self._thread
@@ -74,7 +74,7 @@ class RestartingThread:
 
     def close(self) -> None:
         """Cancel what runs and end the thread; returns when it has ended."""
-        thread = self._taken()
+        thread = self._taken("the engine has been shut down")
         if thread is not None:
             thread.send(Shutdown())
             thread.join()
@@ -84,14 +84,15 @@ class RestartingThread:
 
         The thread itself may stay behind, whatever it waits for.
         """
-        thread = self._taken()
+        thread = self._taken(cause)
         if thread is not None:
             thread.give_up(cause, patience_s)
 
-    def _taken(self) -> EngineThread | None:
-        """Start no more threads, and return the present one."""
+    def _taken(self, why: str) -> EngineThread | None:
+        """Start no more threads, for the first reason given; return the present one."""
         with self._lock:
-            self._is_closed = True
+            if self._why_closed is None:
+                self._why_closed = why
             return self._thread
 
     def _set_status(self, status: EngineStatus) -> None:

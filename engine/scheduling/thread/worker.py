@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Literal, assert_never
 
-from engine.errors import EngineClosed, RequestCancelled
+from engine.errors import EngineClosed, EngineError, RequestCancelled
 from engine.inference.backend import Loader
 from engine.inference.tuning import share_one_arena, work_in_long_turns
 from engine.scheduling.generation import Generation
@@ -73,7 +73,7 @@ class EngineThread:
         self._inbox = Inbox()
         self._outbox = Outbox()
         self._scheduler = Scheduler(limits, self._outbox)
-        self._intake = Intake(limits, self._scheduler, self._inbox.send)
+        self._intake = Intake(limits, self._scheduler, self._inbox)
         self._slot = ModelSlot(limits, loader, on_status, self._inbox.is_ending)
         # Held by the thread that changes answers: this one, except while it waits for the model or
         # for commands, or the one that gives it up.
@@ -104,7 +104,7 @@ class EngineThread:
         ``patience_s`` it may end its answers by itself.
         """
         self._is_lost = True
-        self._inbox.close()
+        self._inbox.close(EngineClosed(cause))
         self._inbox.is_ending.set()
         deadline_s = time.monotonic() + patience_s
         while not self._scheduler.is_idle and time.monotonic() < deadline_s:
@@ -312,11 +312,11 @@ class EngineThread:
 
     def _shut(self, cause: str | None) -> None:
         """End everything that is open, so that nobody waits for a thread that has ended."""
-        self._inbox.close()
+        self._inbox.close(EngineClosed(cause or "the engine has been shut down"))
         with self._turn:
             is_given_up = self._is_given_up.is_set()
             if is_given_up:
-                self._refuse_the_rest(EngineClosed("the engine has been given up"))
+                self._refuse_the_rest(self._inbox.why_closed)
             else:
                 self._end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
         with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
@@ -332,7 +332,7 @@ class EngineThread:
         self._outbox.flush(is_forced=True)
         self._refuse_the_rest(EngineClosed(cause or "the engine has been shut down"))
 
-    def _refuse_the_rest(self, why: EngineClosed) -> None:
+    def _refuse_the_rest(self, why: EngineError) -> None:
         """Answer the commands that were never carried out."""
         self._watch.end()
         self._intake.close(why)

@@ -349,6 +349,42 @@ def refused(body: Any, model: Any = CompletionParams, context: int | None = 1000
     return caught.value
 
 
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/messages/count_tokens"])
+def test_a_large_body_waits_for_the_model_that_judges_it_as_a_small_one_does(
+    serve: Callable[..., Any], demo_model_path: Path, path: str
+) -> None:
+    engine = Engine()
+    site = serve(engine)
+    try:
+        more = {"prompt": [1] * 1_100_000} if path == "/v1/completions" else {}
+        small, large = BODIES[path], padded(BODIES[path] | more)
+        refused = site.send("POST", path, large)
+        assert gist(refused) == gist(site.send("POST", path, small))
+        assert refused.json["error"]["message"] == "no model is loaded"
+        is_loading = threading.Event()
+
+        async def load() -> None:
+            loading = asyncio.create_task(engine.load(demo_model_path))
+            ends_at = time.monotonic() + 60
+            while engine.status.state != "loading":
+                assert time.monotonic() < ends_at
+                await asyncio.sleep(0)
+            is_loading.set()
+            await loading
+
+        thread = threading.Thread(target=lambda: asyncio.run(load()))
+        thread.start()
+        assert is_loading.wait(60)
+        reply = site.send("POST", path, large)
+        thread.join()
+        if more:
+            assert "1100000" in overflow_words(reply, path)
+        else:
+            assert reply.status == 200
+    finally:
+        engine.close()
+
+
 def test_a_list_of_ids_is_measured_wherever_it_stands_and_only_there() -> None:
     ids = list(range(1000))
     error = refused({"model": "m", "prompt": ids})

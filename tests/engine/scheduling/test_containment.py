@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from engine.inference.backend import Backend
+from engine.errors import EngineClosed
+from engine.inference.backend import Backend, Prompt
 from engine.output.arguments import MAX_DEPTH, arguments_object, arguments_text
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.chat import Tool
 from engine.values.events import TokenStats
-from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.request import GenerationRequest, OutputConstraint, TraceLevel
 from tests.support.asking import ask, request, run, scripted_answer
 from tests.support.scripted import TEMPLATE, Stage
 
@@ -162,6 +163,42 @@ def test_a_thread_that_is_given_up_and_goes_on_later_tells_nothing_twice(
         assert not thread.is_alive()
         assert running._pending == []
         assert (engine.status.state, engine.status.message) == ("failed", "rank 1 is lost")
+
+    run(play(), timeout_s=180)
+
+
+def test_whoever_comes_when_the_thread_has_been_given_up_is_told_why(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": LONG})
+    goes_on, is_rendering = threading.Event(), threading.Event()
+
+    def load(folder: Path, **options: Any) -> Backend:
+        backend = stage.load(folder, **options)
+        render = backend.render
+
+        def slow(request: GenerationRequest) -> Prompt:
+            is_rendering.set()
+            goes_on.wait(60)
+            return render(request)
+
+        backend.render = slow  # type: ignore[method-assign]
+        return backend
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(Path("scripted"))
+        inbox = engine._thread._thread._inbox  # type: ignore[union-attr]
+        rendered = asyncio.create_task(engine.generate(request("go")))
+        await asyncio.to_thread(is_rendering.wait, 60)
+        # The thread takes no more, and has not told anybody yet, when the prompt is rendered.
+        inbox.close(EngineClosed("rank 1 is lost"))
+        goes_on.set()
+        with pytest.raises(EngineClosed, match="rank 1 is lost"):
+            await asyncio.wait_for(rendered, 60)
+        await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
+        late = (request("go"), request("go", constraint=OutputConstraint({"const": 1})))
+        for one in late:
+            with pytest.raises(EngineClosed, match="rank 1 is lost"):
+                await engine.generate(one)
 
     run(play(), timeout_s=180)
 
