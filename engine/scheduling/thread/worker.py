@@ -14,7 +14,11 @@ from typing import Literal, assert_never
 
 from engine.errors import EngineClosed, EngineError, RequestCancelled
 from engine.inference.backend import Loader
-from engine.inference.tuning import share_one_arena, work_in_long_turns
+from engine.inference.tuning import (
+    return_freed_memory,
+    share_one_arena,
+    work_in_long_turns,
+)
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import Outbox, settle
@@ -46,6 +50,8 @@ _log = logging.getLogger(__name__)
 # Commands that need the model in memory.
 _NEEDS_MODEL = (Submit, CountTokens, RenderPrompt, Tokenize)
 _GLANCE_S = 0.05
+# How long the thread is idle before freed memory is returned, which holds up who allocates.
+_MEMORY_RETURNED_AFTER_S = 1.0
 # How long commands are served between two steps; the last of them may take longer.
 _SERVING_S = 0.004
 
@@ -83,6 +89,8 @@ class EngineThread:
         self._idle_since_s = time.monotonic()
         # Since when this thread has worked at one step or command; None while it waits or loads.
         self._busy_since_s: float | None = None
+        # Whether memory may have been freed since the last was returned to the system.
+        self._has_freed = False
         self._watch = Watch(self._look)
         share_one_arena()
         self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
@@ -193,8 +201,7 @@ class EngineThread:
                     return False
             except queue.Empty:
                 if is_idle:
-                    with self._turn:
-                        self._slot.unload_idle()
+                    self._rest()
                 return True
             if inbox.has_line:
                 self._busy_since_s = time.monotonic()
@@ -202,6 +209,7 @@ class EngineThread:
                     if (command := inbox.take_next()) is not None:
                         self._do(command)
                 self._busy_since_s = None
+            self._has_freed = True
             self._idle_since_s = time.monotonic()
             if self._scheduler.rows and self._idle_since_s - begin_s > _SERVING_S:
                 return True
@@ -218,7 +226,7 @@ class EngineThread:
         """
         first = None
         if is_waiting:
-            due_s = self._slot.unload_due_s(self._idle_since_s) if is_idle else _GLANCE_S
+            due_s = self._rest_due_s() if is_idle else _GLANCE_S
             first = self._inbox.wait(due_s)
         with self._turn:
             if not self._inbox.collect(first):
@@ -226,6 +234,23 @@ class EngineThread:
             for cancel in self._inbox.take_cancels():
                 self._do(cancel)
         return True
+
+    def _rest_due_s(self) -> float | None:
+        """Return in how many seconds ``_rest`` is due; None for never."""
+        due_s = self._slot.unload_due_s(self._idle_since_s)
+        if not self._has_freed:
+            return due_s
+        return _MEMORY_RETURNED_AFTER_S if due_s is None else min(_MEMORY_RETURNED_AFTER_S, due_s)
+
+    def _rest(self) -> None:
+        """Return freed memory, or unload the model, after nothing was asked for a while."""
+        if self._has_freed:
+            self._has_freed = False
+            return_freed_memory()
+            return
+        with self._turn:
+            self._slot.unload_idle()
+        self._has_freed = True
 
     def _flush(self, *, is_forced: bool = False) -> None:
         for gone in self._outbox.flush(is_forced=is_forced):

@@ -22,6 +22,7 @@ from engine.inference.mlx_backend import MlxBackend
 from engine.library.loading import LoadCancelled, LoadProgress, OnLoadProgress
 from engine.library.models import check_folder
 from engine.scheduling.service import Engine
+from engine.scheduling.thread import worker
 from engine.stopping.record import StopKind
 from tests.support.asking import ask, request, run
 from tests.support.scripted import Stage
@@ -137,6 +138,27 @@ def test_an_idle_model_is_unloaded_and_loaded_again_for_the_next_request(
         await until(lambda: engine.status.is_unloaded)
         assert len(await engine.tokenize("yes")) > 0
         assert loader.loaded == 3
+        await engine.aclose()
+
+    run(play())
+
+
+def test_freed_memory_is_returned_once_after_answers_and_once_after_unloading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned: list[bool] = []
+
+    async def play() -> None:
+        engine = Engine(loader=stage_of(tmp_path).load)
+        await engine.load(tmp_path)
+        monkeypatch.setattr(worker, "return_freed_memory", lambda: returned.append(is_over))
+        is_over = False
+        answers = [await engine.generate(request("short")) for _ in range(3)]
+        await asyncio.gather(*(one.collect() for one in answers))
+        is_over = True
+        await until(lambda: True in returned)
+        engine.unload_when_idle()
+        await until(lambda: engine.status.is_unloaded and returned.count(True) >= 2)
         await engine.aclose()
 
     run(play())
