@@ -4,6 +4,7 @@ Every process applies the same operations to its rows and its prompt cache, in t
 A batch belongs to the thread that runs its process's model.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,13 +37,13 @@ class LeadingBatch(RunningBatch):
         self._followers = followers
         self._prompt_lengths: dict[int, int] = {}
 
-    def insert(self, tokens: list[int], **drawing: Any) -> Joined:
+    def insert(self, tokens: list[int], *, turn_end: int = 0, **drawing: Any) -> Joined:
         """Add a row everywhere."""
         self._followers.check()
         kept = self.cache_use.entries
-        joined = super().insert(tokens, **drawing)
+        joined = super().insert(tokens, turn_end=turn_end, **drawing)
         self._prompt_lengths[joined.row] = len(tokens)
-        self._followers.announce(Insert(tokens, joined.row, joined.cached, kept))
+        self._followers.announce(Insert(tokens, joined.row, joined.cached, kept, turn_end))
         return joined
 
     def _step(self, chunk: int) -> Step:
@@ -58,12 +59,13 @@ class LeadingBatch(RunningBatch):
         cache, tokens = self._taken_out(row)
         length = self._prompt_lengths.pop(row)
         self._followers.announce(Leave(row, (tokens or [])[length:]))
-        self._keep(cache, tokens)
+        self._let_go(row, cache, tokens)
 
-    def reset(self) -> None:
+    def reset(self) -> Sequence[int]:
         """Drop all rows of this process; the others are lost by then."""
         self._prompt_lengths.clear()
-        super().reset()
+        self._joining.clear()
+        return super().reset()
 
     def close(self) -> None:
         """Free the model everywhere."""
@@ -81,7 +83,7 @@ class FollowingBatch(RunningBatch):
     def follow_insert(self, order: Insert) -> None:
         """Add the row that rank 0 has added; raises ``OutOfStep`` if it differs here."""
         self._prompt_cache.shrink_to(order.kept)
-        row, cached, _ = self.insert(order.tokens)
+        row, cached, _ = self.insert(order.tokens, turn_end=order.turn_end)
         if (row, cached) != (order.row, order.cached):
             raise OutOfStep(
                 f"row {row} with {cached} cached tokens, where rank 0 has row {order.row} "
@@ -97,4 +99,4 @@ class FollowingBatch(RunningBatch):
         cache, tokens = self._taken_out(order.row)
         if tokens and order.written:
             tokens = [*tokens[: -len(order.written)], *order.written]
-        self._keep(cache, tokens)
+        self._let_go(order.row, cache, tokens)

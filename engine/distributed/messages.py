@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 # Goes up with every change that an older process would not understand.
-PROTOCOL = 4
+PROTOCOL = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,14 @@ class Insert:
         row: The number that it must get.
         cached: How many of its tokens must be found in the prompt cache.
         kept: How many entries the prompt cache holds before that.
+        turn_end: After how many of its tokens its last turn ends; 0 where that is not known.
     """
 
     tokens: list[int]
     row: int
     cached: int
     kept: int
+    turn_end: int = 0
 
 
 @dataclass(frozen=True, slots=True)

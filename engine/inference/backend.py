@@ -87,7 +87,9 @@ class Step:
     """The outcome of one step of the batch.
 
     Attributes:
-        read: Per row that is still reading its prompt: (row, tokens read in this batch so far).
+        read: Per row that is still reading its prompt: (row, tokens read in this batch so far);
+            also per row that waits until another has read the beginning that both share.
+        shared: Per row that has stopped waiting: (row, tokens of its prompt that it took over).
         sampled: Per decoding row: (row, token id, log-probabilities or None). A row whose guesses
             were accepted has several, one after the other.
         failed: Per row that cannot go on after its token of this step: (row, why).
@@ -98,6 +100,7 @@ class Step:
     sampled: list[tuple[int, int, Any]] = field(default_factory=list)
     failed: list[tuple[int, str]] = field(default_factory=list)
     checked: dict[int, CheckedGuesses] = field(default_factory=dict)
+    shared: list[tuple[int, int]] = field(default_factory=list)
 
     def unused(self, row: int, taken: int) -> int:
         """Return how many of a row's tokens are left once it took so many."""
@@ -217,8 +220,11 @@ class Backend(Protocol):
         """
         ...
 
-    def reset(self) -> None:
-        """Drop all rows and the batch itself after a step that failed."""
+    def reset(self) -> Sequence[int]:
+        """Drop the batch itself after a step that failed, and the rows that were in it.
+
+        Returns the rows that go on, because they waited for one of the others.
+        """
         ...
 
     def close(self) -> None:

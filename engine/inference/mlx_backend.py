@@ -41,6 +41,9 @@ from engine.speculating.sources import GuessSource
 from engine.values.events import TokenStats
 from engine.values.request import GenerationRequest
 
+# A header of an answer, between the end of a prompt's last turn and the answer, is not longer.
+_HEADER_TOKENS = 64
+
 
 class MlxBackend:
     """See ``engine.inference.backend.Backend``.
@@ -205,6 +208,7 @@ class MlxBackend:
         sources, draft = self._guesses(prompt, request, constraint)
         joined = self._batch.insert(
             prompt.tokens,
+            turn_end=self._turn_end(prompt.tokens),
             sampler=sampling.sampler(wanted, self._defaults, self.info.vocabulary_size),
             processors=processors,
             sources=sources,
@@ -238,6 +242,16 @@ class MlxBackend:
             sources.append(PredictionGuesses(prompt.prediction))
         return sources
 
+    def _turn_end(self, tokens: list[int]) -> int:
+        """Return after how many tokens a prompt's last turn ends, if only a header follows it.
+
+        What follows is often not repeated by the next turn's prompt, as the sign that the answer
+        is to be without reasoning; 0 where no such end is near.
+        """
+        first = max(0, len(tokens) - _HEADER_TOKENS)
+        ends = (at + 1 for at in range(len(tokens) - 2, first, -1) if tokens[at] in self._eos)
+        return next(ends, 0)
+
     def _no_calls(self) -> list[tuple[int, float]]:
         """Return the bias that keeps the model from opening a tool call by a tag of one token."""
         start = self.family.call_start_id
@@ -246,9 +260,13 @@ class MlxBackend:
     def step(self) -> Step:
         """Decode one token of each running row and read one chunk of the waiting prompts."""
         step = self._batch.step()
+        step.shared = self._batch.take_shared()
         if self._held:
             step.failed = self._failed()
         if self._drafts:
+            for row, cached in step.shared:
+                if row in self._drafts:
+                    self._drafts[row] = self._drafts[row][0], cached
             for row, tokens in step.read:
                 if row in self._drafts:
                     draft, cached = self._drafts[row]
@@ -274,13 +292,13 @@ class MlxBackend:
         if row in self._drafts:
             self._drafts.pop(row)[0].leave()
 
-    def reset(self) -> None:
-        """Drop all rows and the batch itself after a step that failed."""
-        self._held.clear()
-        self._batch.reset()
-        for draft, _ in self._drafts.values():
-            draft.forget()
-        self._drafts.clear()
+    def reset(self) -> Sequence[int]:
+        """Drop the batch itself after a step that failed; return the rows that go on."""
+        rows = self._batch.reset()
+        self._held = {row: held for row, held in self._held.items() if row in rows}
+        for row in self._drafts.keys() - set(rows):
+            self._drafts.pop(row)[0].forget()
+        return rows
 
     def close(self) -> None:
         """Free the model's memory."""

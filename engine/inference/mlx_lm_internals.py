@@ -211,6 +211,22 @@ def set_reading(batch: Any, chunk: int, rows: int) -> None:
     batch.completion_batch_size = rows
 
 
+def straighten_windows(batch: Any) -> None:
+    """Put the windows of the prompts that a ``BatchGenerator`` reads into the order of time.
+
+    A prompt of which one token alone is read leaves its window rotated. The mask for the next
+    tokens does not know that, and lets a row that was filled up see a token that is none of its
+    own: its answer comes out wrong. After each step of a model with windows, this undoes it.
+    Upstream: ``BatchRotatingKVCache.make_mask`` in ``mlx_lm/models/cache.py``.
+    """
+    parts = list(batch._prompt_batch.prompt_cache)
+    while parts:
+        part = parts.pop()
+        parts += getattr(part, "caches", ())
+        if getattr(part, "rotated", False):
+            part._temporal_order()
+
+
 @contextlib.contextmanager
 def limit_of_open_files_kept() -> Iterator[None]:
     """Keep mlx-lm from changing how many files this process may open, while it is imported.

@@ -16,11 +16,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import mlx.core as mx
 import pytest
 
 from engine.inference import mlx_lm_internals
 from engine.inference.importing import transformers_internals
 from engine.library import hub_internals
+from tests.support.tiny_models import tiny_model
 
 ROOT = Path(__file__).parents[2]
 ADAPTERS = {
@@ -243,6 +245,48 @@ def test_the_pending_tokens_of_a_batch_of_mlx_lm_can_be_read_and_set(
         )
 
     expect("mlx-lm", "GenerationBatch._next_tokens, _token_context and their fellows", goes_on)
+
+
+@pytest.mark.parametrize("is_straightened", [False, True])
+def test_a_batch_of_mlx_lm_still_masks_a_rotated_window_wrongly(*, is_straightened: bool) -> None:
+    """Once the first case draws the right tokens as well, the workaround can go."""
+
+    def draws_the_right_tokens() -> bool:
+        from mlx_lm.generate import BatchGenerator
+        from mlx_lm.models.cache import make_prompt_cache
+
+        model = tiny_model("windowed")
+        batch = BatchGenerator(
+            model, completion_batch_size=8, prefill_batch_size=4, prefill_step_size=8
+        )
+        drawn: dict[int, list[int]] = {1: [], 2: []}
+
+        def step() -> None:
+            for part in batch.next()[1]:
+                drawn[part.uid].append(part.token)
+            if is_straightened:
+                mlx_lm_internals.straighten_windows(batch)
+
+        long = [n * 7 % 61 + 1 for n in range(27)]
+        short = [9, *long[1:11], 1, 1, 2, 1]
+        mlx_lm_internals.insert_row(batch, 1, [[*long, 1]], max_tokens=[99])
+        for _ in range(4):
+            step()
+        parts = [short[:10], short[10:11], short[11:]]
+        mlx_lm_internals.insert_row(batch, 2, parts, max_tokens=[99])
+        while len(drawn[2]) < 6:
+            step()
+        batch.close()
+        logits = model(mx.array([[*short, *drawn[2]]]), cache=make_prompt_cache(model))[0]
+        found = logits[len(short) - 1 : -1]
+        chosen = mx.take_along_axis(found, mx.array(drawn[2])[:, None], axis=1)
+        return bool((chosen > found.max(axis=1, keepdims=True) - 1e-3).all().item())
+
+    expect(
+        "mlx-lm",
+        "BatchRotatingKVCache.make_mask",
+        lambda: draws_the_right_tokens() == is_straightened,
+    )
 
 
 def test_importing_mlx_lm_still_changes_the_limit_of_open_files() -> None:

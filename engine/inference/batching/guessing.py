@@ -6,7 +6,7 @@ measured costs say that it pays. Belongs to the thread of the batch.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,9 +88,13 @@ class Guessing:
         self._rows.pop(number, None)
         self._was_checked = False
 
-    def clear(self) -> None:
-        """Forget all rows."""
-        self._rows.clear()
+    def keep_only(self, numbers: Collection[int]) -> None:
+        """Forget all rows but those that have not decoded anything yet.
+
+        Args:
+            numbers: Those rows.
+        """
+        self._rows = {number: row for number, row in self._rows.items() if number in numbers}
         self._was_checked = self._is_plain_due = False
         self._probed = None
 

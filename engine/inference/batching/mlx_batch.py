@@ -8,7 +8,6 @@ as MLX's streams do.
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,8 +17,10 @@ from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
 from engine.inference.backend import BatchLimits, Joined, PromptCacheUse, Step
 from engine.inference.batching.guessing import Guessing
+from engine.inference.batching.joining import Arrival, Joining
 from engine.inference.batching.pacing import ReadingPace
-from engine.inference.batching.reading_turns import LANES, ReadingTurns, lane_of
+from engine.inference.batching.reading_turns import LANES, ReadingTurns
+from engine.inference.batching.shared_reading import WORTH_TOKENS
 from engine.inference.caching.disk.chains import LoadedBeginning
 from engine.inference.caching.disk.cutting import view_of
 from engine.inference.caching.disk.disk_cache import Ticket
@@ -30,17 +31,15 @@ from engine.inference.mlx_lm_internals import (
     DecodingRows,
     decode_together,
     decoding_rows,
-    insert_row,
     prompt_tokens_read,
     set_reading,
+    straighten_windows,
 )
 from engine.inference.sampling import greedy
 from engine.speculating.lengths import CostCurve
 from engine.speculating.sources import GuessSource
 from engine.values.request import CacheOwner
 
-# So large that the batch never ends a row by itself.
-_NO_LIMIT = 1 << 40
 _CACHED_PROMPTS = 64
 # Prompts that arrive together are read a few at a time, so that the first readers see their first
 # word sooner.
@@ -74,15 +73,13 @@ class RunningBatch:
         self._pace = ReadingPace(limits.prefill_chunk)
         self._stepped_at_s = 0.0
         self._turns = ReadingTurns()
-        self._next_row = 0
         # Rows that have not decoded a token yet, with the lane in which they are read.
         self._lane_of: dict[int, int] = {}
         self._prompt_cache = PromptCache(_CACHED_PROMPTS, limits.cache_bytes)
-        # A cache that cannot be cut is kept at the end of the prompt as well, because the next
-        # turn seldom repeats an answer token by token.
-        self._keeps_prompts = not is_cut_anywhere(make_prompt_cache(model))
+        self._is_cut_anywhere = is_cut_anywhere(make_prompt_cache(model))
         self._lanes = self._new_lanes()
         self._guessing = Guessing(model, new_curve)
+        self._joining = Joining(self._lanes, self._lane_of, is_cut_anywhere=self._is_cut_anywhere)
 
     def _new_lanes(self) -> list[Any]:
         """Return generators that read prompts of different lengths and decode in one batch."""
@@ -102,6 +99,7 @@ class RunningBatch:
         self,
         tokens: list[int],
         *,
+        turn_end: int = 0,
         sampler: Callable[[mx.array], mx.array] | None = None,
         processors: list[Any] | None = None,
         sources: Sequence[GuessSource] = (),
@@ -110,37 +108,40 @@ class RunningBatch:
     ) -> Joined:
         """Add a row.
 
+        A row that shares a long beginning with another one may wait until that has read it; see
+        ``take_shared``.
+
         Args:
             tokens: The prompt, at least one token.
+            turn_end: After how many tokens the prompt's last turn ends, where that is near the
+                prompt's end; 0 where it is not known.
             sampler: Draws its tokens; None takes the most likely.
             processors: Change its logits before that.
             sources: Guess its tokens, which the model then checks several at once.
             loaded: The cache of its first tokens that was read from disk.
             owner: Whose cache it leaves on disk; None leaves none.
         """
-        with mx.stream(self._lanes[0].stream):
+        drawing = {"samplers": [sampler or greedy], "logits_processors": [processors or []]}
+        with self._stream():
             cache, cached, from_disk = self._fetched(tokens, loaded)
-        lane = lane_of(len(tokens) - cached)
-        row, self._next_row = self._next_row, self._next_row + 1
-        insert_row(
-            self._lanes[lane],
-            row,
-            [tokens[cached:]],
-            max_tokens=[_NO_LIMIT],
-            caches=None if cache is None else [cache],
-            all_tokens=[tokens[:cached]],
-            samplers=[sampler or greedy],
-            logits_processors=[processors or []],
-        )
-        self._lane_of[row] = lane
+        arrival = Arrival(tokens, drawing, cache, cached)
+        if not self._is_cut_anywhere:
+            # The next turn seldom repeats an answer token by token. And where this prompt has
+            # left the way of an earlier one, later ones may leave it, too.
+            branch = self._prompt_cache.common(tokens)
+            is_long = branch - cached >= WORTH_TOKENS
+            arrival.snapshots_at = [turn_end or len(tokens) - 1, *[branch] * is_long]
+        row = self._joining.add(arrival)
         if self.can_guess:
             self._guessing.join(row, sources)
-        if cached:
-            use = self.cache_use
-            self.cache_use = replace(use, hits=use.hits + 1, hit_tokens=use.hit_tokens + cached)
         if owner is not None and self.disk is not None:
             self._tickets[row] = self.disk.ticket(owner)
-        return Joined(row, cached, from_disk)
+        self._note_use()
+        return Joined(row, arrival.cached, from_disk)
+
+    def take_shared(self) -> list[tuple[int, int]]:
+        """Return the rows that stopped waiting, each with how many tokens it need not read."""
+        return self._joining.take_shared()
 
     def held(self, tokens: list[int]) -> int:
         """Return how many first tokens of a prompt memory spares to read."""
@@ -165,7 +166,7 @@ class RunningBatch:
         decoding = decoding_rows(self._lanes[0])
         chunk = lane = was_read = 0
         if self._lane_of:
-            waiting = self._waiting()
+            waiting = self._readers()
             lane = self._turns.due(waiting)
             chunk = self._pace.chunk(decoding, min(READ_TOGETHER, waiting[lane]), lane)
             was_read = prompt_tokens_read(self._lanes[lane])
@@ -194,10 +195,10 @@ class RunningBatch:
         rows = DecodingRows(self._lanes[0])
         if not self._guessing.is_due(rows.numbers):
             return None
-        with mx.stream(self._lanes[0].stream):
+        with self._stream():
             return self._guessing.step(rows)
 
-    def _waiting(self) -> list[int]:
+    def _readers(self) -> list[int]:
         """Return how many prompts of each lane are being read, or wait for that."""
         waiting = [0] * LANES
         for lane in self._lane_of.values():
@@ -208,26 +209,34 @@ class RunningBatch:
         """Decode, and read up to ``chunk`` tokens of each prompt in the lane whose turn it is."""
         lane = 0
         if chunk:
-            waiting = self._waiting()
+            waiting = self._readers()
             lane = self._turns.due(waiting)
             self._turns.note(lane, waiting)
         batch = self._lanes[lane]
         # A batch that has as many rows as it may hold reads nothing.
         set_reading(batch, chunk, self._rows if chunk else 0)
         read, sampled = batch.next()
+        if read and not self._is_cut_anywhere:
+            with self._stream():
+                straighten_windows(batch)
         if self._lane_of:
             for part in sampled:
                 self._lane_of.pop(part.uid, None)
-        if self._keeps_prompts:
-            for part in read:
-                if part.end_of_segment and not part.end_of_prompt:
-                    found = batch.extract_cache([part.uid])
-                    cache, tokens = found.get(part.uid, (None, None))
-                    self._keep(cache, tokens, self._tickets.get(part.uid))
         return Step(
-            [(part.uid, part.progress[0]) for part in read],
-            [(part.uid, part.token, part.logprobs) for part in sampled],
+            self._progress(read), [(part.uid, part.token, part.logprobs) for part in sampled]
         )
+
+    def _progress(self, read: Sequence[Any]) -> list[tuple[int, int]]:
+        """Return how much rows have read, those that wait for them included."""
+        progress: list[tuple[int, int]] = []
+        for part in read:
+            waiting, is_kept = self._joining.has_read(part.uid, part.progress[0])
+            progress += [(part.uid, part.progress[0]), *waiting]
+            if is_kept:
+                self._keep(*self._joining.copy_of(part.uid), self._tickets.get(part.uid))
+        if read:
+            self._note_use()
+        return progress
 
     def leave(self, row: int, unused: int = 0) -> None:
         """Take a row out at any time, and keep its cache for the next turn.
@@ -241,11 +250,31 @@ class RunningBatch:
         if unused and cache and tokens:
             trim_prompt_cache(cache, unused)
             tokens = tokens[:-unused]
+        self._let_go(row, cache, tokens, ticket)
+
+    def _let_go(
+        self,
+        row: int,
+        cache: list[Any] | None,
+        tokens: list[int] | None,
+        ticket: Ticket | None = None,
+    ) -> None:
+        """Keep the cache of a row that was taken out; rows that waited for it read on from there.
+
+        Args:
+            row: The row.
+            cache: Its cache; None where it has none.
+            tokens: The tokens in that.
+            ticket: Says whose cache it leaves on disk; None leaves none.
+        """
+        self._joining.left(row, cache, tokens)
         self._keep(cache, tokens, ticket)
 
     def _taken_out(self, row: int) -> tuple[Any, list[int] | None]:
         """Take a row out; return its cache and the tokens in it, or None for both."""
         self._guessing.leave(row)
+        if self._joining.stop(row):
+            return None, None
         batch = self._lanes[self._lane_of.pop(row, 0)]
         with mx.stream(batch.stream):
             found = batch.remove([row], return_prompt_caches=True)
@@ -256,15 +285,22 @@ class RunningBatch:
         """Keep a cache in memory, and on disk where its row has a ticket for that."""
         if not cache or not tokens:
             return
-        with mx.stream(self._lanes[0].stream):
+        with self._stream():
             self._prompt_cache.keep(tokens, cache)
             if ticket is not None and self.disk is not None:
                 self._keep_on_disk(self.disk, ticket, cache, tokens)
-        self.cache_use = replace(
-            self.cache_use,
+        self._note_use()
+
+    def _note_use(self) -> None:
+        """Make a new ``cache_use`` if anything has changed."""
+        use = PromptCacheUse(
             entries=len(self._prompt_cache),
             size_bytes=self._prompt_cache.size_bytes,
+            hits=self._joining.hits,
+            hit_tokens=self._joining.hit_tokens,
         )
+        if use != self.cache_use:
+            self.cache_use = use
 
     def _keep_on_disk(
         self, disk: ModelDiskCache, ticket: Ticket, cache: Any, tokens: list[int]
@@ -279,19 +315,30 @@ class RunningBatch:
         # Joined on the thread that writes: no token waits for that.
         disk.keep(ticket, tokens, partial(joined, stretches, snapshot, len(tokens)), size)
 
-    def reset(self) -> None:
-        """Drop all rows and the batch itself after a step that failed."""
+    def _stream(self) -> Any:
+        return mx.stream(self._lanes[0].stream)
+
+    def reset(self) -> Sequence[int]:
+        """Drop the batch itself after a step that failed, and the rows that were in it.
+
+        Returns:
+            The rows that go on: those that waited for one of the others.
+        """
         self._close_lanes()
         self._lane_of.clear()
-        self._guessing.clear()
-        self._tickets.clear()
-        self._lanes = self._new_lanes()
+        self._lanes[:] = self._new_lanes()
+        rows = self._joining.begin_anew()
+        self._guessing.keep_only(rows)
+        self._tickets = {row: self._tickets[row] for row in rows if row in self._tickets}
+        return rows
 
     def close(self) -> None:
         """Free the rows, the kept prompts and the model."""
         self._close_lanes()
+        self._joining.clear()
         self._prompt_cache.clear()
-        del self._lanes, self._guessing, self._model
+        self._lanes.clear()
+        del self._guessing, self._model
         mx.clear_cache()
 
     def _close_lanes(self) -> None:

@@ -121,20 +121,9 @@ def joined(stretches: Sequence[Stretch], snapshot: Snapshot, tokens: int) -> lis
         tokens: How many tokens the cache is to hold.
     """
     count = len(stretches[0].layers) if stretches else 0
-    layers = iter(range(count))
-
-    def part_of(whole: Any) -> Any:
-        if whole is None:
-            layer = next(layers)
-            return _filled([one.layers[layer] for one in stretches], tokens)
-        if isinstance(whole, tuple):
-            return CacheList(*map(part_of, whole))
-        part = copy.deepcopy(whole)
-        if snapshot.tokens > tokens and not part.empty():
-            part.trim(snapshot.tokens - tokens)
-        return part
-
-    return [part_of(whole) for whole in snapshot.layers]
+    layers = (_filled([one.layers[layer] for one in stretches], tokens) for layer in range(count))
+    surplus = snapshot.tokens - tokens
+    return [_part_of(whole, layers, surplus) for whole in snapshot.layers]
 
 
 def beginning_of(cache: Sequence[Any], tokens: int, count: int) -> list[Any] | None:
@@ -175,6 +164,24 @@ def _filled(arrays: Sequence[_Arrays], tokens: int) -> KVCache:
     part.keys = mx.concatenate([keys for keys, _ in arrays], axis=-2)[..., :tokens, :]
     part.values = mx.concatenate([values for _, values in arrays], axis=-2)[..., :tokens, :]
     part.offset = tokens
+    return part
+
+
+def _part_of(whole: Any, layers: Iterator[KVCache], surplus: int) -> Any:
+    """Return a part of a joined cache.
+
+    Args:
+        whole: Its item in ``Snapshot.layers``.
+        layers: The parts with stretches that are left.
+        surplus: How many tokens a part that was kept whole has too many.
+    """
+    if whole is None:
+        return next(layers)
+    if isinstance(whole, tuple):
+        return CacheList(*(_part_of(one, layers, surplus) for one in whole))
+    part = copy.deepcopy(whole)
+    if surplus and not part.empty():
+        part.trim(surplus)
     return part
 
 

@@ -85,6 +85,11 @@ class Row:
         self.prompt = replace(self.prompt, loaded=None)
         return PromptProgress(cached, self.prompt_tokens, cached)
 
+    def shared(self, tokens: int) -> PromptProgress:
+        """Note how much of the prompt another row has read for it; return the event."""
+        self._cached = tokens
+        return PromptProgress(tokens, self.prompt_tokens, tokens)
+
     def read(self, tokens: int) -> PromptProgress:
         """Return the event for ``tokens`` read beyond the cached ones."""
         return PromptProgress(self._cached + tokens, self.prompt_tokens, self._cached)

@@ -271,6 +271,10 @@ class Scheduler:
             if row is not None:
                 self._finish(row, StopKind.ERROR, f"the answer could not be constrained: {why}")
                 self._leave(backend, number)
+        for number, tokens in step.shared:
+            row = rows.get(number)
+            if row is not None:
+                put(row.generation, [row.shared(tokens)])
         for number, tokens in step.read:
             row = rows.get(number)
             if row is not None:
@@ -291,10 +295,9 @@ class Scheduler:
     def _fail_batch(self, backend: Backend, error: BaseException) -> None:
         """End the rows of a batch that failed; the answers that wait go on."""
         _note("a step of the batch failed", error)
-        for row in self.rows.values():
-            self._finish(row, StopKind.ERROR, cause_of(error))
-        self.rows.clear()
-        backend.reset()
+        going_on = backend.reset()
+        for number in [number for number in self.rows if number not in going_on]:
+            self._finish(self.rows.pop(number), StopKind.ERROR, cause_of(error))
 
     def _finish(self, row: Row, kind: StopKind, error: str | None = None) -> None:
         last = row.end(kind, time.perf_counter(), error)

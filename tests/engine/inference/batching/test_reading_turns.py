@@ -50,9 +50,12 @@ class Reading:
         self.read: dict[int, int] = {}
         self.sampled: set[int] = set()
         self.reading_steps = 0
+        self.inserted = 100
 
     def insert(self, length: int) -> int:
-        return self.batch.insert([5] * length)[0]
+        # No two begin with the same tokens: each is read for itself.
+        self.inserted += 1
+        return self.batch.insert([self.inserted, *[5] * (length - 1)])[0]
 
     def step(self) -> None:
         step = self.batch.step()
@@ -129,7 +132,7 @@ def test_rows_of_all_lanes_decode_together_and_can_leave(reading: Reading) -> No
     rows = []
     for length in (10, 600, 5000):
         text = reading.stage.ids("<|start|>user:long<|end|>")
-        rows.append(reading.batch.insert([5] * length + text + go)[0])
+        rows.append(reading.batch.insert([length, *[5] * length, *text, *go])[0])
     assert len(set(rows)) == 3
     found: dict[int, list[int]] = {row: [] for row in rows}
     while min(map(len, found.values())) < 5:
