@@ -174,7 +174,7 @@ def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> 
     both = Both(tmp_path)
     assert not both.leading.can_guess
     letters = [both.stage.id(letter) for letter in "abcdefgh"]
-    row, _ = both.leading.insert(both.prompt("go"), sources=[Foreseen(letters)])
+    row, *_ = both.leading.insert(both.prompt("go"), sources=[Foreseen(letters)])
     drawn: list[int] = []
     while len(drawn) < 6:
         step = both.leading.step()
