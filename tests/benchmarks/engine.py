@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.engine [--rounds 5] [--only matcher,one,sixteen,turn,memory,trace]
     python -m tests.benchmarks.engine --only constraint
-    python -m tests.benchmarks.engine --only copy,plain
+    python -m tests.benchmarks.engine --only copy,plain,forced
 
 The two sides alternate, a process pinned to two cores, because the machines are noisy. Nothing
 here passes or fails: read the ratios beside their targets.
@@ -242,6 +242,29 @@ def guessing(case: str, rounds: int) -> None:
         sides.close()
 
 
+def forced(rounds: int) -> None:
+    """Answers whose text a schema decides for the most part, with forced tokens and without."""
+    from tests.benchmarks.forced import CASES, Sides
+
+    sides = Sides(MODEL)
+    for what, request in CASES:
+        ours, theirs = alternate(
+            rounds,
+            partial(sides.rate, request, is_plain=False),
+            partial(sides.rate, request, is_plain=True),
+        )
+        sides.rate(request, is_plain=False)
+        assert sides.last is not None
+        done, tokens = sides.last.speculation, sides.last.usage.output_tokens
+        report(
+            f"{what}: forced tokens / without",
+            f"{ours / theirs:.3f}",
+            f">= 1.5   ({ours:.0f} and {theirs:.0f} tok/s, {done.forced} of {tokens} tokens "
+            f"forced, {done.passes} passes)",
+        )
+    sides.close()
+
+
 def rss_mb() -> float:
     """Return the resident memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -289,7 +312,9 @@ def main() -> None:
         matcher()
     for case in sorted(only & {"copy", "plain"}):
         guessing(case, options.rounds)
-    if only <= {"matcher", "copy", "plain"}:
+    if "forced" in only:
+        forced(options.rounds)
+    if only <= {"matcher", "copy", "plain", "forced"}:
         return
     running: Any = Running()
     if "one" in only:
