@@ -114,12 +114,16 @@ class ConstraintProcessor:
     Args:
         constraint: The state of the row's answer.
         prompt_tokens: Length of the prompt; the answer follows it in the context.
+
+    Attributes:
+        only: The only token that it allowed at the last call; None where there were several.
     """
 
     # Each position has to be asked for once its token is known; see ``batching.checking``.
     is_stateful = True
 
     def __init__(self, constraint: TokenConstraint, prompt_tokens: int) -> None:
+        self.only: int | None = None
         self._constraint = constraint
         self._seen = prompt_tokens
         self._bits = b""
@@ -133,8 +137,9 @@ class ConstraintProcessor:
         self._seen += len(sampled)
         for token_id in sampled:
             self._constraint.advance(token_id)
-        if (only := self._constraint.only()) is not None:
-            mask = mx.arange(logits.shape[-1]) == only
+        self.only = self._constraint.only()
+        if self.only is not None:
+            mask = mx.arange(logits.shape[-1]) == self.only
             return mx.where(mask, logits, mx.array(-math.inf, logits.dtype))
         bits = self._constraint.allowed()
         if bits != self._bits:

@@ -33,6 +33,7 @@ class Checked:
         pending: The token after them, known now and handed on with the next step.
         pending_logprobs: Its log-probabilities.
         is_cut: Whether the position after ``tokens`` is left to a pass over one token.
+        forced: Of each accepted guess, whether a constraint left it as the only one.
     """
 
     tokens: list[int]
@@ -40,6 +41,7 @@ class Checked:
     pending: int
     pending_logprobs: Any
     is_cut: bool = False
+    forced: Sequence[bool] = ()
 
 
 class _Draws:
@@ -57,7 +59,11 @@ class _Draws:
         self._processors = rows.processors(index)
         self.is_greedy = self._sampler is greedy
         # A constraint has to know one token before it allows the next.
-        self.is_stepwise = any(getattr(one, "is_stateful", False) for one in self._processors)
+        stateful = (one for one in self._processors if getattr(one, "is_stateful", False))
+        self._constraint = next(stateful, None)
+        self.is_stepwise = self._constraint is not None
+        # Of each position that was drawn, whether the constraint left one token.
+        self.forced: list[bool] = []
         self._context: Any = None
         if self._processors:
             self._context = rows.context(index, mx.array(list(inputs)))
@@ -106,9 +112,12 @@ class _Draws:
         """Draw the token of the next position, whose inputs are all right, of a stepwise row."""
         logits = self._processed(place)
         logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        drawn: Any = self._draw(logprobs).item()
+        drawn: Any = self._draw(logprobs)
         self._stepped.append(logprobs[0])
-        return int(drawn)
+        only = getattr(self._constraint, "only", None)
+        self.forced.append(only is not None)
+        # What is forced is known without waiting for the draw.
+        return int(drawn.item() if only is None else only)
 
     def logprobs_at(self, place: int) -> Any:
         """Return the log-probabilities of shape (vocabulary,) of a position that was drawn."""
@@ -176,17 +185,22 @@ def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Roun
     while True:
         if drawn is None:
             token = draws.draw_at(place)
-            near = draws.is_greedy and noise.is_close(draws.logprobs_at(place))
+            is_free = draws.is_greedy and not draws.forced[place]
+            near = is_free and noise.is_close(draws.logprobs_at(place))
         else:
             token = drawn[place]
             near = draws.is_close is not None and draws.is_close[place]
         if near:
             # This position is drawn again, by a pass over the token before it alone.
             draws.settle(place, place)
-            return Checked(inputs[:place], logprobs[:place], inputs[place], logprobs[place], True)
+            forced = draws.forced[: max(0, place - 1)]
+            return Checked(
+                inputs[:place], logprobs[:place], inputs[place], logprobs[place], True, forced
+            )
         after = draws.logprobs_at(place)
         if place + 1 == len(inputs) or token != inputs[place + 1]:
             draws.settle(place + 1, place + 1)
-            return Checked(inputs[: place + 1], logprobs, token, after)
+            forced = draws.forced[:place]
+            return Checked(inputs[: place + 1], logprobs, token, after, forced=forced)
         logprobs.append(after)
         place += 1

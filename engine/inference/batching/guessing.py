@@ -247,9 +247,15 @@ class Guessing:
                 row.is_ahead = True
             if guessed and one.tokens:
                 accepted = len(one.tokens) - 1
-                checked = accepted if one.is_cut else len(guessed)
+                # What a grammar expects where it leaves a choice repeats the answer.
+                free = TokenOrigin.LOOKUP if origin is TokenOrigin.FORCED else origin
+                right: list[TokenOrigin] = [free] * accepted
+                for place, is_forced in enumerate(one.forced):
+                    if is_forced:
+                        right[place] = TokenOrigin.FORCED
+                wrong = 0 if one.is_cut else len(guessed) - accepted
                 step.checked[number] = CheckedGuesses(
-                    (origin,) * checked, (TokenOrigin.SAMPLED, *(origin,) * accepted)
+                    (*right, *[free] * wrong), (TokenOrigin.SAMPLED, *right)
                 )
         return step
 
