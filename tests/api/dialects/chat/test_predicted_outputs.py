@@ -1,0 +1,90 @@
+"""Predicted outputs through OpenAI's own client, on the demo model."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from engine.speculating.lengths import CostCurve
+
+COUNT = [{"role": "user", "content": "Count from 1 to 30, one number per line"}]
+COUNTED = "\n".join(str(number) for number in range(1, 31))
+
+
+@pytest.fixture
+def client(site: Any) -> Iterator[openai.OpenAI]:
+    """OpenAI's client."""
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have guesses checked however slow the machine is."""
+    monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
+
+
+def asked(client: openai.OpenAI, *, is_streamed: bool, **fields: Any) -> tuple[str, Any]:
+    """Return an answer's text and its usage."""
+    wanted: dict[str, Any] = {
+        "model": "m",
+        "messages": COUNT,
+        "temperature": 0,
+        "max_completion_tokens": 80,
+        "extra_body": {"enable_thinking": False},
+        **fields,
+    }
+    if not is_streamed:
+        whole = client.chat.completions.create(**wanted)
+        return whole.choices[0].message.content or "", whole.usage
+    stream = client.chat.completions.create(
+        stream=True, stream_options={"include_usage": True}, **wanted
+    )
+    chunks = list(stream)
+    text = "".join(one.choices[0].delta.content or "" for one in chunks if one.choices)
+    return text, chunks[-1].usage
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_usage_tells_what_came_of_a_prediction(client: openai.OpenAI, is_streamed: bool) -> None:
+    wrong = COUNTED.replace("\n9\n", "\nnine\n")
+    plain, before = asked(client, is_streamed=is_streamed)
+    text, usage = asked(
+        client, is_streamed=is_streamed, prediction={"type": "content", "content": wrong}
+    )
+
+    assert text == plain
+    assert usage.completion_tokens == before.completion_tokens
+    details = usage.completion_tokens_details
+    assert details.accepted_prediction_tokens > 5
+    assert details.rejected_prediction_tokens > 0
+    assert details.accepted_prediction_tokens < usage.completion_tokens
+    assert before.completion_tokens_details.accepted_prediction_tokens == 0
+    assert before.completion_tokens_details.rejected_prediction_tokens == 0
+
+
+def test_several_choices_share_a_prediction(client: openai.OpenAI) -> None:
+    prediction = {"type": "content", "content": [{"type": "text", "text": COUNTED}]}
+    one, _ = asked(client, is_streamed=False)
+    both = client.chat.completions.create(
+        model="m",
+        messages=COUNT,  # type: ignore[arg-type]
+        temperature=0,
+        n=2,
+        logprobs=True,
+        max_completion_tokens=80,
+        prediction=prediction,  # type: ignore[arg-type]
+        extra_body={"enable_thinking": False},
+    )
+    assert [choice.message.content for choice in both.choices] == [one, one]
+    assert all(choice.logprobs and choice.logprobs.content for choice in both.choices)
+    assert both.usage is not None
+    assert both.usage.completion_tokens_details is not None
+    assert both.usage.completion_tokens_details.accepted_prediction_tokens
+
+
+def test_a_prediction_of_another_kind_is_refused_by_name(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as raised:
+        asked(client, is_streamed=False, prediction={"type": "tokens", "content": "1"})
+    assert (raised.value.param or "").startswith("prediction")
