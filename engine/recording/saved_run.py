@@ -49,6 +49,9 @@ from engine.values.chat import ToolCall
 from engine.values.events import Speculation, TokenOrigin
 
 VERSION = 1
+# A run of as many tokens as are kept has some 20,000 objects, and texts of a few megabytes.
+_MOST_HOLDERS = 250_000
+_MOST_VALUES = 2_000_000
 
 
 class DamagedRun(EngineError):
@@ -103,6 +106,9 @@ def from_json(text: str) -> Recording:
     Raises:
         DamagedRun: The text is not a saved run; the message names the place and what is expected.
     """
+    if text.count("{") + text.count("[") > _MOST_HOLDERS or text.count(",") > _MOST_VALUES:
+        # Objects of Python are many times as large as their JSON.
+        raise DamagedRun("this is not a saved run: it has too many values")
     try:
         values = parsed_json(text)
     except DamagedFile as error:

@@ -98,17 +98,27 @@ def test_the_largest_capture_that_is_read_takes_a_small_multiple_of_its_size(
     assert peak - idle < _MOST_MIB, f"{peak - idle} MiB"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", [b"[],", b'{"a":1},'])
-def test_the_largest_saved_run_that_is_read_takes_bounded_memory(
+@pytest.mark.parametrize("part", [b"[],", b'{"a":1},', b"1,"])
+def test_a_large_file_of_values_that_is_no_saved_run_takes_a_small_multiple_of_its_size(
     part: bytes, tmp_path: Path
 ) -> None:
     path = tmp_path / "large"
     path.write_bytes(filled(part, b"[", b"]"))
     idle, _, _ = measured("replay", str(tmp_path / "missing"))
-    peak, code, _ = measured("replay", str(path))
-    assert code in (1, 2)
-    assert peak - idle < 1_200, f"{peak - idle} MiB"
+    peak, code, said = measured("replay", str(path))
+    assert code == 1
+    assert said == f"fullstop: {path}: this is not a saved run: it has too many values"
+    assert peak - idle < _MOST_MIB, f"{peak - idle} MiB"
+
+
+@pytest.mark.slow
+def test_the_largest_saved_run_that_is_read_takes_bounded_memory(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(filled(b'{"a":"%s"},' % (b"x" * 130), b"[", b"]"))
+    idle, _, _ = measured("replay", str(tmp_path / "missing"))
+    peak, code, said = measured("replay", str(path))
+    assert (code, "must be an object" in said) == (1, True)
+    assert peak - idle < _MOST_MIB, f"{peak - idle} MiB"
 
 
 @pytest.mark.parametrize("command", ["inspect", "replay"])
