@@ -43,7 +43,7 @@ def model_folder(text: str) -> Path:
 def config_folder() -> Path:
     """Return the folder of a user's settings; ``FULLSTOP_CONFIG_DIR`` names another one."""
     if chosen := os.environ.get("FULLSTOP_CONFIG_DIR"):
-        return Path(chosen)
+        return Path(chosen).expanduser()
     return Path(platformdirs.user_config_dir(_NAME, appauthor=False))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.folders import logs
+from app.folders import logs, paths
 from app.folders.privacy import made_private, tighten
 from app.settings.keychain import Keychain, KeyStore, NoKeychain
 from app.settings.settings_file import Settings, SettingsFile
@@ -103,6 +103,15 @@ def test_what_an_earlier_version_left_open_is_tightened(tmp_path: Path) -> None:
     assert mode(folder / "conversations.db") == 0o600
     assert mode(read_only) == 0o400
     assert mode(elsewhere) == 0o644
+
+
+def test_both_folders_may_be_named_from_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", "~/a")
+    monkeypatch.setenv("FULLSTOP_DATA_DIR", "~/b")
+    assert (paths.config_folder(), paths.data_folder()) == (tmp_path / "a", tmp_path / "b")
 
 
 def test_a_home_folder_that_was_named_stays_as_it_is(
