@@ -17,7 +17,9 @@ _EXPECTED_SLOPE = 0.3
 _LEAST_GAIN = 1.12
 # The least of so many measurements counts: other programs only ever make a pass slower.
 _REMEMBERED = 5
-# Of passes over one token, which are many, so many count once.
+# Nothing is chosen before so many passes over one token were measured. Of those after the first
+# ones, which are many, one in so many is.
+_LEAST_MEASURED = 3
 _ONE_IN = 4
 # What was too slow is measured anew after so many times that guesses were passed over.
 _FORGETS_AFTER = 512
@@ -33,6 +35,11 @@ class Measured:
     def __init__(self) -> None:
         self._last: list[float] = []
         self.value_s: float | None = None
+
+    @property
+    def count(self) -> int:
+        """How many measurements are remembered."""
+        return len(self._last)
 
     def note(self, took_s: float) -> None:
         """Note one more measurement."""
@@ -68,9 +75,9 @@ class CostCurve:
         return self._one.value_s
 
     def note_one(self, took_s: float) -> None:
-        """Note the time of a pass over one token of each row; most are not looked at."""
+        """Note the time of a pass over one token of each row; of many, few are looked at."""
         self._skipped += 1
-        if self._skipped < _ONE_IN and self._one.value_s is not None:
+        if self._skipped < _ONE_IN and self._one.count >= _REMEMBERED:
             return
         self._skipped = 0
         before = self._one.value_s
@@ -118,6 +125,8 @@ class CostCurve:
             extra: What each guessed token costs before the pass, in passes over one token.
         """
         best, most = 1, _LEAST_GAIN
+        if self._one.count < _LEAST_MEASURED:
+            return best
         costs = self.costs()
         for width in WIDTHS:
             if width > 2 * self._widest:

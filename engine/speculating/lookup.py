@@ -21,11 +21,13 @@ _LONGEST = 32
 MOST_INDEXED = 1 << 16
 # So many tokens of the prompt are indexed with each token of the answer, for no step may wait.
 _SLICE = 512
-# A passage that agreed so far is followed on behind a token that differs, as in an edited text.
+# A passage of so many tokens is followed on behind one that differs, as in an edited text. It is
+# trusted from then on like one of fewer tokens.
 _LEAST_RESUMED = 8
+_RESUMED = 5
 # How often a guess is right at first, by the number of tokens that agree: up to the first number,
-# the rate beside it. Fewer than a key's agree only behind a difference.
-_EXPECTED = ((2, 0.5), (3, 0.4), (5, 0.6), (8, 0.75), (15, 0.85), (_LONGEST, 0.93))
+# the rate beside it.
+_EXPECTED = ((3, 0.4), (5, 0.6), (8, 0.75), (15, 0.85), (_LONGEST, 0.93))
 
 
 def _classes() -> tuple[int, ...]:
@@ -71,7 +73,6 @@ class PromptLookup:
         if self._unindexed:
             self._index_prompt()
         known, places, key = self._tokens, self._places, self._key
-        is_hit = False
         for token in tokens:
             at = self._at
             known.append(token)
@@ -83,18 +84,15 @@ class PromptLookup:
             if at:
                 is_hit = known[at] == token
                 self._rates[_CLASS_OF[self._length]].note(is_hit)
-                if is_hit and self._length >= _KEY_TOKENS:
+                if is_hit:
                     self._at = at + 1
                     if self._length < _LONGEST:
                         self._length += 1
                     continue
             self._key = key
             self._find()
-            if at and not self._at:
-                if is_hit:
-                    self._at, self._length = at + 1, self._length + 1
-                elif self._length >= _LEAST_RESUMED:
-                    self._at, self._length = at + 1, 0
+            if at and not self._at and self._length >= _LEAST_RESUMED:
+                self._at, self._length = at + 1, _RESUMED
         self._key = key
 
     def likelihood(self) -> float:

@@ -25,6 +25,9 @@ from engine.values.events import TokenOrigin
 # Guesses that are wrong more often than this are not even weighed.
 _LEAST_LIKELY = 0.3
 _MOST = WIDTHS[-1] - 1
+# After so many checks the plain loop runs for some steps, so that its time is known as it is now.
+_CHECKS_IN_A_ROW = 64
+_PLAIN_IN_A_ROW = 3
 # mlx-lm's own loop frees unused memory after so many steps.
 _CLEAR_EVERY = 256
 _NEWEST = 0.2
@@ -74,7 +77,8 @@ class Guessing:
         self._proposing_s: dict[TokenOrigin, float] = {}
         self._ended_at_s = 0.0
         self._was_checked = False
-        self._is_plain_due = False
+        # So many of the next steps are the plain loop's.
+        self._plain_due = 0
         self._probed: tuple[DecodingRows, dict[int, mx.array]] | None = None
         self._checks = 0
 
@@ -95,7 +99,8 @@ class Guessing:
             numbers: Those rows.
         """
         self._rows = {number: row for number, row in self._rows.items() if number in numbers}
-        self._was_checked = self._is_plain_due = False
+        self._was_checked = False
+        self._plain_due = 0
         self._probed = None
 
     def decoded(self, sampled: Sequence[tuple[int, int, Any]], took_s: float | None) -> None:
@@ -113,7 +118,8 @@ class Guessing:
         # The first step after a check only starts the loop again.
         if took_s is not None and not self._was_checked and sampled:
             self._curve(len(sampled)).note_one(took_s)
-        self._was_checked = self._is_plain_due = False
+        self._was_checked = False
+        self._plain_due = max(0, self._plain_due - 1)
         for number, token, _ in sampled:
             row = rows.get(number)
             if row is None:
@@ -129,7 +135,7 @@ class Guessing:
         Args:
             numbers: The rows that decode.
         """
-        return bool(self._rows) and not self._is_plain_due and self._width(numbers) > 0
+        return bool(self._rows) and not self._plain_due and self._width(numbers) > 0
 
     def step(self, rows: DecodingRows) -> Step | None:
         """Check guesses of the rows that decode, if that pays; None where the plain loop is due."""
@@ -163,8 +169,10 @@ class Guessing:
         if self._checks % _CLEAR_EVERY == 0:
             mx.clear_cache()
         self._was_checked = True
-        # A row that was given nothing needs a pass of its own.
-        self._is_plain_due = not all(one.tokens for one in found)
+        if self._checks % _CHECKS_IN_A_ROW == 0:
+            self._plain_due = _PLAIN_IN_A_ROW
+        elif not all(one.tokens for one in found):
+            self._plain_due = 1  # a row that was given nothing needs a pass of its own
         step = self._step(numbers, found, guesses, origins)
         return step if step.sampled else None
 

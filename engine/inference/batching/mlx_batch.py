@@ -180,7 +180,7 @@ class RunningBatch:
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
         if is_plain:
-            self._guessing.decoded(found.sampled, None if chunk else took_s)
+            self._guessing.decoded(found.sampled, None if is_beside else took_s)
         if chunk:
             tokens = prompt_tokens_read(self._lanes[lane]) - was_read
             is_whole = tokens >= chunk

@@ -6,10 +6,19 @@ from engine.speculating.lengths import WIDTHS, CostCurve
 def curve(one_s: float = 1.0, **costs: float) -> CostCurve:
     """Return a curve with measured costs: ``w8=2.7`` for a pass over eight tokens."""
     made = CostCurve()
-    made.note_one(one_s)
+    for _ in range(3):
+        made.note_one(one_s)
     for name, cost in costs.items():
         made.note(int(name[1:]), cost * one_s)
     return made
+
+
+def test_nothing_is_checked_before_the_time_of_plain_decoding_is_known() -> None:
+    made = CostCurve()
+    for _ in range(3):
+        assert made.choose(1, [(0.99, 31)]) == 1
+        made.note_one(1.0)
+    assert made.choose(1, [(0.99, 31)]) > 1
 
 
 def test_unlikely_guesses_are_not_checked() -> None:
