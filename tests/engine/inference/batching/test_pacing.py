@@ -124,3 +124,15 @@ def test_each_lane_has_a_speed_of_its_own() -> None:
         pace.decoded(0.002, is_beside=True)
     assert pace.chunk(1, 1, 2) == 30
     assert pace.chunk(1, 1, 0) == 300
+
+
+@pytest.mark.parametrize(("decode_s", "token_s"), SPEEDS)
+def test_passes_that_check_guesses_are_not_taken_for_slow_decoding(
+    decode_s: float, token_s: float
+) -> None:
+    pace, checking = paced(decode_s), paced(decode_s)
+    for _ in range(50):  # eight tokens in the time of three
+        checking.decoded(3 * decode_s, tokens=8)
+    assert checking.chunk(1, 1) == pace.chunk(1, 1)
+    kept, _ = read_beside_a_stream(checking, 2_000, decode_s=decode_s, token_s=lambda _: token_s)
+    assert kept >= 0.6
