@@ -79,7 +79,6 @@ class Guessing:
         self._was_checked = False
         # So many of the next steps are the plain loop's.
         self._plain_due = 0
-        self._probed: tuple[DecodingRows, dict[int, mx.array]] | None = None
         self._checks = 0
 
     def join(self, number: int, sources: Sequence[GuessSource]) -> None:
@@ -101,7 +100,6 @@ class Guessing:
         self._rows = {number: row for number, row in self._rows.items() if number in numbers}
         self._was_checked = False
         self._plain_due = 0
-        self._probed = None
 
     def decoded(self, sampled: Sequence[tuple[int, int, Any]], took_s: float | None) -> None:
         """Take the tokens of a step of the plain loop.
@@ -113,8 +111,6 @@ class Guessing:
         rows = self._rows
         if not rows:
             return
-        if self._probed is not None:
-            self._compare(*self._probed)
         # The first step after a check only starts the loop again.
         if took_s is not None and not self._was_checked and sampled:
             self._curve(len(sampled)).note_one(took_s)
@@ -159,8 +155,7 @@ class Guessing:
         width = next(one for one in WIDTHS if one > longest)
         curve = self._curve(len(numbers))
         if self._noise.is_probe_due():
-            self._probe(rows, guesses, width)
-            curve.note(width, time.perf_counter() - began_s - proposing_s)
+            curve.note(width, self._probe(rows, guesses, width))
             return None
         found = check(rows, self._model, guesses, width, self._noise)
         self._ended_at_s = time.perf_counter()
@@ -267,26 +262,29 @@ class Guessing:
                 )
         return step
 
-    def _probe(self, rows: DecodingRows, guesses: Sequence[Sequence[int]], width: int) -> None:
-        """Let the model read guesses only to compare its rounding with that of the next step."""
+    def _probe(self, rows: DecodingRows, guesses: Sequence[Sequence[int]], width: int) -> float:
+        """Compare the rounding of a pass over guesses with that of a pass over one token.
+
+        Both leave the rows as they were.
+
+        Returns:
+            How long the pass over guesses took, in seconds.
+        """
+        began_s = time.perf_counter()
         known = rows.pending()
         inputs = [
             [token, *guessed, *[0] * (width - 1 - len(guessed))]
             for token, guessed in zip(known, guesses, strict=True)
         ]
-        logits = self._model(mx.array(inputs), cache=rows.cache)[:, 0]
+        several = self._first_logprobs(rows, inputs)
+        took_s = time.perf_counter() - began_s
+        self._noise.compare(several, self._first_logprobs(rows, [[token] for token in known]))
+        return took_s
+
+    def _first_logprobs(self, rows: DecodingRows, inputs: list[list[int]]) -> mx.array:
+        """Return the log-probabilities after the first token of each row, (rows, vocabulary)."""
+        logits: mx.array = self._model(mx.array(inputs), cache=rows.cache)[:, 0]
         logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
         mx.eval(logprobs)
-        rewind(rows.cache, [width] * len(known))
-        free = {n: logprobs[n] for n in range(len(known)) if not rows.processors(n)}
-        if free:
-            self._probed = rows, free
-        else:
-            self._noise.assume(logits)
-
-    def _compare(self, rows: DecodingRows, several: dict[int, mx.array]) -> None:
-        """Compare what a probe has computed with what the plain loop has computed since."""
-        self._probed = None
-        self._noise.compare(
-            list(several.values()), [rows.pending_logprobs(index) for index in several]
-        )
+        rewind(rows.cache, [len(one) for one in inputs])
+        return logprobs

@@ -5,16 +5,12 @@ another order than passes over one. Where the model is all but undecided, that c
 choice. MLX's reference kernels for the CPU give equal bits; those for GPUs do not.
 """
 
-from typing import Any
-
 import mlx.core as mx
 
 # The largest difference that was seen is taken so many times: not all positions were compared.
 _RESERVE = 8.0
 _FIRST_PROBES = 2
 _PROBE_EVERY = 512
-# Where nothing can be compared, so many units in the last place are assumed.
-_ASSUMED_ULPS = 16.0
 
 
 class Rounding:
@@ -30,24 +26,17 @@ class Rounding:
         self._checks += 1
         return self._probes < _FIRST_PROBES or self._checks % _PROBE_EVERY == 0
 
-    def compare(self, several: list[mx.array], single: list[mx.array]) -> None:
-        """Compare log-probabilities of shape (vocabulary,), of a row each.
+    def compare(self, several: mx.array, single: mx.array) -> None:
+        """Compare log-probabilities, of any shape.
 
         Args:
             several: From a pass over several tokens of each row.
             single: The same from a pass over one token.
         """
         self._probes += 1
-        for one, other in zip(several, single, strict=True):
-            # Impossible tokens are at minus infinity in both.
-            apart: Any = mx.where(one == other, 0.0, mx.abs(one - other)).max().item()
-            self._most = max(self._most, apart)
-
-    def assume(self, logits: mx.array) -> None:
-        """Assume a difference, where no two passes can be compared."""
-        self._probes += 1
-        largest: Any = mx.abs(mx.where(mx.isinf(logits), 0.0, logits)).max().item()
-        self._most = max(self._most, largest * mx.finfo(logits.dtype).eps * _ASSUMED_ULPS)
+        # Impossible tokens are at minus infinity in both.
+        apart = mx.where(several == single, 0.0, mx.abs(several - single)).max()
+        self._most = max(self._most, float(apart.item()))  # type: ignore[arg-type]
 
     def are_close(self, logprobs: mx.array) -> mx.array | None:
         """Return by position whether rounding could turn the choice of the likeliest token.
