@@ -156,6 +156,7 @@ class Guessing:
         curve = self._curve(len(numbers))
         if self._noise.is_probe_due():
             curve.note(width, self._probe(rows, guesses, width))
+            self._was_checked = True  # the next step's time is not that of a plain one
             return None
         found = check(rows, self._model, guesses, width, self._noise)
         self._ended_at_s = time.perf_counter()
