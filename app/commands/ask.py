@@ -55,6 +55,7 @@ def as_json(given: Answer) -> dict[str, Any]:
         "stop": dataclasses.asdict(finished.stop),
         "usage": dataclasses.asdict(finished.usage),
         "timing": dataclasses.asdict(finished.timing),
+        "speculation": dataclasses.asdict(finished.speculation),
     }
     if finished.error is not None:
         shown["error"] = finished.error

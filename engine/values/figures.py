@@ -7,7 +7,7 @@ from engine.wording import counted, figure, seconds
 def figures(finished: Finished) -> tuple[str, ...]:
     """Return the numbers worth a glance, as far as they exist.
 
-    For example ``("41 tok/s", "0.38 s to first token", "143 tokens")``.
+    For example ``("41 tok/s", "0.38 s to first token", "143 tokens, 62 guessed")``.
     """
     usage, timing = finished.usage, finished.timing
     found: list[str] = []
@@ -16,5 +16,10 @@ def figures(finished: Finished) -> tuple[str, ...]:
         found.append(f"{figure(speed)} tok/s")
     if timing.first_token_s is not None:
         found.append(f"{seconds(timing.first_token_s)} to first token")
-    found.append(counted(usage.output_tokens, "token"))
+    tokens = [counted(usage.output_tokens, "token")]
+    if finished.speculation.accepted:
+        tokens.append(f"{finished.speculation.accepted:,} guessed")
+    if finished.speculation.forced:
+        tokens.append(f"{finished.speculation.forced:,} forced")
+    found.append(", ".join(tokens))
     return tuple(found)

@@ -53,6 +53,7 @@ def test_the_object_holds_the_whole_record_usage_and_timing(ask: Ask, row: Any) 
     assert usage["output_tokens"] == (row.max_tokens or usage["output_tokens"])
     assert stop["dropped"].startswith(row.value or "")
     assert 0 < answer["timing"]["first_token_s"] <= answer["timing"]["total_s"]
+    assert {"passes", "guessed", "accepted", "forced"} <= answer["speculation"].keys()
 
 
 def test_thinking_is_on_only_where_it_is_asked_for(ask: Ask) -> None:

@@ -31,6 +31,7 @@ from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.shown_run import RunSource, ShownRun
 from ui.inspector.run.tools import InspectorTools
 from ui.inspector.tape.tape import alternatives, token_words
+from ui.inspector.tape.tape_legend import TapeLegend
 from ui.inspector.tape.tape_view import TapeView
 from ui.inspector.tape.tokens_tab import TokensTab
 from ui.inspector.timing.timing_tab import TimingTab
@@ -67,6 +68,7 @@ class InspectorWindow(OwnWindow):
         self.inspector = inspector
         self.head = VerdictHead(theme, inspector)
         self.tape = TapeView(theme)
+        self.legend = TapeLegend(theme)
         self.token = ElidedLabel("")
         self.others = ElidedLabel("")
         self.tokens = TokensTab()
@@ -144,6 +146,7 @@ class InspectorWindow(OwnWindow):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)
         column.addWidget(self.tape, 1)
+        column.addWidget(self.legend)
         column.addWidget(self.token)
         column.addWidget(self.others)
         self.others.setProperty("role", "muted")
@@ -186,6 +189,7 @@ class InspectorWindow(OwnWindow):
         self.head.show_run(shown)
         self.tape.show_trace(None if shown is None else shown.trace)
         self.tape.setPlaceholderText(_placeholder(shown))
+        self.legend.show_kinds(self.tape.mark_kinds)
         for part in self._tab_parts:
             part.show_run(shown)
         source = "" if shown is None else f"From {shown.source}"
@@ -210,6 +214,7 @@ class InspectorWindow(OwnWindow):
         began = time.perf_counter()
         self.head.refresh()
         self.tape.catch_up()
+        self.legend.show_kinds(self.tape.mark_kinds)
         self.tokens.catch_up()
         self.ending.catch_up()
         self.inspector.rest((time.perf_counter() - began) * 1e3)

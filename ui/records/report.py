@@ -16,6 +16,7 @@ from engine import (
     verdict_words,
 )
 from ui.records.runs import Run, RunState
+from ui.words.guesses import acceptance, passes
 from ui.words.visible import escaped
 
 
@@ -78,6 +79,11 @@ def _finished_rows(finished: Finished, max_tokens: int | None) -> list[tuple[str
     rows.append(("Dropped", _code(stop.dropped) if stop.dropped else "nothing"))
     rows.append(("Prompt tokens", f"{usage.prompt_tokens} ({usage.cached_tokens} cached)"))
     rows.append(("Output tokens", f"{usage.output_tokens} ({usage.thinking_tokens} thinking)"))
+    guesses = finished.speculation
+    if guesses.guessed:
+        rows.append(("Guessed tokens", f"{acceptance(guesses)} confirmed, in {passes(guesses)}"))
+    if guesses.forced:
+        rows.append(("Forced tokens", f"{guesses.forced}"))
     speed = tokens_per_s(usage, timing)
     rows.append(("Speed", "unknown" if speed is None else f"{figure(speed)} tokens/s"))
     first = timing.first_token_s

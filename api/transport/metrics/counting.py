@@ -49,6 +49,7 @@ class Metrics:
         open_requests: Those that are being answered.
         stops: Answers that ended, by the kind of the stop.
         tokens: By their kind.
+        guesses: What guessing did: passes, guessed, accepted and forced tokens.
         first_token_s: Seconds from submission to the first sampled token.
         queued_s: Seconds that a request waited for its turn.
         speed: Tokens a second of one answer.
@@ -60,6 +61,7 @@ class Metrics:
         self.open_requests = 0
         self.stops: Counter[str] = Counter()
         self.tokens: Counter[str] = Counter()
+        self.guesses: Counter[str] = Counter()
         self.first_token_s = Histogram(_FIRST_TOKEN_S)
         self.queued_s = Histogram(_FIRST_TOKEN_S)
         self.speed = Histogram(_TOKENS_PER_S)
@@ -90,6 +92,11 @@ class Metrics:
         self.tokens["disk"] += usage.disk_tokens
         self.tokens["output"] += usage.output_tokens
         self.tokens["thinking"] += usage.thinking_tokens
+        guesses = finished.speculation
+        self.guesses["passes"] += guesses.passes
+        self.guesses["guessed"] += guesses.guessed
+        self.guesses["accepted"] += guesses.accepted
+        self.guesses["forced"] += guesses.forced
         self.queued_s.observe(timing.queued_s)
         if timing.first_token_s is not None:
             self.first_token_s.observe(timing.first_token_s)

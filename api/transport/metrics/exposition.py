@@ -22,6 +22,26 @@ from engine import EngineStatus
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
+# Called as vLLM calls its own: https://docs.vllm.ai/en/latest/design/metrics.html
+_GUESSES = (
+    ("fullstop_spec_decode_num_drafts", "passes", "Forward passes that checked guessed tokens."),
+    (
+        "fullstop_spec_decode_num_draft_tokens",
+        "guessed",
+        "Guessed tokens that the model checked; forced ones are not among them.",
+    ),
+    (
+        "fullstop_spec_decode_num_accepted_tokens",
+        "accepted",
+        "Guessed tokens that the model confirmed.",
+    ),
+    (
+        "fullstop_spec_decode_num_forced_tokens",
+        "forced",
+        "Tokens that a schema or a forced call left as the only ones, without a pass of their own.",
+    ),
+)
+
 
 def text(metrics: Metrics, status: EngineStatus) -> bytes:
     """Return all numbers of a server and of its engine."""
@@ -96,6 +116,8 @@ def _of_server(metrics: Metrics) -> Iterator[Metric]:
         ("kind",),
         {(kind,): count for kind, count in metrics.tokens.items()},
     )
+    for name, kind, about in _GUESSES:
+        yield CounterMetricFamily(name, about, metrics.guesses[kind])
     yield _histogram(
         "fullstop_first_token_seconds",
         "Time from submission to the first sampled token.",

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
 from tests.api.conftest import LONG
+from tests.support.guessing import GuessingStage
 from tests.support.scripted import GO
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": LONG}], "max_tokens": 3}
@@ -64,6 +67,24 @@ def test_tokens_and_stops_are_counted_exactly(busy: Any) -> None:
     assert found[tokens, "cached"] == cached > 0
     assert found["fullstop_first_token_seconds_count",] == 2
     assert found["fullstop_tokens_per_second_count",] == 1
+
+
+def test_guesses_are_counted(serve: Callable[..., Any], tmp_path: Path) -> None:
+    stage = GuessingStage(tmp_path, {"go": [f"w{number} " for number in range(12)]}, wrong=[6, 7])
+    engine = Engine(loader=stage.load)
+    asyncio.run(engine.load(tmp_path))
+    site = serve(engine)
+    names = [
+        (f"fullstop_spec_decode_num_{name}_total",)
+        for name in ("drafts", "draft_tokens", "accepted_tokens", "forced_tokens")
+    ]
+    assert [numbers(site)[name] for name in names] == [0, 0, 0, 0]
+    site.send("POST", "/generate", {"text": f"user:go{GO}"})
+    passes, guessed, accepted, forced = (numbers(site)[name] for name in names)
+    engine.close()
+
+    assert 0 < passes <= accepted < guessed
+    assert forced == 0
 
 
 def test_an_answer_whose_client_left_is_counted_as_cancelled(

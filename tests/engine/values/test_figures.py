@@ -1,5 +1,5 @@
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, Timing, Usage
+from engine.values.events import Finished, Speculation, Timing, Usage
 from engine.values.figures import figures
 
 
@@ -17,3 +17,13 @@ def test_the_figures_are_speed_first_token_and_length() -> None:
 def test_figures_that_do_not_exist_are_left_out() -> None:
     empty = Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing())
     assert figures(empty) == ("0 tokens",)
+
+
+def test_tokens_that_were_guessed_or_forced_are_told_beside_all() -> None:
+    finished = Finished(
+        StopInfo(StopKind.EOS),
+        Usage(output_tokens=143),
+        Timing(),
+        speculation=Speculation(passes=9, guessed=80, accepted=62, forced=5),
+    )
+    assert figures(finished) == ("143 tokens, 62 guessed, 5 forced",)

@@ -10,6 +10,7 @@ from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from engine.values.request import TraceLevel
 from tests.support.asking import request, run
+from tests.support.guessing import GuessingStage
 from tests.support.scripted import Stage
 from ui.chat.session.traces import Traces
 from ui.inspector.run.shown_run import ShownRun
@@ -28,9 +29,11 @@ def record(tmp_path: Path) -> Record:
         rules: StopRules | None = None,
         level: TraceLevel = TraceLevel.STOPS,
         max_tokens: int | None = None,
+        guesses: bool = False,
         **tags: object,
     ) -> ShownRun:
-        stage = Stage(tmp_path, {"go": script}, **tags)  # type: ignore[arg-type]
+        kind = GuessingStage if guesses else Stage
+        stage = kind(tmp_path, {"go": script}, **tags)  # type: ignore[arg-type]
         traces = Traces()
         traces.level = level
 

@@ -1,5 +1,5 @@
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, Timing, Usage
+from engine.values.events import Finished, Speculation, Timing, Usage
 from ui.records.report import markdown_report
 from ui.records.runs import Run, RunState
 
@@ -30,3 +30,13 @@ def test_an_answer_with_a_fence_stays_inside_its_fence() -> None:
 def test_a_refused_request_is_reported_with_its_cause() -> None:
     run = Run(state=RunState.REFUSED, refusal="no model is loaded")
     assert "The request was refused: no model is loaded" in markdown_report(run)
+
+
+def test_guesses_are_reported_where_there_were_any() -> None:
+    assert "Guessed" not in markdown_report(a_run())
+    run = Run(text="one")
+    counts = Speculation(passes=3, guessed=12, accepted=9, forced=4)
+    run.apply(Finished(STOP, Usage(8, 2, 30), Timing(total_s=1), speculation=counts))
+    report = markdown_report(run)
+    assert "| Guessed tokens | 9 of 12 (75 %) confirmed, in 3 passes |" in report
+    assert "| Forced tokens | 4 |" in report

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from engine import TokenTrace, counted, verdict_words
 from ui.inspector.run.shown_run import ShownRun
+from ui.words.guesses import acceptance
 from ui.words.visible import quoted
 
 _AROUND_CHARS = 160
@@ -69,6 +70,7 @@ def _differing(left: ShownRun, right: ShownRun) -> tuple[tuple[str, str, str], .
 def _facts(shown: ShownRun) -> list[tuple[str, str]]:
     run, finished = shown.run, shown.run.finished
     usage = None if finished is None else finished.usage
+    guesses = None if finished is None else finished.speculation
     return [
         ("Model", run.model_id),
         ("Stop list", "  ".join(map(quoted, run.stops)) or "none"),
@@ -78,6 +80,9 @@ def _facts(shown: ShownRun) -> list[tuple[str, str]]:
             run.state if finished is None else verdict_words(finished, run.max_tokens).label,
         ),
         ("Tokens", "" if usage is None else f"{usage.output_tokens:,}"),
+        ("Guessed tokens confirmed", "" if guesses is None else acceptance(guesses) or "none"),
+        ("Forced tokens", "" if guesses is None else f"{guesses.forced:,}"),
+        ("Passes that checked guesses", "" if guesses is None else f"{guesses.passes:,}"),
         ("Prompt", "" if usage is None else counted(usage.prompt_tokens, "token")),
         ("Characters", f"{len(run.text):,}"),
     ]

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from engine import Channel, StopInfo, StopKind, StopRules, TokenTrace, Vocabulary, counted
 from ui.chat.session.traces import RunTrace
+from ui.words.guesses import ORIGIN_WORDS
 from ui.words.visible import quoted, visible
 
 CHANNEL_NAMES = {
@@ -184,6 +185,8 @@ def token_words(token: TokenTrace, rules: StopRules) -> str:
     count = counted(len(raw), "byte")
     parts.append(f"{count} {raw[:16].hex(' ')}{' …' if len(raw) > 16 else ''}".rstrip())
     parts.append(CHANNEL_NAMES[token.channel].lower())
+    if said := ORIGIN_WORDS[token.origin]:
+        parts.append(said)
     if token.held:
         parts.append(f"held back after it: {quoted(token.held)}")
     if token.stats is not None:

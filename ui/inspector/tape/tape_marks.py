@@ -1,4 +1,4 @@
-"""Draws what the tape says of its tokens: bars and hatching beneath the letters, outlines.
+"""Draws what the tape says of its tokens: bars, hatching, outlines, and lines above the letters.
 
 Nothing lies behind or over a letter, so that each stays as readable as plain text. Main thread.
 """
@@ -6,18 +6,38 @@ Nothing lies behind or over a letter, so that each stays as readable as plain te
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import cast
 
 from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QTextLine
 from PySide6.QtWidgets import QTextEdit
 
+from engine import TokenOrigin
 from ui.kit.look.colors import Colors
 
 _BAR_SHARE = 0.09  # of the height of a letter
 _HATCH_SHARE = 0.24
+_LINE_SHARE = 0.1
 _HATCH_STEP_PX = 4
 _ROUND_PX = 3
+
+
+class MarkKind(Enum):
+    """A mark of the tape whose meaning the legend tells."""
+
+    GUESSED = auto()
+    FORCED = auto()
+    HELD = auto()
+    MATCHED = auto()
+
+
+_OF_ORIGINS = {
+    TokenOrigin.LOOKUP: MarkKind.GUESSED,
+    TokenOrigin.PREDICTION: MarkKind.GUESSED,
+    TokenOrigin.DRAFT: MarkKind.GUESSED,
+    TokenOrigin.FORCED: MarkKind.FORCED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +55,29 @@ class TapeMarks:
     Attributes:
         begins: The first character of each token, rising.
         ends: The character after the last one of each token.
-        held: Text that was held back, in order.
-        matched: Text of the stop that ended the run.
+        marked: By its kind, the text that has a mark, in order.
     """
 
     begins: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
-    held: list[Range] = field(default_factory=list)
-    matched: list[Range] = field(default_factory=list)
+    marked: dict[MarkKind, list[Range]] = field(
+        default_factory=lambda: {kind: [] for kind in MarkKind}
+    )
+
+    @property
+    def kinds(self) -> list[MarkKind]:
+        """The kinds of marks that are on the tape."""
+        return [kind for kind, ranges in self.marked.items() if ranges]
+
+    def mark(self, kind: MarkKind, written: Range) -> None:
+        """Mark some text."""
+        add(self.marked[kind], written)
+
+    def mark_origin(self, origin: TokenOrigin, written: Range) -> None:
+        """Mark a token's text by how the token came to be."""
+        kind = _OF_ORIGINS.get(origin)
+        if kind is not None:
+            self.mark(kind, written)
 
     def place_of(self, position: int) -> int:
         """Return the place of the token that a character belongs to, -1 before the first."""
@@ -59,7 +94,7 @@ class TapeMarks:
         """
         seen = _seen(view)
         height = view.fontMetrics().height()
-        bar, hatch = max(2.0, height * _BAR_SHARE), max(4.0, height * _HATCH_SHARE)
+        bar = max(2.0, height * _BAR_SHARE)
         first = max(0, self.place_of(seen.begin))
         last = bisect_left(self.begins, seen.end)
         color = QColor(colors.token)
@@ -67,15 +102,11 @@ class TapeMarks:
             for box in _boxes(view, Range(self.begins[place], self.ends[place])):
                 painter.fillRect(QRectF(box.left(), box.bottom(), box.width(), bar), color)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for held in _overlapping(self.held, seen):
-            for box in _boxes(view, held):
-                area = QRectF(box.left(), box.bottom(), box.width(), hatch)
-                _hatch(painter, area, colors)
+        for kind, ranges in self.marked.items():
+            for marked in _overlapping(ranges, seen):
+                for box in _boxes(view, marked):
+                    draw_mark(painter, box, kind, colors)
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(QColor(colors.match), 1.4))
-        for matched in _overlapping(self.matched, seen):
-            for box in _boxes(view, matched):
-                painter.drawRoundedRect(box.adjusted(0.5, 0, -0.5, 0), _ROUND_PX, _ROUND_PX)
         if first <= chosen < last:
             painter.setPen(QPen(QColor(colors.text), 1.6))
             for box in _boxes(view, Range(self.begins[chosen], self.ends[chosen])):
@@ -88,6 +119,36 @@ def add(ranges: list[Range], written: Range) -> None:
         ranges[-1] = Range(ranges[-1].begin, written.end)
     else:
         ranges.append(written)
+
+
+def draw_mark(painter: QPainter, box: QRectF, kind: MarkKind, colors: Colors) -> None:
+    """Draw one mark, whose shape alone tells its kind.
+
+    Args:
+        painter: Paints where the letters are.
+        box: Round the letters, whose height it has.
+        kind: Of the mark.
+        colors: The palette.
+    """
+    height = box.height()
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    match kind:
+        case MarkKind.GUESSED | MarkKind.FORCED:
+            thick = max(1.6, height * _LINE_SHARE)
+            is_guessed = kind is MarkKind.GUESSED
+            pen = QPen(QColor(colors.done if is_guessed else colors.tool), thick)
+            pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+            if is_guessed:
+                pen.setDashPattern([1.5, 1.5])
+            painter.setPen(pen)
+            y = box.top() - thick / 2
+            painter.drawLine(QPointF(box.left() + 1, y), QPointF(box.right() - 1, y))
+        case MarkKind.HELD:
+            hatch = max(4.0, height * _HATCH_SHARE)
+            _hatch(painter, QRectF(box.left(), box.bottom(), box.width(), hatch), colors)
+        case MarkKind.MATCHED:
+            painter.setPen(QPen(QColor(colors.match), 1.4))
+            painter.drawRoundedRect(box.adjusted(0.5, 0, -0.5, 0), _ROUND_PX, _ROUND_PX)
 
 
 def _hatch(painter: QPainter, area: QRectF, colors: Colors) -> None:

@@ -21,8 +21,9 @@ from engine import Channel, TokenTrace, counted
 from ui.chat.session.traces import RunTrace
 from ui.inspector.run.pages import align
 from ui.inspector.tape.tape import CHANNEL_NAMES, Span, Tape, TokenMark
-from ui.inspector.tape.tape_marks import Range, TapeMarks, add
+from ui.inspector.tape.tape_marks import MarkKind, Range, TapeMarks
 from ui.kit.look.theme import Theme, fixed_font
+from ui.words.guesses import ORIGIN_WORDS
 from ui.words.visible import visible
 
 MAX_TOKENS = 1_000
@@ -70,6 +71,11 @@ class TapeView(QTextEdit):
         return self._tape
 
     @property
+    def mark_kinds(self) -> list[MarkKind]:
+        """The kinds of marks that can be seen on it."""
+        return self._marks.kinds
+
+    @property
     def chosen(self) -> int:
         """The place of the token that is looked at, -1 for none."""
         return self._chosen
@@ -102,6 +108,9 @@ class TapeView(QTextEdit):
         if place == self._chosen or not -1 <= place < len(self._tokens):
             return
         self._chosen = place
+        token = self.token_at(place)
+        words = "" if token is None else ORIGIN_WORDS[token.origin]
+        self.viewport().setToolTip(words and f"{words[0].upper()}{words[1:]}.")
         self.viewport().update()
         self.token_chosen.emit(place)
 
@@ -192,7 +201,9 @@ class TapeView(QTextEdit):
                 self._open_band(cursor, tape.tokens[row].channel)
                 self._marks.begins.append(cursor.position())
                 self._marks.ends.append(cursor.position())
+            begin = cursor.position()
             self._write(cursor, span, tape, first + row)
+            self._marks.mark_origin(tape.tokens[row].origin, Range(begin, cursor.position()))
             self._marks.ends[-1] = cursor.position()
         cursor.endEditBlock()
         if is_at_end:
@@ -248,9 +259,9 @@ class TapeView(QTextEdit):
         cursor.insertText(last, form)
         written = Range(begin, cursor.position())
         if span.marks & TokenMark.HELD:
-            add(self._marks.held, written)
+            self._marks.mark(MarkKind.HELD, written)
         if span.marks & TokenMark.MATCHED:
-            add(self._marks.matched, written)
+            self._marks.mark(MarkKind.MATCHED, written)
         stop = tape.stop
         ends = stop is not None and stop.rule_index is not None and span.marks & TokenMark.MATCHED
         if ends and place == len(self._tokens) - 1 and stop is not None:

@@ -12,13 +12,26 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 from engine import TokenTrace, seconds
 from ui.chat.session.traces import RunTrace
 from ui.inspector.tape.tape import CHANNEL_NAMES, chip_text, percent
+from ui.words.guesses import ORIGIN_NAMES
 from ui.words.visible import visible
 
 Index = QModelIndex | QPersistentModelIndex
 MAX_ROWS = 2_000
-COLUMNS = ("#", "Id", "Text", "Part", "After", "Probability", "Rank", "Out", "Held", "Reached")
+COLUMNS = (
+    "#",
+    "Id",
+    "Text",
+    "Part",
+    "Origin",
+    "After",
+    "Probability",
+    "Rank",
+    "Out",
+    "Held",
+    "Reached",
+)
 _RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-_NUMBERS = frozenset({0, 1, 4, 5, 6, 7})
+_NUMBERS = frozenset({0, 1, 5, 6, 7, 8})
 _DISPLAY = int(Qt.ItemDataRole.DisplayRole)
 
 
@@ -43,7 +56,7 @@ class TokenTable(QAbstractTableModel):
         self._fill()
 
     def set_filter(self, text: str) -> None:
-        """Show only tokens whose text, id, part or held text contains a text."""
+        """Show only tokens whose text, id, part, origin or held text contains a text."""
         if text != self._filter:
             self._filter = text
             self._fill()
@@ -137,8 +150,8 @@ class TokenTable(QAbstractTableModel):
             return True
         wanted = self._filter.casefold()
         texts = (token.piece, token.special or "", str(token.token_id), token.held)
-        channel = CHANNEL_NAMES[token.channel]
-        return any(wanted in text.casefold() for text in (*texts, visible(token.piece), channel))
+        names = (CHANNEL_NAMES[token.channel], ORIGIN_NAMES[token.origin])
+        return any(wanted in text.casefold() for text in (*texts, visible(token.piece), *names))
 
     def _fill(self) -> None:
         self.beginResetModel()
@@ -162,14 +175,16 @@ def cell(token: TokenTrace, column: int, rules: tuple[str, ...]) -> str:
         case 3:
             return CHANNEL_NAMES[token.channel]
         case 4:
-            return seconds(token.time_s)
+            return ORIGIN_NAMES[token.origin]
         case 5:
-            return "" if stats is None else percent(math.exp(stats.logprob))
+            return seconds(token.time_s)
         case 6:
-            return "" if stats is None else f"{stats.rank + 1:,}"
+            return "" if stats is None else percent(math.exp(stats.logprob))
         case 7:
-            return str(token.released) if token.released else ""
+            return "" if stats is None else f"{stats.rank + 1:,}"
         case 8:
+            return str(token.released) if token.released else ""
+        case 9:
             return visible(token.held)
         case _:
             pairs = enumerate(zip(token.progress, rules, strict=False), 1)

@@ -11,7 +11,7 @@ from ui.inspector.tape.token_table import TokenTable
 from ui.kit.system.clipboard import copy_from
 from ui.kit.text.labels import label
 
-_WIDTHS = (7, 7, 22, 10, 9, 12, 8, 6, 15)
+_WIDTHS = (7, 7, 22, 10, 20, 9, 12, 8, 6, 15)
 
 
 class TokensTab(QWidget):
@@ -27,7 +27,7 @@ class TokensTab(QWidget):
         super().__init__()
         self.model = TokenTable(self)
         self.filter = QLineEdit()
-        self.filter.setPlaceholderText("Filter by text, id or part")
+        self.filter.setPlaceholderText("Filter by text, id, part or origin")
         self.filter.setAccessibleName("Filter tokens")
         self.filter.setClearButtonEnabled(True)
         self.copy = QPushButton("Copy as table")

@@ -9,6 +9,7 @@ from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.timing.phases import RunPhase, held_words, phases
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.labels import label
+from ui.words.guesses import guess_words
 
 _LINES, _NAME_CHARS, _TIME_CHARS = 2.4, 11, 9
 _MIDDLE = int(Qt.AlignmentFlag.AlignVCenter)
@@ -16,19 +17,21 @@ _BAR_SHARE = 0.5  # of the height of a line
 
 
 class TimingTab(QWidget):
-    """A bar for each phase, and how long text waited in the matcher."""
+    """A bar for each phase, what guessing did, and how long text waited in the matcher."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._shown: ShownRun | None = None
         self.note = label("", "", 0.98, is_wrapped=True)
         self.bars = PhaseBars(theme)
+        self.guesses = label("", "", 0.95, is_wrapped=True)
         self.waits = label("", "muted", 0.95, is_wrapped=True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 12, 0, 0)
         layout.setSpacing(10)
         layout.addWidget(self.note)
         layout.addWidget(self.bars)
+        layout.addWidget(self.guesses)
         layout.addWidget(self.waits)
         layout.addStretch(1)
 
@@ -50,6 +53,9 @@ class TimingTab(QWidget):
             self.note.setText("No run is shown.")
         else:
             self.note.setText("The times are known when the answer has ended.")
+        self.guesses.setText(
+            guess_words(finished.speculation, finished.usage.output_tokens) if finished else ""
+        )
         trace = None if shown is None else shown.trace
         if self.isVisible():  # a long run takes a moment
             self.waits.setText(held_words(tuple(trace.tokens)) if trace and finished else "")

@@ -51,7 +51,7 @@ class FlowLayout(QLayout):
 
     def sizeHint(self) -> QSize:
         """Return the size of one line."""
-        hints = [item.sizeHint() for item in self._items]
+        hints = [item.sizeHint() for item in self._items if not item.isEmpty()]
         width = sum(hint.width() for hint in hints) + self.spacing() * max(0, len(hints) - 1)
         return QSize(width, max((hint.height() for hint in hints), default=0))
 
@@ -65,6 +65,8 @@ class FlowLayout(QLayout):
     def _place(self, rect: QRect, is_real: bool) -> int:
         left, top, line = rect.left(), rect.top(), 0
         for item in self._items:
+            if item.isEmpty():
+                continue  # it is hidden
             hint = item.sizeHint()
             width = min(hint.width(), rect.width())
             if left > rect.left() and left + width > rect.right() + 1:

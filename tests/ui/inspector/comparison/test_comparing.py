@@ -15,3 +15,16 @@ def test_two_runs_that_say_the_same_are_called_so(record: Record) -> None:
     found = compare(record(["ab", "cd"]), record(["ab", "cd"]))
     assert found.sentence == "Both answers are identical."
     assert found.rows == ()
+
+
+def test_two_runs_of_which_one_guessed_differ_in_that_alone(record: Record) -> None:
+    words = [f"w{number} " for number in range(12)]
+    plain, guessed = record(words), record(words, guesses=True)
+    assert guessed.run.finished is not None
+    counts = guessed.run.finished.speculation
+    found = compare(plain, guessed)
+    assert found.sentence == "Both answers are identical."
+    assert found.rows == (
+        ("Guessed tokens confirmed", "none", f"{counts.accepted} of {counts.guessed} (100 %)"),
+        ("Passes that checked guesses", "0", f"{counts.passes}"),
+    )

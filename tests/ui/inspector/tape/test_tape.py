@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from engine.stopping.rules import StopRules, StopScope
+from engine.values.events import TokenOrigin
 from engine.values.request import TraceLevel
 from tests.support.scripted import END
 from tests.ui.inspector.conftest import Record
@@ -115,3 +116,32 @@ def test_the_table_of_a_growing_run_takes_what_has_arrived(record: Record) -> No
         growing.take(token)
         table.catch_up()
     assert [table.row_of(token.index) for token in whole.tokens] == [0, 1, 2, 3, 4]
+
+
+WORDS = [f"w{number} " for number in range(12)]
+
+
+def test_a_guessed_token_is_called_so_in_its_line_and_in_the_table(record: Record) -> None:
+    trace = trace_of(record(WORDS, guesses=True))
+    origins = [token.origin for token in trace.tokens]
+    assert set(origins) == {TokenOrigin.SAMPLED, TokenOrigin.LOOKUP}
+    alone, guessed = origins.index(TokenOrigin.SAMPLED), origins.index(TokenOrigin.LOOKUP)
+    said = "guessed because the text repeats, and confirmed by the model"
+    assert said in token_words(trace.tokens[guessed], trace.rules)
+    assert "guessed" not in token_words(trace.tokens[alone], trace.rules)
+
+    table = TokenTable()
+    table.show_trace(trace)
+    column = COLUMNS.index("Origin")
+    cells = [line.split("\t")[column] for line in table.as_tsv().splitlines()[1:]]
+    assert (cells[alone], cells[guessed]) == ("", "Guessed: repetition")
+    table.set_filter("guessed")
+    assert table.rowCount() == origins.count(TokenOrigin.LOOKUP)
+
+
+@pytest.mark.parametrize("origin", TokenOrigin)
+def test_every_origin_has_words(record: Record, origin: TokenOrigin) -> None:
+    trace = trace_of(record(["a"]))
+    words = token_words(replace(trace.tokens[0], origin=origin), trace.rules)
+    plain = token_words(replace(trace.tokens[0], origin=TokenOrigin.SAMPLED), trace.rules)
+    assert (words == plain) == (origin is TokenOrigin.SAMPLED)

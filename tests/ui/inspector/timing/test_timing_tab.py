@@ -11,6 +11,7 @@ from ui.inspector.timing.phases import RunPhase
 from ui.inspector.timing.timing_tab import PhaseBars, TimingTab
 from ui.kit.look.theme import Theme
 from ui.records.runs import Run
+from ui.words.guesses import guess_words
 
 
 @pytest.fixture
@@ -45,6 +46,21 @@ def test_the_timing_tab_of_an_answer_under_way_says_when_it_will_know(timing: Ti
     assert timing.note.text() == "The times are known when the answer has ended."
     assert timing.bars.isHidden()
     assert timing.waits.text() == ""
+
+
+def test_the_timing_tab_says_what_guessing_did(timing: TimingTab, record: Record) -> None:
+    timing.show_run(record(["a", "b"]))
+    plain = "No tokens were guessed: each of them took a pass of its own."
+    assert timing.guesses.text() == plain
+    shown = record([f"w{number} " for number in range(12)], guesses=True)
+    assert shown.run.finished is not None
+    found = shown.run.finished.speculation
+    timing.show_run(shown)
+    assert found.accepted > 0
+    assert timing.guesses.text() == guess_words(found, shown.run.finished.usage.output_tokens)
+    assert f"{found.accepted} of {found.guessed}" in timing.guesses.text()
+    timing.show_run(None)
+    assert timing.guesses.text() == ""
 
 
 def test_waits_are_worked_out_once_the_tab_is_seen(timing: TimingTab, record: Record) -> None:

@@ -1,0 +1,68 @@
+"""How the window says which tokens were guessed, and what came of the guesses.
+
+Pure; knows no Qt. Any thread.
+"""
+
+from engine import Speculation, TokenOrigin, counted
+
+ORIGIN_NAMES = {
+    TokenOrigin.SAMPLED: "",
+    TokenOrigin.LOOKUP: "Guessed: repetition",
+    TokenOrigin.PREDICTION: "Guessed: prediction",
+    TokenOrigin.DRAFT: "Guessed: draft model",
+    TokenOrigin.FORCED: "Forced",
+}
+"""By a token's origin, its name in a table; empty for a token that the model drew alone."""
+
+ORIGIN_WORDS = {
+    TokenOrigin.SAMPLED: "",
+    TokenOrigin.LOOKUP: "guessed because the text repeats, and confirmed by the model",
+    TokenOrigin.PREDICTION: "guessed from the request's prediction, and confirmed by the model",
+    TokenOrigin.DRAFT: "guessed by the draft model, and confirmed by the model",
+    TokenOrigin.FORCED: "forced: the schema or the call allowed no other token",
+}
+"""By a token's origin, what it means in words; empty for a token that the model drew alone."""
+
+
+def acceptance(found: Speculation) -> str:
+    """Return how many guesses were right, such as ``9 of 12 (75 %)``; empty without guesses."""
+    if not found.guessed:
+        return ""
+    share = 100 * found.accepted / found.guessed
+    return f"{found.accepted:,} of {found.guessed:,} ({share:.0f} %)"
+
+
+def passes(found: Speculation) -> str:
+    """Return in how many passes guesses were checked, such as ``1 pass`` or ``3 passes``."""
+    return f"{found.passes:,} {'pass' if found.passes == 1 else 'passes'}"
+
+
+def guess_words(found: Speculation, output_tokens: int) -> str:
+    """Return in sentences what guessing did for an answer.
+
+    Args:
+        found: The counts of the answer.
+        output_tokens: All its tokens.
+    """
+    if not found.passes:
+        return "No tokens were guessed: each of them took a pass of its own."
+    said = []
+    if found.guessed:
+        said.append(
+            f"Guesses were checked in {passes(found)}: the model confirmed {acceptance(found)}."
+        )
+    if found.forced:
+        were = "was" if found.forced == 1 else "were"
+        forced = counted(found.forced, "token")
+        said.append(f"{forced} {were} forced, because the schema or the call allowed no other.")
+    predicted = found.prediction_accepted + found.prediction_rejected
+    if predicted:
+        said.append(
+            f"Of {counted(predicted, 'token')} of the request's prediction, "
+            f"{found.prediction_accepted:,} were confirmed."
+        )
+    saved = found.accepted + found.forced
+    if saved:
+        of_all = counted(output_tokens, "token")
+        said.append(f"{saved:,} of {of_all} took no pass of their own.")
+    return " ".join(said)
