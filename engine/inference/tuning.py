@@ -1,4 +1,4 @@
-"""What the operating system and its C library are told about MLX's threads and memory.
+"""What the system, its C library and the interpreter are told about threads and memory.
 
 Where the system refuses one, the engine is slower and works as before.
 """
@@ -10,6 +10,7 @@ import sys
 from functools import cache
 
 _ARENA_MAX = -8  # M_ARENA_MAX of glibc's <malloc.h>
+_TURN_S = 0.001
 
 
 @cache
@@ -36,6 +37,17 @@ def return_freed_memory() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # another C library
             ctypes.CDLL(None).malloc_trim(0)
+
+
+def take_short_turns() -> None:
+    """Let a thread that waits for the interpreter have it after a millisecond, not after five.
+
+    A step asks for the interpreter several times. While a long conversation is put through its
+    template, which is Python from beginning to end, each time would cost a stream five
+    milliseconds.
+    """
+    if sys.getswitchinterval() > _TURN_S:
+        sys.setswitchinterval(_TURN_S)
 
 
 def work_in_long_turns() -> None:

@@ -17,6 +17,7 @@ from engine.inference.backend import Loader
 from engine.inference.tuning import (
     return_freed_memory,
     share_one_arena,
+    take_short_turns,
     work_in_long_turns,
 )
 from engine.scheduling.generation import Generation
@@ -93,6 +94,7 @@ class EngineThread:
         self._has_freed = False
         self._watch = Watch(self._look)
         share_one_arena()
+        take_short_turns()
         self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
         self._thread.start()
 

@@ -1,9 +1,13 @@
-"""What the C library is told about memory."""
+"""What the C library is told about memory, and the interpreter about turns."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.support.asking import scripted_answer
+from tests.support.scripted import Stage
 
 _HOLES = """
 from pathlib import Path
@@ -29,3 +33,17 @@ def test_the_pages_of_holes_between_what_lives_on_go_back_to_the_system() -> Non
     before, after = map(int, done.stdout.split())
     assert before > 300
     assert after < before - 200
+
+
+@pytest.mark.parametrize(("before_s", "after_s"), [(0.005, 0.001), (0.0002, 0.0002)])
+def test_threads_wait_for_the_interpreter_for_a_millisecond_at_most_once_there_is_an_engine(
+    tmp_path: Path, before_s: float, after_s: float
+) -> None:
+    was_s = sys.getswitchinterval()
+    sys.setswitchinterval(before_s)
+    try:
+        stage = Stage(tmp_path, {"go": ["a"]})
+        assert scripted_answer(stage, "go").text == "a"
+        assert sys.getswitchinterval() == pytest.approx(after_s, rel=0.02)
+    finally:
+        sys.setswitchinterval(was_s)
