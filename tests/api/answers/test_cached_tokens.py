@@ -1,0 +1,143 @@
+"""Every API says in its vendor's own field how many tokens of a prompt a cache spared."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.inference.caching.disk.disk_cache import DiskCache
+from engine.scheduling.service import Engine
+
+LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 6
+
+
+@dataclass(frozen=True)
+class Api:
+    """How an API is asked, and where it says what it counted.
+
+    Attributes:
+        path: Where the request goes.
+        body: The request for a text.
+        counts: From the last object with counts: the prompt's tokens, and the cached ones.
+        counted: Returns that object of a stream's objects.
+    """
+
+    path: str
+    body: Callable[[str], dict[str, Any]]
+    counts: Callable[[dict[str, Any]], tuple[int, int]]
+    counted: Callable[[list[Any]], dict[str, Any]] = lambda found: found[-1]
+
+
+def _messages(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}], "max_tokens": 8, "temperature": 0}
+
+
+def _openai(answer: dict[str, Any]) -> tuple[int, int]:
+    usage = answer["usage"]
+    return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
+
+
+def _anthropic(answer: dict[str, Any]) -> tuple[int, int]:
+    usage = answer.get("message", answer)["usage"]
+    cached = usage["cache_read_input_tokens"]
+    return usage["input_tokens"] + cached, cached
+
+
+def _responses(answer: dict[str, Any]) -> tuple[int, int]:
+    usage = answer.get("response", answer)["usage"]
+    return usage["input_tokens"], usage["input_tokens_details"]["cached_tokens"]
+
+
+USAGE = {"stream_options": {"include_usage": True}}
+APIS = {
+    "messages": Api("/v1/messages", _messages, _anthropic, lambda found: found[0]),
+    "chat": Api("/v1/chat/completions", lambda text: _messages(text) | USAGE, _openai),
+    "completions": Api(
+        "/v1/completions",
+        lambda text: {"prompt": text, "max_tokens": 8, "temperature": 0} | USAGE,
+        _openai,
+    ),
+    "responses": Api(
+        "/v1/responses",
+        lambda text: {"input": text, "max_output_tokens": 8, "temperature": 0},
+        _responses,
+    ),
+    "generate": Api(
+        "/generate",
+        lambda text: {"text": text, "sampling_params": {"max_new_tokens": 8, "temperature": 0}},
+        lambda answer: (answer["meta_info"]["prompt_tokens"], answer["meta_info"]["cached_tokens"]),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def keeping(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> Iterator[Engine]:
+    """An engine that keeps caches on disk."""
+    disk = DiskCache(tmp_path_factory.mktemp("kept"), 1 << 30)
+    engine = Engine(disk=disk)
+    asyncio.run(engine.load(demo_model_path))
+    yield engine
+    engine.close()
+    disk.close()
+
+
+def asked(site: Any, api: Api, text: str, is_stream: bool) -> tuple[int, int]:
+    body = {"model": "m", **api.body(text), "stream": is_stream}
+    if not is_stream:
+        body.pop("stream_options", None)
+    reply = site.send("POST", api.path, body)
+    assert reply.status == 200, reply.body
+    if not is_stream:
+        return api.counts(reply.json)
+    found = [json.loads(data) for _, data in reply.events if data != "[DONE]"]
+    return api.counts(api.counted(found))
+
+
+async def unloaded(engine: Engine) -> None:
+    engine.unload_when_idle()
+    async with asyncio.timeout(60):
+        while not engine.status.is_unloaded:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("place", ["memory", "disk"])
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("name", APIS)
+def test_the_tokens_of_a_prompt_that_was_read_before_are_reported_as_cached(
+    keeping: Engine, serve: Callable[..., Any], name: str, is_stream: bool, place: str
+) -> None:
+    api, text = APIS[name], f"{name} {is_stream} {place} {LONG}"
+    site = serve(keeping, keeps_prompts=True)
+    total, first = asked(site, api, text, is_stream)
+    if place == "disk":
+        asyncio.run(unloaded(keeping))
+    again, cached = asked(site, api, text, is_stream)
+    assert again == total > 100
+    assert first < total // 2
+    assert cached == total - 1
+    metrics = site.send("GET", "/metrics").body.decode()
+    assert ('fullstop_tokens_total{kind="disk"} 0.0' not in metrics) == (place == "disk")
+
+
+def test_ollama_counts_all_tokens_of_a_prompt_and_has_no_field_for_cached_ones(
+    keeping: Engine, serve: Callable[..., Any]
+) -> None:
+    site = serve(keeping, keeps_prompts=True)
+    body = {"model": "m", "stream": False, "messages": [{"role": "user", "content": LONG}]}
+    counts = [site.send("POST", "/api/chat", body).json["prompt_eval_count"] for _ in range(2)]
+    assert counts[0] == counts[1] > 100
+    lines = site.send("POST", "/api/chat", body | {"stream": True}).body.splitlines()
+    assert json.loads(lines[-1])["prompt_eval_count"] == counts[0]
+
+
+def test_a_server_that_keeps_no_prompts_leaves_nothing_on_disk(
+    keeping: Engine, serve: Callable[..., Any]
+) -> None:
+    assert keeping.disk is not None
+    before = keeping.disk.measured().result(60)
+    asked(serve(keeping), APIS["chat"], f"nothing of this {LONG}", is_stream=False)
+    assert keeping.disk.measured().result(60) == before
