@@ -1,5 +1,6 @@
 """A folder of kept caches as one process uses it, with keys and values that show their tokens."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from engine.inference.caching.disk.chains import LoadedBeginning
 from engine.inference.caching.disk.disk_cache import DiskCache
 from engine.inference.caching.disk.fingerprint import stamps_of
 from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
+from engine.inference.caching.stretches import taken_apart
 from engine.values.request import CacheOwner
 
 ME = CacheOwner("me")
@@ -45,7 +47,10 @@ class Room:
     def keep(self, ids: list[int], owner: CacheOwner = ME, cache: list[Any] | None = None) -> None:
         """Keep a cache and wait until that is done."""
         made = kv_cache(ids) if cache is None else cache
-        self.model.keep(self.model.ticket(owner), ids, lambda: made, cutting.size_of(made))
+        stretch, snapshot = taken_apart(made, made[0].offset)
+        mx.eval(stretch.layers)
+        make = partial(cutting.tail, [stretch], snapshot, len(ids))
+        self.model.keep(self.model.ticket(owner), ids, make, cutting.size_of(made))
         self.wait()
 
     def wait(self) -> None:

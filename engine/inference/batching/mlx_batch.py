@@ -22,11 +22,11 @@ from engine.inference.batching.pacing import ReadingPace
 from engine.inference.batching.reading_turns import LANES, ReadingTurns
 from engine.inference.batching.shared_reading import WORTH_TOKENS
 from engine.inference.caching.disk.chains import LoadedBeginning
-from engine.inference.caching.disk.cutting import view_of
+from engine.inference.caching.disk.cutting import tail, view_of
 from engine.inference.caching.disk.disk_cache import Ticket
 from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
 from engine.inference.caching.prompt_cache import PromptCache
-from engine.inference.caching.stretches import is_cut_anywhere, joined, taken_apart
+from engine.inference.caching.stretches import is_cut_anywhere, taken_apart
 from engine.inference.mlx_lm_internals import (
     DecodingRows,
     decode_together,
@@ -307,13 +307,15 @@ class RunningBatch:
     ) -> None:
         parts = self._prompt_cache.parts_of(tokens)
         if parts is None:  # memory has no room for it
-            mx.eval([part.state for part in cache])
-            stretch, snapshot = taken_apart(view_of(cache), len(tokens))
+            view = view_of(cache)
+            stretch, snapshot = taken_apart(view, len(tokens))
             parts = [stretch], snapshot
+            # Another thread can read arrays, but it cannot compute what this one began.
+            mx.eval(stretch.layers, [part.state for part in view])
         stretches, snapshot = parts
         size = sum(one.size_bytes for one in stretches) + snapshot.size_bytes
         # Joined on the thread that writes: no token waits for that.
-        disk.keep(ticket, tokens, partial(joined, stretches, snapshot, len(tokens)), size)
+        disk.keep(ticket, tokens, partial(tail, stretches, snapshot, len(tokens)), size)
 
     def _stream(self) -> Any:
         return mx.stream(self._lanes[0].stream)

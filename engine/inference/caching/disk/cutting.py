@@ -13,7 +13,13 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.models.cache import CacheList, load_prompt_cache, save_prompt_cache
 
-from engine.inference.caching.stretches import beginning_of, joined, taken_apart
+from engine.inference.caching.stretches import (
+    Snapshot,
+    Stretch,
+    beginning_of,
+    joined,
+    taken_apart,
+)
 
 
 class NotCut(Exception):
@@ -48,25 +54,45 @@ def _alias(value: Any) -> Any:
     return value[...] if isinstance(value, mx.array) else value
 
 
-def cut(cache: Sequence[Any], tokens: int, start: int) -> list[Any]:
-    """Return the last tokens of a cache that can be cut anywhere, evaluated.
+def tail(stretches: Sequence[Stretch], snapshot: Snapshot, tokens: int, start: int) -> list[Any]:
+    """Return the last tokens of a cache in parts as a cache of their own, evaluated.
 
     Args:
-        cache: The cache.
+        stretches: The parts of it that can be cut, from the first token on.
+        snapshot: What cannot be cut.
         tokens: How many tokens it holds.
-        start: How many first tokens are left out.
+        start: How many first tokens are left out; 0 where it cannot be cut.
 
     Raises:
-        NotCut: It does not hold exactly so many tokens.
+        NotCut: It does not hold so many tokens, or cannot be cut and is to be.
     """
-    stretch, snapshot = taken_apart(cache, tokens)
-    if not snapshot.is_empty:
+    has_all = sum(map(_length, stretches)) >= tokens if snapshot.is_empty else not start
+    if not has_all:
         raise NotCut("a cache has other tokens than it should have")
+    count = tokens - start
     with mx.stream(mx.cpu):
-        part = stretch.part(start, tokens).compact()
-        found = joined([part], replace(snapshot, tokens=tokens - start), tokens - start)
+        if start:
+            stretches = _without_first(stretches, start)
+            snapshot = replace(snapshot, tokens=count)
+        found = joined(stretches, snapshot, count)
         evaluate(found)
     return found
+
+
+def _length(stretch: Stretch) -> int:
+    return int(stretch.layers[0][0].shape[-2])
+
+
+def _without_first(stretches: Sequence[Stretch], start: int) -> list[Stretch]:
+    """Return stretches without their first tokens."""
+    left = []
+    begin = 0
+    for one in stretches:
+        end = begin + _length(one)
+        if end > start:
+            left.append(one.part(max(0, start - begin), end - begin))
+        begin = end
+    return left
 
 
 def join(segments: Sequence[tuple[list[Any], int, int]]) -> list[Any]:

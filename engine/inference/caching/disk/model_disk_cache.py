@@ -47,7 +47,7 @@ class _Waiting:
 
     ticket: Ticket
     tokens: bytes
-    make: Callable[[], list[Any]]
+    make: Callable[[int], list[Any]]
     size_bytes: int
 
 
@@ -196,7 +196,7 @@ class ModelDiskCache:
         self,
         ticket: Ticket,
         tokens: Sequence[int],
-        make: Callable[[], list[Any]],
+        make: Callable[[int], list[Any]],
         size: int,
     ) -> None:
         """Have a cache written, without waiting for that. Engine thread.
@@ -204,8 +204,8 @@ class ModelDiskCache:
         Args:
             ticket: Whose it is.
             tokens: Its tokens.
-            make: Makes the cache of evaluated arrays that nobody changes; called on the thread
-                that writes.
+            make: Returns what the cache holds from so many tokens on, evaluated; called on the
+                thread that writes. Nobody may change the arrays that it is made of.
             size: Its bytes.
         """
         if len(tokens) < LEAST_TOKENS or not self._disk.is_valid(ticket):
@@ -214,7 +214,8 @@ class ModelDiskCache:
             return
         one = _Waiting(ticket, key_of(tokens), make, size)
         with self._waiting_lock:
-            if sum(other.size_bytes for other in self._waiting) + size > _MOST_WAITING_BYTES:
+            waiting = sum(other.size_bytes for other in self._waiting)
+            if waiting and waiting + size > _MOST_WAITING_BYTES:
                 _log.info("a cache is not kept: the disk is too slow")
                 return
             self._waiting.append(one)
@@ -239,7 +240,7 @@ class ModelDiskCache:
         addition = self._addition(fingerprint, one)
         if addition is None:
             return
-        cache, tokens = one.make(), len(one.tokens) // TOKEN_BYTES
+        cache = one.make(addition.start)
         is_whole = not self._is_cut_anywhere
         segment = Segment(
             model=fingerprint,
@@ -248,12 +249,8 @@ class ModelDiskCache:
             start=addition.start,
             tokens=one.tokens[addition.start * TOKEN_BYTES :],
             is_whole=is_whole,
-            can_trim=is_whole and cutting.can_be_trimmed(cache, tokens),
+            can_trim=is_whole and cutting.can_be_trimmed(cache, len(one.tokens) // TOKEN_BYTES),
         )
-        if is_whole:
-            cutting.evaluate(cache)
-        else:
-            cache = cutting.cut(cache, tokens, segment.start)
         self._take_in(self._saved(segment, cache), segment, addition)
 
     def _addition(self, fingerprint: str, one: _Waiting) -> Addition | None:

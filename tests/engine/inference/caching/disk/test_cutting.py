@@ -15,6 +15,7 @@ from mlx_lm.models.cache import (
 )
 
 from engine.inference.caching.disk import cutting
+from engine.inference.caching.stretches import taken_apart
 
 
 def random(tokens: int, dtype: Any = mx.float32) -> mx.array:
@@ -54,6 +55,13 @@ KINDS = {
 }
 
 
+def cut(cache: list[Any], tokens: int, start: int) -> list[Any]:
+    stretch, snapshot = taken_apart(cache, tokens)
+    middle = tokens // 3
+    halves = [stretch.part(0, middle), stretch.part(middle, tokens)]
+    return cutting.tail(halves, snapshot, tokens, start)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cache_comes_back_from_a_file_as_it_was(kind: str, tmp_path: Any) -> None:
     cache = KINDS[kind]()
@@ -70,10 +78,10 @@ def test_a_cache_comes_back_from_a_file_as_it_was(kind: str, tmp_path: Any) -> N
 def test_a_cache_that_is_cut_and_joined_again_is_the_same(kind: str) -> None:
     cache = KINDS[kind]()
     cutting.evaluate(cache)
-    whole = cutting.cut(cache, 300, 0)
-    first = cutting.cut(cutting.trimmed(cache, 300, 100), 100, 0)
-    second = cutting.cut(cutting.trimmed(cache, 300, 250), 250, 90)
-    last = cutting.cut(cache, 300, 250)
+    whole = cut(cache, 300, 0)
+    first = cut(cutting.trimmed(cache, 300, 100), 100, 0)
+    second = cut(cutting.trimmed(cache, 300, 250), 250, 90)
+    last = cut(cache, 300, 250)
     joined = cutting.join([(first, 100, 90), (second, 160, 160), (last, 50, 50)])
     assert values_of(joined) == values_of(whole)
 
@@ -81,8 +89,11 @@ def test_a_cache_that_is_cut_and_joined_again_is_the_same(kind: str) -> None:
 def test_a_cache_of_other_tokens_than_it_should_have_is_refused() -> None:
     cache = KINDS["plain"]()
     cutting.evaluate(cache)
+    stretch, snapshot = taken_apart(cache, 300)
     with pytest.raises(cutting.NotCut):
-        cutting.cut(cache, 299, 0)
+        cutting.tail([stretch], snapshot, 301, 0)
+    with pytest.raises(cutting.NotCut):
+        cut(cache, 299, 10)
     with pytest.raises(cutting.NotCut):
         cutting.join([(cache, 301, 300)])
 
@@ -98,8 +109,8 @@ def test_a_view_does_not_change_with_the_cache_that_it_was_taken_of() -> None:
     cache = [filled(KVCache(), 10)]
     cutting.evaluate(cache)
     view = cutting.view_of(cache)
-    before = values_of(cutting.cut(view, 10, 0))
+    before = values_of(cut(view, 10, 0))
     cache[0].trim(5)
     filled(cache[0], 5)
     cutting.evaluate(cache)
-    assert values_of(cutting.cut(view, 10, 0)) == before
+    assert values_of(cut(view, 10, 0)) == before

@@ -134,7 +134,7 @@ def test_an_owner_is_forgotten_and_others_are_not(room: Room) -> None:
 def test_an_answer_under_way_leaves_nothing_of_an_owner_who_was_forgotten(room: Room) -> None:
     ticket = room.model.ticket(ME)
     room.disk.forget(ME).result(60)
-    room.model.keep(ticket, list(range(200)), lambda: kv_cache(list(range(200))), 1)
+    room.model.keep(ticket, list(range(200)), lambda _: kv_cache(list(range(200))), 1)
     room.wait()
     assert room.names == []
 
@@ -174,6 +174,8 @@ def test_a_cache_that_cannot_be_cut_serves_the_next_turn_whole(room: Room, model
     assert loaded is not None
     assert loaded.tokens == 200
     assert [part.offset for part in loaded.cache] == [200, 200]
+    for part, other in zip(loaded.cache, rotating(ids), strict=True):
+        assert mx.array_equal(part.keys, other.keys).item()
     assert room.loaded([*ids[:150], 1, 2]) is None
 
 
