@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,16 @@ def test_the_prompt_is_shown_with_what_the_cache_gave(use: Use) -> None:
         await eventually(lambda: COUNT in inspector.prompt.page.toPlainText())
         assert inspector.prompt.page.toPlainText().startswith("<|im_start|>user")
         assert "tokens" in inspector.prompt.note.text()
+        await ask(window, COUNT, "6")
+        run = window.workspace.current.conversation.messages[-1].run
+        assert run.finished.usage.cached_tokens > 0
+        await eventually(lambda: "came from the cache" in inspector.prompt.note.text())
+        for from_disk, place in ((0, "in memory"), (run.finished.usage.cached_tokens, "on disk")):
+            usage = replace(run.finished.usage, disk_tokens=from_disk)
+            run.finished = replace(run.finished, usage=usage)
+            inspector.prompt._fill()
+            said = inspector.prompt.note.text()
+            assert f"the first {usage.cached_tokens} came from the cache {place}." in said
 
     use(steps)
 

@@ -1,0 +1,62 @@
+"""Small models of every kind of cache go on from disk as if they had never been away."""
+
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm.models.cache import make_prompt_cache
+
+from engine.inference.backend import BatchLimits
+from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.caching.disk.chains import LoadedBeginning
+from tests.engine.speculating.test_cache_kinds import model_of
+from tests.support.disk_caches import ME, PATIENCE_S, Room
+
+PROMPT = [3 + n * 7 % 50 for n in range(150)]
+
+
+def batch_of(model: Any, room: Room | None) -> RunningBatch:
+    batch = RunningBatch(model, BatchLimits(512, 0, 4, guesses=False))
+    if room is not None:
+        batch.disk = room.model
+    return batch
+
+
+def answer(
+    batch: RunningBatch, tokens: list[int], loaded: LoadedBeginning | None = None
+) -> tuple[list[int], int]:
+    """Return eight tokens, and how many of the prompt came from disk."""
+    joined = batch.insert(tokens, loaded=loaded, owner=ME)
+    drawn: list[int] = []
+    while len(drawn) < 8:
+        drawn += [token for _, token, _ in batch.step().sampled]
+    batch.leave(joined.row)
+    batch.close()
+    return drawn, joined.from_disk
+
+
+@pytest.mark.parametrize("kind", ["plain", "windows", "states"])
+def test_the_next_turn_goes_on_from_disk_token_for_token(
+    kind: str, tmp_path: Path, model: Path
+) -> None:
+    network = model_of(kind, mx.float32)
+    room = Room(tmp_path / "kept", model)
+    room.load(model, make_prompt_cache(network))
+    first, _ = answer(batch_of(network, room), PROMPT)
+    room.close()
+
+    later = Room(tmp_path / "kept", model)
+    later.load(model, make_prompt_cache(network))
+    # The last token of an answer has been drawn, but not read.
+    turn = [*PROMPT, *first[:-1], *range(5, 25)]
+    loaded = later.loaded(turn)
+    assert loaded is not None
+    again, from_disk = answer(batch_of(network, later), turn, loaded)
+    later.disk.writer.do(lambda: None).result(PATIENCE_S)
+    later.close()
+
+    anew, none = answer(batch_of(network, None), turn)
+    assert from_disk >= len(PROMPT) - 1
+    assert none == 0
+    assert again == anew
