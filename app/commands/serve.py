@@ -69,6 +69,12 @@ def run(options: ServeOptions) -> int:
             "a part of a cache, and none is kept on disk",
             exits.USAGE,
         )
+    if options.draft_model is not None and options.plain_decoding:
+        raise CommandError(
+            "--draft-model guesses tokens, and --plain-decoding checks no guesses; leave one of "
+            "them out",
+            exits.USAGE,
+        )
     meeting = None if world is None else ranks.meet(world)
     with contextlib.closing(EndingSignals()) as signals:
         why_lost = asyncio.run(_serve(options, config, meeting, signals))

@@ -104,7 +104,7 @@ class LoadedModel(QFrame):
             if before:
                 return f"{before}The next request loads {info.id} again."
             return "Unloaded to free its memory. The next request loads it again."
-        drafted = "" if info.draft is None else f"  ·  drafted by {info.draft.id}"
+        drafted = "" if info.draft is None else f"  ·  draft model: {info.draft.id}"
         return (
             f"{before}{info.architecture}  ·  {size_in_words(info.size_bytes)}  ·  "
             f"{counted(info.context_length, 'token')} of context{drafted}"

@@ -57,7 +57,7 @@ def facts(found: FoundModel, used_at: float, draft: Path | None = None) -> str:
         words.append(f"{counted(found.context_length, 'token')} of context")
     words.append(_ORIGINS[found.origin])
     if draft is not None:
-        words.append(f"drafted by {model_name(draft)}")
+        words.append(f"draft model: {model_name(draft)}")
     if used_at:
         words.append(used(used_at))
     return "  ·  ".join(words)
