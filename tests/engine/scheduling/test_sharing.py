@@ -1,0 +1,141 @@
+"""Requests with one beginning, as their readers see them: what is counted, cancelled and failed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from engine.scheduling.generation import Answer
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.values.events import PromptProgress
+from tests.support.asking import request, run
+from tests.support.scripted import Stage
+
+BEGINNING = "The rules of the house are many and they are long. " * 14
+ANSWERS = {"a": ["yes"], "b": ["no"], "c": ["perhaps"], "d": ["never"]}
+
+
+def stage_of(folder: Path) -> Stage:
+    return Stage(folder, {BEGINNING + asked: pieces for asked, pieces in ANSWERS.items()})
+
+
+def read_tokens(stage: Stage) -> int:
+    """Return how many tokens of prompts the model has read, the last of each left out."""
+    return sum(rows * width for rows, width in stage.model.calls if width > 1)
+
+
+@asynccontextmanager
+async def engine_of(stage: Stage) -> AsyncIterator[Engine]:
+    engine = Engine(loader=stage.load)
+    await engine.load(stage.folder)
+    yield engine
+    await engine.aclose()
+
+
+def play(stage: Stage, scene: Callable[[Engine], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with engine_of(stage) as engine:
+            await scene(engine)
+
+    run(whole(), timeout_s=120)
+
+
+async def together(engine: Engine, asked: str) -> list[Answer]:
+    running = [await engine.generate(request(BEGINNING + one)) for one in asked]
+    return list(await asyncio.gather(*(one.collect() for one in running)))
+
+
+def test_requests_that_arrive_together_are_answered_each_and_count_what_they_shared(
+    tmp_path: Path,
+) -> None:
+    stage = stage_of(tmp_path)
+
+    async def scene(engine: Engine) -> None:
+        choices = [request(BEGINNING + one) for one in "abcd"]
+        generations = await engine.generate_together(choices)
+        answers = [await one.collect() for one in generations]
+        assert [one.text for one in answers] == ["yes", "no", "perhaps", "never"]
+        usages = [one.finished.usage for one in answers]
+        shared = len(stage.ids(f"<|start|>user:{BEGINNING}"))
+        assert [one.cached_tokens for one in usages] == [0, shared, shared, shared]
+        # Each reads the few tokens of its own; no beginning is read twice.
+        assert read_tokens(stage) < usages[0].prompt_tokens + 100
+        use = engine.status.cache_use
+        assert (use.hits, use.hit_tokens) == (3, 3 * shared)
+
+    play(stage, scene)
+
+
+def test_the_choices_of_one_request_count_their_prompt_as_read_once(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+
+    async def scene(engine: Engine) -> None:
+        generations = await engine.generate_together([request(BEGINNING + "a")] * 5)
+        answers = [await one.collect() for one in generations]
+        assert {one.text for one in answers} == {"yes"}
+        prompt = answers[0].finished.usage.prompt_tokens
+        cached = [one.finished.usage.cached_tokens for one in answers]
+        assert cached == [0] + [prompt - 1] * 4
+        assert read_tokens(stage) < prompt
+
+    play(stage, scene)
+
+
+def test_a_reader_that_is_cancelled_leaves_its_reading_to_those_that_waited(
+    tmp_path: Path,
+) -> None:
+    stage = stage_of(tmp_path)
+
+    async def scene(engine: Engine) -> None:
+        generations = await engine.generate_together([request(BEGINNING + one) for one in "abc"])
+        async for event in generations[0].events():
+            if isinstance(event, PromptProgress) and event.processed > 0:
+                generations[0].cancel()
+        answers = [await one.collect() for one in generations[1:]]
+        assert [one.text for one in answers] == ["no", "perhaps"]
+        assert read_tokens(stage) < answers[0].finished.usage.prompt_tokens + 100
+
+    play(stage, scene)
+
+
+def test_a_step_that_fails_ends_the_reader_and_not_those_that_waited(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+
+    def break_at_three(number: int) -> None:
+        if number == 3:
+            raise RuntimeError("no memory left")
+
+    stage.model.fault = break_at_three
+
+    async def scene(engine: Engine) -> None:
+        generations = await engine.generate_together([request(BEGINNING + one) for one in "abc"])
+        answers = [await one.collect() for one in generations]
+        assert [one.finished.stop.kind for one in answers] == [
+            StopKind.ERROR,
+            StopKind.EOS,
+            StopKind.EOS,
+        ]
+        assert [one.text for one in answers] == ["", "no", "perhaps"]
+        assert answers[1].finished.usage.cached_tokens == 0
+        assert answers[2].finished.usage.cached_tokens > 0
+
+    play(stage, scene)
+
+
+def test_the_progress_of_a_request_that_waits_only_grows_to_the_whole(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+
+    async def scene(engine: Engine) -> None:
+        generations = await engine.generate_together([request(BEGINNING + one) for one in "ab"])
+        await generations[0].collect()
+        seen = [
+            event async for event in generations[1].events() if isinstance(event, PromptProgress)
+        ]
+        done = [event.processed for event in seen]
+        assert done == sorted(done)
+        assert seen[-1].processed <= seen[-1].total
+        assert seen[0].cached == 0
+        assert seen[-1].cached > 256
+
+    play(stage, scene)
