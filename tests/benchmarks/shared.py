@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import random
 import statistics
+import time
 from typing import Any
 
 from engine.scheduling.service import Engine
@@ -36,8 +37,11 @@ class Asked:
     def _tokens(self, count: int) -> list[int]:
         return [self._random.randrange(20, 700) for _ in range(count)]
 
-    async def _together(self, requests: int) -> tuple[float, int]:
-        """Ask at once; return when the last first token came, in seconds, and the cache's bytes."""
+    async def _together(self, requests: int) -> tuple[float, float, int]:
+        """Ask at once; return the time to the last first token, all answers' time on the
+        processor (both in seconds), and the bytes that are kept.
+        """
+        busy_s = time.process_time()
         begin = self._tokens(self._common)
         before = self.engine.status.cache_use.size_bytes
 
@@ -58,9 +62,10 @@ class Asked:
             return found
 
         slowest = max(await asyncio.gather(*(first_token_s() for _ in range(requests))))
-        return slowest, self.engine.status.cache_use.size_bytes - before
+        busy_s = time.process_time() - busy_s
+        return slowest, busy_s, self.engine.status.cache_use.size_bytes - before
 
-    def together(self, requests: int) -> tuple[float, int]:
+    def together(self, requests: int) -> tuple[float, float, int]:
         """Measure some requests at once, as ``_together`` does."""
         return self.loop.run_until_complete(self._together(requests))
 
@@ -77,21 +82,25 @@ def main() -> None:
     asked = Asked(options.common, options.own)
     asked.loop.run_until_complete(asked.engine.load(MODEL))
     asked.together(1)
-    one_s, all_s, one_bytes, all_bytes = [], [], 0, 0
+    one, many = [], []
     for _ in range(options.rounds):
-        took, one_bytes = asked.together(1)
-        one_s.append(took)
-        took, all_bytes = asked.together(options.requests)
-        all_s.append(took)
-    one, many = statistics.median(one_s), statistics.median(all_s)
-    what = f"{options.requests} with {options.common} common and {options.own} own tokens / one"
-    report(
-        f"{what}: last first token", f"{many / one:.2f}", f"<= 1.6   ({many:.2f} and {one:.2f} s)"
+        one.append(asked.together(1))
+        many.append(asked.together(options.requests))
+    first_s, busy_s, kept = (statistics.median(column) for column in zip(*one, strict=True))
+    all_first_s, all_busy_s, all_kept = (
+        statistics.median(column) for column in zip(*many, strict=True)
     )
+    what = f"{options.requests} requests, {options.common} + {options.own} tokens / one"
+    report(
+        f"{what}: last first token",
+        f"{all_first_s / first_s:.2f}",
+        f"<= 1.6   ({all_first_s:.2f} and {first_s:.2f} s)",
+    )
+    report(f"{what}: processor time", f"{all_busy_s / busy_s:.2f}", "say")
     report(
         f"{what}: memory kept",
-        f"{all_bytes / one_bytes:.2f}",
-        f"<= 2   ({all_bytes / 1e6:.1f} and {one_bytes / 1e6:.1f} MB)",
+        f"{all_kept / kept:.2f}",
+        f"<= 2   ({all_kept / 1e6:.1f} and {kept / 1e6:.1f} MB)",
     )
     asked.engine.close()
     asked.loop.close()

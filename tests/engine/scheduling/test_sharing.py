@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from engine.inference.batching.shared_reading import WORTH_TOKENS
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
@@ -94,7 +95,9 @@ def test_a_reader_that_is_cancelled_leaves_its_reading_to_those_that_waited(
                 generations[0].cancel()
         answers = [await one.collect() for one in generations[1:]]
         assert [one.text for one in answers] == ["no", "perhaps"]
-        assert read_tokens(stage) < answers[0].finished.usage.prompt_tokens + 100
+        # If the reader had read nearly all, both read the little that is left.
+        most = answers[0].finished.usage.prompt_tokens + WORTH_TOKENS + 100
+        assert read_tokens(stage) < most
 
     play(stage, scene)
 
