@@ -195,10 +195,10 @@ def prompt_tokens_read(batch: Any) -> int:
     return int(batch._counters.prompt_tokens)
 
 
-def set_reading(batch: Any, chunk: int, rows: int) -> None:
+def set_reading(batch: Any, chunk: int, rows: int, together: int) -> None:
     """Set how much a ``BatchGenerator`` reads from its next step on.
 
-    Its constructor takes both values, and each step looks at them again; nothing says that they
+    Its constructor takes these values, and each step looks at them again; nothing says that they
     may be changed.
     Upstream: ``BatchGenerator._next`` in ``mlx_lm/generate.py``.
 
@@ -206,8 +206,10 @@ def set_reading(batch: Any, chunk: int, rows: int) -> None:
         batch: The generator.
         chunk: Tokens of each prompt read in one step.
         rows: Most rows that decode; prompts are read only while fewer do.
+        together: Most prompts that are read together.
     """
     batch.prefill_step_size = chunk
+    batch.prefill_batch_size = together
     batch.completion_batch_size = rows
 
 

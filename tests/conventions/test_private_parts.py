@@ -197,16 +197,20 @@ def test_a_batch_of_mlx_lm_stops_reading_once_where_it_was_told(batch: Any) -> N
 
 def test_a_batch_of_mlx_lm_reads_as_much_as_it_was_told_last(batch: Any) -> None:
     def obeys() -> bool:
-        batch.insert([list(range(3, 60))], max_tokens=[8])
+        batch.insert([list(range(3, 60)) for _ in range(3)], max_tokens=[8] * 3)
         read = []
-        for chunk, rows in ((3, 4), (5, 4), (5, 0), (2, 4)):
+        for chunk, rows, together in ((3, 4, 1), (5, 4, 1), (5, 0, 1), (2, 4, 3)):
             before = mlx_lm_internals.prompt_tokens_read(batch)
-            mlx_lm_internals.set_reading(batch, chunk, rows)
+            mlx_lm_internals.set_reading(batch, chunk, rows, together)
             batch.next()
             read.append(mlx_lm_internals.prompt_tokens_read(batch) - before)
-        return read == [3, 8 - 3, 0, 2]
+        return read == [3, 8 - 3, 0, 3 * 2]
 
-    expect("mlx-lm", "BatchGenerator.prefill_step_size or .completion_batch_size", obeys)
+    expect(
+        "mlx-lm",
+        "BatchGenerator.prefill_step_size, .completion_batch_size or .prefill_batch_size",
+        obeys,
+    )
 
 
 def test_the_pending_tokens_of_a_batch_of_mlx_lm_can_be_read_and_set(

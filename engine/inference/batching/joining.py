@@ -102,6 +102,10 @@ class Joining:
         progress = [(one.row, min(most, tokens) - one.cached) for one, most in waiting]
         return progress, tokens in self._snapshots_at.get(row, ())
 
+    def left_of(self, row: int) -> int:
+        """Return how many tokens of its prompt a row in the batch has not read yet; at least 1."""
+        return self._sharing.left_of(row)
+
     def take_shared(self) -> list[tuple[int, int]]:
         """Return the rows that stopped waiting, each with how many tokens it need not read."""
         found, self._stopped_waiting = self._stopped_waiting, []

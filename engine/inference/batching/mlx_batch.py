@@ -44,6 +44,9 @@ _CACHED_PROMPTS = 64
 # Prompts that arrive together are read a few at a time, so that the first readers see their first
 # word sooner.
 READ_TOGETHER = 4
+# Prompts of which little is left are read together up to so many tokens in all: after a beginning
+# that they shared, all of them begin to answer at once.
+_FEW_TOKENS = 512
 
 
 class RunningBatch:
@@ -168,7 +171,8 @@ class RunningBatch:
         if self._lane_of:
             waiting = self._readers()
             lane = self._turns.due(waiting)
-            chunk = self._pace.chunk(decoding, min(READ_TOGETHER, waiting[lane]), lane)
+            reading = min(self._together(lane), waiting[lane])
+            chunk = self._pace.chunk(decoding, reading, lane)
             was_read = prompt_tokens_read(self._lanes[lane])
         is_beside = bool(self._lane_of)
         # From step to step: the device decodes while the last step's tokens are handed on.
@@ -198,6 +202,14 @@ class RunningBatch:
         with self._stream():
             return self._guessing.step(rows)
 
+    def _together(self, lane: int) -> int:
+        """Return how many prompts of a lane are read together: more, where each is short."""
+        longest = max((self._joining.left_of(row) for row in self._rows_in(lane)), default=1)
+        return min(self._rows, max(READ_TOGETHER, _FEW_TOKENS // longest))
+
+    def _rows_in(self, lane: int) -> list[int]:
+        return [row for row, other in self._lane_of.items() if other == lane]
+
     def _readers(self) -> list[int]:
         """Return how many prompts of each lane are being read, or wait for that."""
         waiting = [0] * LANES
@@ -214,7 +226,7 @@ class RunningBatch:
             self._turns.note(lane, waiting)
         batch = self._lanes[lane]
         # A batch that has as many rows as it may hold reads nothing.
-        set_reading(batch, chunk, self._rows if chunk else 0)
+        set_reading(batch, chunk, self._rows if chunk else 0, self._together(lane))
         read, sampled = batch.next()
         if read and not self._is_cut_anywhere:
             with self._stream():

@@ -13,8 +13,10 @@ _BESIDE_S = 0.03
 _ALONE_S = 0.2
 # So many tokens before anything was measured, where nothing is decoded.
 _FIRST = 64
-# Reading fewer at once takes hardly less time.
+# Reading fewer of each of a few prompts at once takes hardly less time; of many prompts together,
+# as few as of so many prompts.
 _LEAST = 16
+_FEW_PROMPTS = 4
 _GROWTH = 4.0
 # Streams are to keep this share of their pace. It leaves a reserve above the half that is promised.
 _KEPT_PACE = 0.7
@@ -65,7 +67,8 @@ class ReadingPace:
         else:
             share_s = max(_BESIDE_S, self._decode_s) if decoding else _ALONE_S
             fitting = rate * share_s / max(1, reading)
-        return min(self._most, max(_LEAST, int(fitting)))
+        least = _LEAST * _FEW_PROMPTS // max(_FEW_PROMPTS, reading)
+        return min(self._most, max(1, least, int(fitting)))
 
     def decoded(
         self, took_s: float, decoding: int = 1, *, tokens: float = 1, is_beside: bool = False

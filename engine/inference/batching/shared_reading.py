@@ -119,6 +119,11 @@ class SharedReading:
         """Return how many tokens of its prompt a row had when it joined."""
         return self._rows[row].begun
 
+    def left_of(self, row: int) -> int:
+        """Return how many tokens of its prompt a row has not read yet; at least 1."""
+        known = self._rows[row]
+        return max(1, known.tokens - known.read)
+
     def read_by(self, row: int) -> int:
         """Return how many tokens of its prompt a row has."""
         return self._rows[row].read

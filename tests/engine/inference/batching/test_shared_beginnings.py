@@ -122,6 +122,17 @@ def test_prompts_that_arrive_together_read_what_they_share_once(stepped: Stepped
     assert (use.hits, use.hit_tokens) == (5, 5 * len(SYSTEM))
 
 
+def test_those_that_waited_read_the_few_tokens_of_their_own_together() -> None:
+    stepped = Stepped("full", chunk=64)
+    rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4, 5]) for n in range(12)]
+    stepped.answer(rows[0], tokens=1)
+    # Four at a time would take three steps of reading, between which the first ones decode.
+    stepped.answer(*rows, tokens=1)
+    counts = [len(stepped.answers[row]) for row in rows[1:]]
+    assert counts == [1] * 11
+    stepped.batch.close()
+
+
 def test_the_choices_of_one_request_read_their_prompt_once(stepped: Stepped) -> None:
     rows = [stepped.insert(SYSTEM) for _ in range(5)]
     stepped.answer(*rows)
