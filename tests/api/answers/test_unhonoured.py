@@ -63,9 +63,6 @@ def refused_field(read: Any, **fields: Any) -> tuple[str | int, ...]:
     return refused.value.field
 
 
-# -- fields -----------------------------------------------------------------------------------
-
-
 @OPENAI
 @pytest.mark.parametrize(
     ("name", "value"),
@@ -233,9 +230,6 @@ def test_a_server_answers_with_guided_json(site: Any, path: str) -> None:
     assert json.loads(text) == {"city": "Oslo"}
 
 
-# -- reasoning --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("fields", "thinks"),
     [
@@ -281,8 +275,6 @@ def test_an_unknown_display_of_thinking_shows_it(display: str, site: Any) -> Non
     ask = {"model": "m", "max_tokens": 5, "messages": TURNS, "thinking": thinking}
     assert site.send("POST", "/v1/messages", ask).status == 200
 
-
-# -- tools ------------------------------------------------------------------------------------
 
 FUNCTION = {"name": "look", "description": "", "parameters": SCHEMA}
 FUNCTIONS: dict[str, Any] = {

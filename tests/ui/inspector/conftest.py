@@ -1,4 +1,4 @@
-"""Recorded runs of a scripted model, as the window records them."""
+"""Recorded runs of a scripted model, and the inspector on the demo model."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,8 +12,12 @@ from engine.values.request import TraceLevel
 from tests.support.asking import request, run
 from tests.support.guessing import GuessingStage
 from tests.support.scripted import Stage
+from tests.support.shown import main_window, shown
+from tests.ui.driving import RunOnLoop
+from tests.ui.inspector.inspecting import Steps, Use
 from ui.chat.session.traces import Traces
 from ui.inspector.run.shown_run import ShownRun
+from ui.kit.look.theme import Theme
 from ui.records.runs import Run
 
 Record = Callable[..., ShownRun]
@@ -56,3 +60,21 @@ def record(tmp_path: Path) -> Record:
         return run(ask())  # type: ignore[no-any-return]
 
     return run_script
+
+
+@pytest.fixture
+def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
+    """Show the window and the inspector on the real engine, use them, and see them end."""
+
+    def use_inspector(steps: Steps) -> None:
+        async def whole() -> None:
+            window = main_window(engine, theme)
+            window.workspace.traces.level = TraceLevel.FULL
+            async with shown(window):
+                window.others.show_inspector()
+                assert window.others.inspector is not None
+                await steps(window, window.others.inspector)
+
+        run(whole())
+
+    return use_inspector

@@ -1,0 +1,80 @@
+"""Models of a test that load slowly, or not at all."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.inference.mlx_backend import MlxBackend
+from engine.library.loading import LoadProgress, OnLoadProgress
+from tests.support.scripted import Stage
+
+
+def stage_of(folder: Path, **options: Any) -> Stage:
+    return Stage(folder, {"long": [f"w{n} " for n in range(400)], "short": ["yes"]}, **options)
+
+
+class SlowLoading:
+    """Loads a stage's model, as slowly as weights from a disk; counts what was loaded."""
+
+    def __init__(self, stage: Stage, part_s: float = 0.02) -> None:
+        self.stage = stage
+        self.loaded = 0
+        self._part_s = part_s
+
+    def __call__(self, folder: Path, *, on_progress: OnLoadProgress, **options: Any) -> MlxBackend:
+        for done in range(0, 101, 10):
+            on_progress(LoadProgress("weights", done, 100))
+            time.sleep(self._part_s)
+        self.loaded += 1
+        return self.stage.load(folder, **options)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - what changes is another thread's
+            await asyncio.sleep(0.005)
+
+
+class Waking:
+    """Loads a stage's model at once, and from the second time on until the test lets it."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._loads = 0
+        self.may_wake = threading.Event()
+
+    def __call__(self, folder: Path, *, on_progress: OnLoadProgress, **options: Any) -> MlxBackend:
+        self._loads += 1
+        deadline_s = time.monotonic() + 60
+        while self._loads > 1 and not self.may_wake.is_set() and time.monotonic() < deadline_s:
+            on_progress(LoadProgress("weights", 1, 100))
+            time.sleep(0.005)
+        return self._stage.load(folder, **options)
+
+
+class Failing:
+    """Loads a stage's model, unless there is something to fail with."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.failures: list[Exception] = []
+        self.loaded = 0
+
+    def __call__(self, folder: Path, **options: Any) -> MlxBackend:
+        self.loaded += 1
+        if self.failures:
+            raise self.failures.pop()
+        return self.stage.load(folder, **options)
+
+
+def die_once() -> Callable[[int], None]:
+    left = [SystemExit("the thread dies")]
+
+    def die(_: int) -> None:
+        if left:
+            raise left.pop()
+
+    return die

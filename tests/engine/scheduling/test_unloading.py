@@ -1,0 +1,193 @@
+"""Models that are unloaded, at once or while idle, and read again for the next request."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from engine.errors import EngineError, ModelLoadFailed, NoModel
+from engine.scheduling.service import Engine
+from engine.scheduling.thread import worker
+from tests.engine.scheduling.stages import Failing, SlowLoading, Waking, stage_of, until
+from tests.support.asking import ask, request, run
+
+
+def test_an_idle_model_is_unloaded_and_loaded_again_for_the_next_request(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        loader = SlowLoading(stage_of(tmp_path), part_s=0)
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        engine.unload_after(0.05)
+        await until(lambda: engine.status.is_unloaded)
+        # It is still the loaded model for everybody who asks.
+        assert engine.model is not None
+        assert engine.status.state == "ready"
+        assert (await ask(engine, "short")).text == "yes"
+        assert loader.loaded == 2
+        await until(lambda: engine.status.is_unloaded)
+        assert len(await engine.tokenize("yes")) > 0
+        assert loader.loaded == 3
+        await engine.aclose()
+
+    run(play())
+
+
+def test_freed_memory_is_returned_once_after_answers_and_once_after_unloading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned: list[bool] = []
+
+    async def play() -> None:
+        engine = Engine(loader=stage_of(tmp_path).load)
+        await engine.load(tmp_path)
+        monkeypatch.setattr(worker, "return_freed_memory", lambda: returned.append(is_over))
+        is_over = False
+        answers = [await engine.generate(request("short")) for _ in range(3)]
+        await asyncio.gather(*(one.collect() for one in answers))
+        is_over = True
+        await until(lambda: True in returned)
+        engine.unload_when_idle()
+        await until(lambda: engine.status.is_unloaded and returned.count(True) >= 2)
+        await engine.aclose()
+
+    run(play())
+
+
+def test_closing_does_not_wait_for_a_model_that_is_being_read_again(tmp_path: Path) -> None:
+    async def play() -> None:
+        loader = Waking(stage_of(tmp_path))
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        engine.unload_after(0.01)
+        await until(lambda: engine.status.is_unloaded)
+        asked = asyncio.create_task(engine.generate(request("short")))
+        await until(lambda: engine.status.state == "loading")
+        async with asyncio.timeout(30):
+            await engine.aclose()
+        assert not loader.may_wake.is_set()
+        with pytest.raises(EngineError):
+            await asked
+
+    run(play())
+
+
+def test_a_question_given_up_while_the_model_is_read_again_is_never_answered(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        loader = Waking(stage_of(tmp_path))
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        engine.unload_after(0.2)
+        await until(lambda: engine.status.is_unloaded)
+        asked = asyncio.create_task(engine.generate(request("long")))
+        await until(lambda: engine.status.state == "loading")
+        # It stays the loaded model for everybody who looks meanwhile.
+        assert engine.model is not None
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        loader.may_wake.set()
+        assert (await ask(engine, "short")).text == "yes"
+        await until(lambda: engine.status.running + engine.status.waiting == 0)
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_model_that_works_does_not_rest(tmp_path: Path) -> None:
+    async def play() -> None:
+        loader = SlowLoading(stage_of(tmp_path, step_s=0.01), part_s=0)
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        engine.unload_after(0.2)
+        answer = await ask(engine, "long", max_tokens=60)
+        assert answer.finished.usage.output_tokens == 60
+        assert loader.loaded == 1
+        engine.unload_after(None)
+        await asyncio.sleep(0.4)
+        assert not engine.status.is_unloaded
+        await engine.aclose()
+
+    run(play())
+
+
+def test_unloading_waits_for_the_answer_that_runs_and_the_next_request_loads_the_model_again(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        loader = SlowLoading(stage_of(tmp_path, step_s=0.005), part_s=0)
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("long", max_tokens=20))
+        engine.unload_when_idle()
+        assert (await generation.collect()).finished.usage.output_tokens == 20
+        await until(lambda: engine.status.is_unloaded)
+        assert (loader.loaded, engine.model is not None) == (1, True)
+        assert (await ask(engine, "short")).text == "yes"
+        assert loader.loaded == 2
+        # It was asked for once, and has been done.
+        await asyncio.sleep(0.2)
+        assert not engine.status.is_unloaded
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_request_that_comes_before_the_rest_keeps_the_model(tmp_path: Path) -> None:
+    async def play() -> None:
+        loader = SlowLoading(stage_of(tmp_path, step_s=0.005), part_s=0)
+        engine = Engine(loader=loader)
+        engine.unload_when_idle()
+        await engine.load(tmp_path)
+        first = await engine.generate(request("long", max_tokens=20))
+        engine.unload_when_idle()
+        second = await engine.generate(request("long", max_tokens=40))
+        assert (await first.collect()).finished.usage.output_tokens == 20
+        assert (await second.collect()).finished.usage.output_tokens == 40
+        assert (await ask(engine, "short")).text == "yes"
+        assert loader.loaded == 1
+        await engine.aclose()
+
+    run(play())
+
+
+def test_unloading_a_model_that_was_unloaded_while_idle_leaves_none(tmp_path: Path) -> None:
+    async def play() -> None:
+        engine = Engine(loader=stage_of(tmp_path).load)
+        await engine.load(tmp_path)
+        engine.unload_after(0.01)
+        await until(lambda: engine.status.is_unloaded)
+        await engine.unload()
+        assert engine.model is None
+        with pytest.raises(NoModel):
+            await engine.generate(request("short"))
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_model_that_could_not_be_read_again_once_is_tried_at_the_next_request(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        loader = Failing(stage_of(tmp_path))
+        engine = Engine(loader=loader)
+        await engine.load(tmp_path)
+        engine.unload_after(0.01)
+        await until(lambda: engine.status.is_unloaded)
+        loader.failures = [MemoryError("no room"), ModelLoadFailed("still no room")]
+        with pytest.raises(NoModel, match="scripted could not be read again: still no room"):
+            await engine.generate(request("short"))
+        # It is still the loaded model for everybody who asks.
+        assert (engine.status.state, engine.status.is_unloaded) == ("ready", True)
+        assert engine.model is not None
+        with pytest.raises(NoModel, match="MemoryError: no room"):
+            await engine.count_tokens(request("short"))
+        assert (await ask(engine, "short")).text == "yes"
+        assert loader.loaded == 4
+        await engine.aclose()
+
+    run(play())

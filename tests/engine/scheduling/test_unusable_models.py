@@ -1,0 +1,220 @@
+"""Models that cannot be used: why is said before any harm is done."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import mlx.core as mx
+import mlx_lm
+import pytest
+
+from engine.errors import ModelLoadFailed
+from engine.inference import weights
+from engine.library.loading import LoadProgress
+from engine.scheduling.service import Engine
+from tests.support.asking import ask, run
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"model_type": "wonder"}, "architecture wonder"),
+        ({"model_file": "evil.py"}, "never run"),
+        ({"model_type": None}, "not a language model"),
+    ],
+)
+def test_what_mlx_cannot_load_is_seen_before_the_present_model_is_freed(
+    copied: Path, demo_model_path: Path, fields: dict[str, object], words: str
+) -> None:
+    changed_config(copied, **fields)
+
+    async def play() -> None:
+        engine = Engine()
+        before = await engine.load(demo_model_path)
+        with pytest.raises(ModelLoadFailed, match=words):
+            await engine.load(copied)
+        assert (engine.model, engine.status.is_unloaded) == (before, False)
+        await engine.aclose()
+
+    run(play())
+
+
+@pytest.fixture
+def copied(tmp_path: Path, demo_model_path: Path) -> Path:
+    folder = tmp_path / "a-model"
+    shutil.copytree(demo_model_path, folder, ignore=shutil.ignore_patterns("*.py"))
+    return folder
+
+
+def changed_config(folder: Path, **fields: object) -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text()) | fields
+    path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+
+
+def failure(folder: Path) -> str:
+    async def play() -> str:
+        engine = Engine()
+        with pytest.raises(ModelLoadFailed) as caught:
+            await engine.load(folder)
+        assert engine.status.message == str(caught.value)
+        await engine.aclose()
+        return str(caught.value)
+
+    return run(play())
+
+
+def test_an_architecture_that_is_not_supported_is_named_with_the_version(copied: Path) -> None:
+    changed_config(copied, model_type="mamba9")
+
+    assert failure(copied) == (
+        f"a-model is of architecture mamba9, which mlx-lm {mlx_lm.__version__} does not support; "
+        "a later version may"
+    )
+
+
+def test_what_is_no_language_model_is_said_to_be_none(copied: Path) -> None:
+    changed_config(copied, model_type=None)
+
+    assert failure(copied) == "a-model is not a language model: its config.json names no model_type"
+
+
+def test_weights_that_do_not_fit_the_architecture_are_named(copied: Path) -> None:
+    changed_config(copied, hidden_size=64, head_dim=16)
+
+    assert failure(copied).startswith("a-model could not be loaded: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("a\x1b[2J\nb", r"architecture a\x1b[2J b,"), ("\ud800", r"architecture \ud800,")],
+)
+def test_what_a_model_says_of_itself_steers_no_terminal(
+    copied: Path, name: str, shown: str
+) -> None:
+    changed_config(copied, model_type=name)
+
+    assert shown in failure(copied)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_attention_heads": 0, "head_dim": None},
+        {"hidden_size": 10**18},
+        {"rope_scaling": ["x"]},
+        {"quantization": 5},
+        {"vocab_size": -1},
+        {"num_hidden_layers": 1e308},
+    ],
+    ids=json.dumps,
+)
+def test_absurd_values_of_a_configuration_are_refused_in_words(
+    copied: Path, fields: dict[str, object]
+) -> None:
+    changed_config(copied, **fields)
+
+    assert failure(copied).startswith("a-model could not be loaded: ")
+
+
+def test_a_long_complaint_about_a_model_is_cut(copied: Path) -> None:
+    changed_config(copied, num_hidden_layers=900)
+
+    assert len(failure(copied)) < 700
+
+
+def test_code_that_lies_in_a_model_is_not_run(copied: Path, tmp_path: Path) -> None:
+    proof = tmp_path / "run"
+    (copied / "evil.py").write_text(f"open({str(proof)!r}, 'w').close()\n")
+    changed_config(copied, model_file="evil.py", auto_map={"AutoTokenizer": "evil.T"})
+
+    assert failure(copied) == (
+        "a-model needs code of its own (evil.py), and code from models is never run"
+    )
+    assert not proof.exists()
+
+
+def damaged(folder: Path, name: str, place: int, value: float, dtype: mx.Dtype) -> None:
+    """Write one value into a weight of a model folder."""
+    file = folder / "model.safetensors"
+    weights: dict[str, mx.array] = mx.load(str(file))  # type: ignore[assignment]
+    shape = weights[name].shape
+    flat = weights[name].reshape(-1).astype(dtype)
+    flat[place] = value
+    weights[name] = flat.reshape(shape)
+    mx.save_safetensors(str(folder / "whole.safetensors"), weights, metadata={"format": "mlx"})
+    (folder / "whole.safetensors").replace(file)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+@pytest.mark.parametrize("place", [0, 777, -1])
+def test_weights_that_are_no_numbers_are_refused_by_name(
+    copied: Path, dtype: mx.Dtype, place: int
+) -> None:
+    name = "model.layers.1.mlp.up_proj.weight"
+    damaged(copied, name, place, math.nan, dtype)
+
+    async def play() -> None:
+        engine = Engine()
+        with pytest.raises(ModelLoadFailed) as failed:
+            await engine.load(copied)
+        assert str(failed.value) == (
+            f"{copied.name} is damaged: its weights {name} contain values that are not numbers "
+            "(NaN). "
+            "Download it again, or convert it again"
+        )
+        assert engine.status.state == "failed"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_model_that_works_is_kept_where_another_one_is_damaged(
+    copied: Path, demo_model_path: Path
+) -> None:
+    damaged(copied, "model.embed_tokens.weight", 5, math.nan, mx.float32)
+
+    async def play() -> None:
+        engine = Engine()
+        await engine.load(demo_model_path)
+        with pytest.raises(ModelLoadFailed):
+            await engine.load(copied)
+        assert (await ask(engine, "Hi", max_tokens=2)).finished.usage.output_tokens == 2
+        await engine.aclose()
+
+    run(play())
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 3.3e38])
+def test_weights_whose_sum_is_beyond_all_numbers_are_no_damage(copied: Path, value: float) -> None:
+    name = "model.layers.1.mlp.up_proj.weight"
+    damaged(copied, name, 0, value, mx.float32)
+    damaged(copied, name, 1, abs(value), mx.float32)
+    run(load_and_close(copied))
+
+
+async def load_and_close(folder: Path) -> None:
+    engine = Engine()
+    await engine.load(folder)
+    await engine.aclose()
+
+
+def test_weights_that_are_whole_numbers_are_not_looked_at(tmp_path: Path) -> None:
+    """Packed weights may look like anything, also like NaN."""
+    model = SimpleNamespace(parameters=lambda: {"packed": mx.full((8, 8), 0x7FC0_7FC0, mx.uint32)})
+    told: list[LoadProgress] = []
+    weights.read(model, 256, told.append)
+    assert [one.done_bytes for one in told] == [0, 256]
+
+
+def test_weights_are_checked_without_a_copy() -> None:
+    mx.eval(large := mx.zeros((64 << 20,), mx.float16))
+    large[-1] = math.nan
+    mx.eval(large)
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    with pytest.raises(weights.DamagedWeights):
+        weights.read(SimpleNamespace(parameters=lambda: {"large": large}), 1, lambda _: None)
+    assert mx.get_peak_memory() - before < 16 << 20

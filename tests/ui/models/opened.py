@@ -1,0 +1,65 @@
+"""The window of models, opened beside a main window on models of a test."""
+
+from pathlib import Path
+from typing import Any
+
+from engine.library.discovery import ModelFolders
+from engine.scheduling.service import Engine
+from tests.support.shown import main_window
+from tests.ui.driving import eventually
+from ui.kit.look.theme import Theme
+from ui.models.model_card import ModelCard
+from ui.models.models_window import ModelsWindow
+
+
+class OpenedModels:
+    """A main window with its window of models, on a real engine."""
+
+    def __init__(self, theme: Theme, tmp_path: Path, demo: Path, engine: Engine | None = None):
+        self.engine = engine or Engine()
+        self.cache = tmp_path / "hub"
+        self.window = main_window(
+            self.engine,
+            theme,
+            model_folders=lambda folders: ModelFolders(demo, folders, self.cache),
+        )
+        self.demo = demo
+
+    @property
+    def models(self) -> ModelsWindow:
+        assert self.window.others.models is not None
+        return self.window.others.models
+
+    @property
+    def state(self) -> Any:
+        return self.window.workspace.model
+
+    async def __aenter__(self) -> "OpenedModels":
+        self.window.show()
+        self.window.others.show_models()
+        await eventually(lambda: bool(self.models.cards))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.window.quit()
+        await self.window.finish()
+        await self.engine.aclose()
+        self.window.deleteLater()
+
+    def card(self, name: str) -> ModelCard:
+        return next(card for card in self.models.cards if card.model.found.name == name)
+
+    def has(self, name: str) -> bool:
+        return any(card.model.found.name == name for card in self.models.cards)
+
+    def click(self, name: str) -> None:
+        button = self.card(name).button
+        assert button is not None
+        button.click()
+
+    async def loaded(self, name: str) -> None:
+        await eventually(lambda: self.state.stage == "ready" and self.state.name == name)
+
+    def answer(self, words: str) -> None:
+        button = next(b for b in self.models.question.buttons if b.text() == words)
+        button.click()

@@ -1,0 +1,207 @@
+"""The chat between the side columns stays readable; columns give way and come back."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import (
+    QApplication,
+    QScrollArea,
+    QWidget,
+)
+
+from engine.scheduling.service import Engine
+from tests.support.shown import SilentServer, Use, main_window, shown
+from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.look.theme import Theme
+from ui.window.main_window import MainWindow
+from ui.window.side_columns import readable_px
+
+SIZES = (100, 150, 200)
+
+
+WIDTH, HEIGHT = 1280, 900
+
+
+@pytest.fixture
+def use(run: RunOnLoop, engine: Engine, sized: Theme, qapp: QApplication) -> Use:
+    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            window = main_window(engine, sized, server=SilentServer())
+            window.resize(WIDTH, HEIGHT)
+            async with shown(window):
+                await eventually(lambda: window.workspace.model.stage == "ready")
+                await steps(window)
+
+        run(whole())
+
+    return use_window
+
+
+def characters_a_line(window: MainWindow) -> float:
+    """How many letters of an ordinary sentence fit into a line of an answer."""
+    chat = window.chat
+    side = chat.composer.mapTo(chat, chat.composer.rect().topLeft()).x()
+    sample = "Most answers are made of sentences such as this one, give or take a word. "
+    letter = chat.fontMetrics().horizontalAdvance(sample) / len(sample)
+    return (chat.width() - 2 * side) / letter
+
+
+@pytest.mark.parametrize("percent", SIZES)
+def test_the_chat_keeps_a_readable_line(use: Use, percent: int) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.preferences.change(text_percent=percent)
+        await eventually(lambda: characters_a_line(window) >= 42)
+        assert window.width() == WIDTH
+        assert not (window.sidebar.isHidden() and window.stop_panel.isHidden())
+        areas = window.stop_panel.findChildren(QScrollArea)
+        await eventually(lambda: all(one.horizontalScrollBar().maximum() == 0 for one in areas))
+
+    use(steps)
+
+
+def test_columns_that_gave_way_come_back(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.preferences.change(text_percent=200)
+        await eventually(lambda: window.sidebar.isHidden())
+        window.preferences.change(text_percent=100)
+        await eventually(lambda: not window.sidebar.isHidden())
+        window.resize(500, HEIGHT)
+        await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
+        window.resize(WIDTH, HEIGHT)
+        await eventually(lambda: not window.sidebar.isHidden() and not window.stop_panel.isHidden())
+
+    use(steps)
+
+
+def test_a_column_that_is_asked_for_gets_room_from_the_other(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.preferences.change(text_percent=200)
+        await eventually(lambda: window.sidebar.isHidden() and not window.stop_panel.isHidden())
+        window.toggle_sidebar()
+        await eventually(lambda: window.stop_panel.isHidden())
+        assert window.sidebar.isVisible()
+        window.stop_panel.toggleViewAction().trigger()
+        await eventually(lambda: window.sidebar.isHidden())
+        assert window.stop_panel.isVisible()
+
+    use(steps)
+
+
+def test_a_column_that_was_closed_stays_closed(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.toggle_sidebar()
+        window.resize(600, HEIGHT)
+        await eventually(lambda: window.stop_panel.isHidden())
+        window.resize(WIDTH, HEIGHT)
+        await eventually(lambda: window.stop_panel.isVisible())
+        assert window.sidebar.isHidden()
+
+    use(steps)
+
+
+def test_a_column_asked_for_in_a_narrow_window_is_shown_all_the_same(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.resize(640, HEIGHT)
+        await eventually(lambda: window.stop_panel.isHidden())
+        window.stop_panel.toggleViewAction().trigger()
+        await eventually(lambda: window.stop_panel.isVisible())
+        assert window.chat.width() >= 200
+
+    use(steps)
+
+
+@pytest.mark.parametrize("column", ["sidebar", "panel"])
+def test_a_narrow_window_grows_for_a_column_that_is_asked_for(use: Use, column: str) -> None:
+    async def steps(window: MainWindow) -> None:
+        wide = window.screen().availableGeometry().width()
+        window.resize(500, HEIGHT)
+        await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
+        one = window.sidebar if column == "sidebar" else window.stop_panel
+        if column == "sidebar":
+            window.toggle_sidebar()
+        else:
+            window.stop_panel.toggleViewAction().trigger()
+        await eventually(one.isVisible)
+        await eventually(lambda: window.width() > 500)
+        assert window.frameGeometry().width() <= wide
+        readable = readable_px(window.chat.fontMetrics())
+        await eventually(lambda: window.chat.width() >= min(readable, wide - one.width() - 4))
+        for part in (one, window.chat.composer.action, window.chat.composer):
+            right = part.mapTo(window, part.rect().topRight()).x()
+            assert right < window.width()
+
+    use(steps)
+
+
+def test_a_window_grows_each_time_that_a_column_is_asked_for(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        for _ in range(2):
+            window.resize(500, HEIGHT)
+            await eventually(lambda: window.width() == 500)
+            await eventually(window.sidebar.isHidden)
+            window.toggle_sidebar()
+            await eventually(lambda: window.sidebar.isVisible() and window.width() > 500)
+            window.toggle_sidebar()
+            await eventually(window.sidebar.isHidden)
+
+    use(steps)
+
+
+def test_a_column_stays_where_the_window_may_not_grow(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.resize(500, HEIGHT)
+        await eventually(lambda: window.stop_panel.isHidden())
+        window.stop_panel.toggleViewAction().trigger()
+        await eventually(lambda: window.width() > 500)
+        window.resize(500, HEIGHT)  # as a window manager that tiles does
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert window.stop_panel.isVisible()
+
+    use(steps)
+
+
+def test_a_layout_keeps_the_columns_that_had_no_room(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.resize(500, HEIGHT)
+        await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
+        layout = window.save_layout()
+        window.restore_layout(layout)
+        window.resize(WIDTH, HEIGHT)
+        await eventually(lambda: window.sidebar.isVisible() and window.stop_panel.isVisible())
+
+    use(steps)
+
+
+def test_the_columns_hold_when_the_window_is_hidden_and_shown(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.hide()
+        window.show()
+        await eventually(lambda: window.sidebar.isVisible() and window.stop_panel.isVisible())
+
+    use(steps)
+
+
+def test_readable_follows_the_font(sized: Theme, qapp: QApplication) -> None:
+    one = QWidget()
+    for percent in SIZES:
+        sized.set_text_size(percent)
+        metrics = one.fontMetrics()
+        assert readable_px(metrics) - 2 * 26 >= metrics.horizontalAdvance("the letters ") / 12 * 40
+
+
+@pytest.mark.parametrize("percent", SIZES)
+def test_the_reason_of_an_answer_scrolls_nothing_sideways(use: Use, percent: int) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.preferences.change(text_percent=percent)
+        window.workspace.current.stops.ensure("6")
+        window.workspace.send("Count from 1 to 10, one number per line")
+        await eventually(lambda: not window.workspace.current.session.is_running)
+        window.stop_panel.show()
+        areas = window.stop_panel.findChildren(QScrollArea)
+        await eventually(lambda: all(one.verticalScrollBar().maximum() > 0 for one in areas))
+        await eventually(lambda: all(one.horizontalScrollBar().maximum() == 0 for one in areas))
+
+    use(steps)
