@@ -104,7 +104,7 @@ async def _until(is_so: Callable[[], bool]) -> None:
 
 
 def _colors(picture: QImage) -> int:
-    """Return how many colours a grid of samples of a picture has."""
+    """Return how many colors a grid of samples of a picture has."""
     columns = range(0, picture.width(), max(1, picture.width() // _SAMPLES))
     rows = range(0, picture.height(), max(1, picture.height() // _SAMPLES))
     return len({picture.pixel(x, y) for x in columns for y in rows})

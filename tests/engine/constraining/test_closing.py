@@ -246,7 +246,9 @@ def test_a_schema_that_refers_to_itself_in_place_is_refused(schema: dict[str, An
         {"$ref": "#/prefixItems/99999999999999999999", "prefixItems": [], "required": []},
     ],
 )
-def test_what_is_no_schema_is_left_for_the_grammar_to_refuse(schema: dict[str, Any]) -> None:
+def test_values_that_are_not_schemas_are_left_for_the_grammar_to_refuse(
+    schema: dict[str, Any],
+) -> None:
     closed(schema)
 
 

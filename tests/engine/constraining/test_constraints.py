@@ -104,7 +104,7 @@ def test_json_after_a_raw_prompt_begins_with_the_first_token(engine: Engine) -> 
     assert not answer.thinking
 
 
-def test_any_json_object_will_do_where_there_is_no_schema(engine: Engine) -> None:
+def test_without_a_schema_any_json_object_satisfies_the_constraint(engine: Engine) -> None:
     sampling = [Sampling(temperature=1, seed=n) for n in range(4)]
     asked = [
         request("Say: hello", constraint=held(None), sampling=each, max_tokens=300)

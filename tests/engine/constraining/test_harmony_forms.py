@@ -45,7 +45,7 @@ def test_the_final_message_of_harmony_is_constrained(tmp_path: Path, analysis: l
     assert answer.finished.stop.kind is StopKind.EOS
 
 
-def test_a_final_message_marked_as_json_is_one_as_well(tmp_path: Path) -> None:
+def test_a_final_message_marked_as_json_is_constrained_too(tmp_path: Path) -> None:
     header = ["<|channel|>", "final", " ", "<|constrain|>", "json", "<|message|>"]
     stage = harmony(tmp_path, [*header, '{"x":', "7", "}"])
     assert scripted_answer(stage, "go", constraint=held(POINT)).text == '{"x":7}'

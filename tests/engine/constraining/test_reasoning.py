@@ -28,7 +28,7 @@ def test_reasoning_that_the_model_opens_stays_free(tmp_path: Path) -> None:
     assert (answer.thinking, answer.text) == ("hm {", '{"x":7}')
 
 
-def test_a_model_that_may_reason_need_not(tmp_path: Path) -> None:
+def test_a_model_that_may_reason_can_answer_at_once(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ['{"x":', "7", "}"]}, plain=TAGS)
     answer = scripted_answer(stage, "go", constraint=held(POINT))
     assert (answer.thinking, answer.text) == ("", '{"x":7}')

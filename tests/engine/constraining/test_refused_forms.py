@@ -73,7 +73,7 @@ def test_a_bad_schema_of_a_tool_is_named(engine: Engine) -> None:
         (ToolChoice("auto", "add"), (ADD,), "only where one is required"),
     ],
 )
-def test_a_choice_that_cannot_be_is_refused(
+def test_an_impossible_tool_choice_is_refused(
     engine: Engine, choice: ToolChoice, tools: tuple[Tool, ...], reason: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=reason) as refusal:

@@ -119,7 +119,7 @@ def test_prompt_text_never_matches_nor_joins_a_match(tmp_path: Path) -> None:
 # -- ids and options ---------------------------------------------------------------------------
 
 
-def test_a_stop_id_ends_generation_and_its_text_is_no_part_of_the_answer(tmp_path: Path) -> None:
+def test_a_stop_id_ends_generation_and_its_text_is_not_part_of_the_answer(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["a", "b", "c"]})
     rules = StopRules(token_ids=(stage.id("b"),))
     answer = scripted_answer(stage, "go", rules=rules)

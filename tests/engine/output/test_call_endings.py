@@ -95,7 +95,9 @@ def test_a_stop_in_the_text_after_a_call_is_the_stop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("least", [0, 100])
-def test_a_special_token_that_is_no_stop_here_stays_in_the_call(tmp_path: Path, least: int) -> None:
+def test_a_special_token_that_is_not_a_stop_here_stays_in_the_call(
+    tmp_path: Path, least: int
+) -> None:
     stage = calling(tmp_path, "open-ended")
     scope = ALL if least else StopScope.TEXT
     for rules in (
@@ -123,7 +125,7 @@ def test_a_string_in_the_text_of_a_special_token_of_a_call_wins_over_its_id(
     assert answer.finished.unfinished_tool_call == "add[AR"
 
 
-def test_a_second_message_never_joins_what_was_held_of_a_call_that_is_none(
+def test_a_second_message_never_joins_the_held_text_of_an_invalid_call(
     tmp_path: Path,
 ) -> None:
     script = ["<|channel|>", "commentary", " to=functions.add", "<|message|>", "EN", "<|end|>"]

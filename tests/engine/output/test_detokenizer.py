@@ -41,7 +41,7 @@ def test_a_new_line_does_not_make_the_next_piece_a_beginning(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["metaspace", "word-piece"])
-def test_what_follows_a_tag_is_no_beginning(kind: str) -> None:
+def test_text_after_a_tag_is_not_the_beginning_of_a_text(kind: str) -> None:
     made = model(kind, "thinking")
     detokenizer = made.detokenizer()
     detokenizer.cut(made.ids["<think>"])
@@ -68,7 +68,7 @@ def test_half_a_character_waits_for_the_rest_and_blocks_nothing() -> None:
     assert detokenizer.finish() == ""
 
 
-def test_bytes_that_are_no_character_do_not_wait_for_ever() -> None:
+def test_invalid_bytes_are_not_held_back_for_ever() -> None:
     detokenizer = TokenizerDetokenizer(decode_bytes, ())
     text = "".join(detokenizer.add(0xFF) for _ in range(40))
     assert len(text) == 37

@@ -47,7 +47,9 @@ def test_an_id_whose_text_is_the_templates_white_space_ends_the_answer(tmp_path:
 
 
 @pytest.mark.parametrize("scope", [StopScope.TEXT, BOTH])
-def test_a_tag_is_no_stop_unless_everything_is_searched(tmp_path: Path, scope: StopScope) -> None:
+def test_a_tag_is_not_a_stop_unless_everything_is_searched(
+    tmp_path: Path, scope: StopScope
+) -> None:
     stage = thinking(tmp_path, ["<think>", "hm", "</think>", "yes"])
     for tag in TAGS:
         rules = StopRules(strings=(tag,), token_ids=(stage.id(tag),), scope=scope)
@@ -88,7 +90,7 @@ def test_tokens_of_a_long_tag_count_as_thinking(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("begun", ["", "<|channel>thought"])
-def test_a_tag_of_which_a_part_is_special_is_one(tmp_path: Path, begun: str) -> None:
+def test_a_tag_that_is_partly_special_tokens_is_a_tag(tmp_path: Path, begun: str) -> None:
     script = ["<|channel>", "thought", "\nhm", "<channel|>", "\n", "yes", "<|channel>", "x"]
     stage = Stage(
         tmp_path,
@@ -140,7 +142,7 @@ def test_text_that_is_let_go_before_a_special_stop_can_be_a_stop_itself(tmp_path
     assert (answer.text, answer.finished.stop.dropped) == ("a ", "<|op")
 
 
-def test_what_is_dropped_holds_what_could_have_become_a_tag(tmp_path: Path) -> None:
+def test_dropped_text_contains_what_could_have_become_a_tag(tmp_path: Path) -> None:
     stage = held_before(tmp_path, "a ", "END<|op")
     stop = scripted_answer(stage, "go", "END").finished.stop
     assert (stop.value, stop.dropped) == ("END", "END<|op")

@@ -29,7 +29,7 @@ def test_eos_inside_a_header_leaks_nothing_of_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scope", StopScope)
 @pytest.mark.parametrize("word", ["analysis", "assistant", "commentary", "final"])
-def test_the_words_of_a_header_are_no_stops(tmp_path: Path, word: str, scope: StopScope) -> None:
+def test_the_words_of_a_header_are_not_stops(tmp_path: Path, word: str, scope: StopScope) -> None:
     stage = harmony(tmp_path, [*ANALYSIS, *FINAL, "x"])
     ids = tuple(stage.ids(word))
     answer = scripted_answer(stage, "go", rules=StopRules((word,), ids[:1], scope=scope))

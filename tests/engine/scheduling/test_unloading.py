@@ -97,7 +97,7 @@ def test_a_question_given_up_while_the_model_is_read_again_is_never_answered(
     run(play())
 
 
-def test_a_model_that_works_does_not_rest(tmp_path: Path) -> None:
+def test_a_busy_model_is_not_unloaded(tmp_path: Path) -> None:
     async def play() -> None:
         loader = SlowLoading(stage_of(tmp_path, step_s=0.01), part_s=0)
         engine = Engine(loader=loader)
@@ -136,7 +136,7 @@ def test_unloading_waits_for_the_answer_that_runs_and_the_next_request_loads_the
     run(play())
 
 
-def test_a_request_that_comes_before_the_rest_keeps_the_model(tmp_path: Path) -> None:
+def test_a_request_before_the_idle_unload_keeps_the_model(tmp_path: Path) -> None:
     async def play() -> None:
         loader = SlowLoading(stage_of(tmp_path, step_s=0.005), part_s=0)
         engine = Engine(loader=loader)

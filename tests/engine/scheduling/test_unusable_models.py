@@ -75,7 +75,7 @@ def test_an_architecture_that_is_not_supported_is_named_with_the_version(copied:
     )
 
 
-def test_what_is_no_language_model_is_said_to_be_none(copied: Path) -> None:
+def test_a_model_of_another_kind_is_called_not_a_language_model(copied: Path) -> None:
     changed_config(copied, model_type=None)
 
     assert failure(copied) == "a-model is not a language model: its config.json names no model_type"
@@ -150,7 +150,7 @@ def damaged(folder: Path, name: str, place: int, value: float, dtype: mx.Dtype) 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 @pytest.mark.parametrize("place", [0, 777, -1])
-def test_weights_that_are_no_numbers_are_refused_by_name(
+def test_weights_with_invalid_numbers_are_refused_by_name(
     copied: Path, dtype: mx.Dtype, place: int
 ) -> None:
     name = "model.layers.1.mlp.up_proj.weight"
@@ -188,7 +188,7 @@ def test_a_model_that_works_is_kept_where_another_one_is_damaged(
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, 3.3e38])
-def test_weights_whose_sum_is_beyond_all_numbers_are_no_damage(copied: Path, value: float) -> None:
+def test_weights_whose_sum_overflows_are_not_damaged(copied: Path, value: float) -> None:
     name = "model.layers.1.mlp.up_proj.weight"
     damaged(copied, name, 0, value, mx.float32)
     damaged(copied, name, 1, abs(value), mx.float32)
@@ -201,7 +201,7 @@ async def load_and_close(folder: Path) -> None:
     await engine.aclose()
 
 
-def test_weights_that_are_whole_numbers_are_not_looked_at(tmp_path: Path) -> None:
+def test_weights_that_are_whole_numbers_are_not_checked(tmp_path: Path) -> None:
     """Packed weights may look like anything, also like NaN."""
     model = SimpleNamespace(parameters=lambda: {"packed": mx.full((8, 8), 0x7FC0_7FC0, mx.uint32)})
     told: list[LoadProgress] = []

@@ -63,5 +63,5 @@ def test_a_new_conversation_begins_with_settings_of_a_conversation() -> None:
 
 
 def test_what_is_said_of_a_field_must_be_known() -> None:
-    with pytest.raises(TypeError, match="colour"):
-        declare(1, colour="red")
+    with pytest.raises(TypeError, match="color"):
+        declare(1, color="red")

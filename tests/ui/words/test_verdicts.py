@@ -49,7 +49,7 @@ def test_every_kind_has_an_icon_that_exists(kind: StopKind) -> None:
     assert verdict(finished(STOPS[kind])).icon in icons.names()
 
 
-def test_kinds_differ_in_words_and_not_only_in_colour() -> None:
+def test_kinds_differ_in_words_and_not_only_in_color() -> None:
     words = [verdict(finished(stop)).words.label for stop in STOPS.values()]
     assert len(set(words)) == len(words)
 

@@ -1,4 +1,4 @@
-"""The line under an answer: figures, then the reason of its end with icon and colour.
+"""The line under an answer: figures, then the reason of its end with icon and color.
 
 Main thread.
 """

@@ -7,9 +7,9 @@ from ui.words.tones import Tone
 
 @dataclass(frozen=True, slots=True)
 class Colors:
-    """Every colour of the window, as ``#rrggbb``. ``soft`` ones are backgrounds of their tone.
+    """Every color of the window, as ``#rrggbb``. ``soft`` ones are backgrounds of their tone.
 
-    ``accent`` fills and frames; words that can be clicked have the colour ``link``. ``token`` draws
+    ``accent`` fills and frames; words that can be clicked have the color ``link``. ``token`` draws
     the bars that tell the tokens of a tape apart.
     """
 

@@ -1,6 +1,6 @@
-"""Our own line icons, drawn from path data in a 24 by 24 grid and tinted with a colour.
+"""Our own line icons, drawn from path data in a 24 by 24 grid and tinted with a color.
 
-Main thread (pixmaps). Knows no palette: callers say the colour.
+Main thread (pixmaps). Knows no palette: callers say the color.
 """
 
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Colours and type: two palettes, and the theme that follows the system or is forced.
+"""Colors and type: two palettes, and the theme that follows the system or is forced.
 
 Main thread. Knows no panels: widgets read ``Theme.colors`` and repaint on ``changed``.
 """
@@ -113,7 +113,7 @@ class Theme(QObject):
         widget.resize(grown.expandedTo(QSize(width, height)))
 
     def follow(self, widget: QWidget, fit: Callable[[], None]) -> None:
-        """Call ``fit`` now and whenever colours or sizes change, as long as a widget lives."""
+        """Call ``fit`` now and whenever colors or sizes change, as long as a widget lives."""
         _Follower(self, widget, fit)
         fit()
 

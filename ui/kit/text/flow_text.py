@@ -49,8 +49,8 @@ class FlowText(QTextBrowser):
 
         Args:
             words: The words; an empty list removes all highlights.
-            background: The colour behind a word.
-            color: The colour of its letters.
+            background: The color behind a word.
+            color: The color of its letters.
 
         Returns:
             Where the first one is; None where there is none.

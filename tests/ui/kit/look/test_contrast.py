@@ -99,7 +99,7 @@ def test_the_ratio_is_that_of_the_standard() -> None:
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 @pytest.mark.parametrize("kind", [QLineEdit, QPlainTextEdit])
-def test_hints_in_empty_fields_are_drawn_in_their_colour(
+def test_hints_in_empty_fields_are_drawn_in_their_color(
     theme: Theme, qtbot: QtBot, mode: ThemeMode, kind: type[QLineEdit | QPlainTextEdit]
 ) -> None:
     theme.set_mode(mode)

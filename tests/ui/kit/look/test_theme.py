@@ -21,7 +21,7 @@ def test_text_is_readable_on_every_ground(colors: Colors, ink: str, ground: str)
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("tone", Tone)
-def test_every_reason_is_readable_in_its_colour(colors: Colors, tone: Tone) -> None:
+def test_every_reason_is_readable_in_its_color(colors: Colors, tone: Tone) -> None:
     assert contrast(*colors.tone(tone)) >= TEXT
 
 
@@ -64,7 +64,7 @@ def test_the_words_of_a_main_button_are_readable(colors: Colors) -> None:
     assert contrast(colors.on_accent, colors.accent) >= TEXT
 
 
-def test_both_palettes_name_every_colour() -> None:
+def test_both_palettes_name_every_color() -> None:
     for field in fields(Colors):
         for colors in (LIGHT, DARK):
             value = getattr(colors, field.name)

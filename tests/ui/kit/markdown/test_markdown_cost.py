@@ -1,4 +1,4 @@
-"""What a piece of a growing text costs: only what is new is parsed, coloured and painted."""
+"""What a piece of a growing text costs: only what is new is parsed, colored and painted."""
 
 import subprocess
 import sys
@@ -76,7 +76,7 @@ def test_of_a_long_block_only_the_newest_lines_are_parsed(
         "a = 1\n\n\nb = '''\nclass B\n'''\nif b:\n    print(b)\n" * 12,
     ],
 )
-def test_complete_lines_of_growing_code_have_their_colours(code: str) -> None:
+def test_complete_lines_of_growing_code_have_their_colors(code: str) -> None:
     growing = OpenCode()
     for end in range(1, len(code)):
         lines = growing.lines(code[:end], "python", LIGHT_CODE)
@@ -85,7 +85,7 @@ def test_complete_lines_of_growing_code_have_their_colours(code: str) -> None:
             assert lines == highlighted_lines(code[:end], "python", LIGHT_CODE)
 
 
-def test_a_piece_of_code_costs_no_colours_of_the_lines_above(
+def test_a_piece_of_code_costs_no_colors_of_the_lines_above(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     code = "".join(f"    value_{n} = 'text {n}'  # why\n" for n in range(39))

@@ -134,7 +134,7 @@ class MarkdownView(FlowText):
             self._is_whole = True
 
     def set_style(self, style: MarkdownStyle) -> None:
-        """Show the same text in other fonts and colours."""
+        """Show the same text in other fonts and colors."""
         if style == self._style:
             return
         self._take_style(style)

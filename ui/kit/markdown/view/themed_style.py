@@ -8,7 +8,7 @@ from ui.kit.markdown.writing.markdown_style import MarkdownStyle
 
 
 def markdown_style(theme: Theme, font: QFont) -> MarkdownStyle:
-    """Return fonts and colours for rendered Markdown in the present theme."""
+    """Return fonts and colors for rendered Markdown in the present theme."""
     colors = theme.colors
     return MarkdownStyle(
         font=font,

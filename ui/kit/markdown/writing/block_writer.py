@@ -81,7 +81,7 @@ class BlockWriter:
 
     Attributes:
         cursor: At the end of the document.
-        style: Fonts and colours.
+        style: Fonts and colors.
         is_first: Whether nothing is above.
         is_after_code: Whether a code card ends right above.
         is_after_table: Whether a table does.

@@ -15,9 +15,9 @@ def box(is_done: bool, size_px: float, filled: str, edge: str, tick: str) -> For
     Args:
         is_done: Whether it is checked.
         size_px: Its width and height.
-        filled: The colour of a checked box.
-        edge: The colour of the edge of an unchecked one.
-        tick: The colour of the check mark.
+        filled: The color of a checked box.
+        edge: The color of the edge of an unchecked one.
+        tick: The color of the check mark.
     """
     side = round(size_px * FINENESS)
     image = QImage(side, side, QImage.Format.Format_ARGB32_Premultiplied)

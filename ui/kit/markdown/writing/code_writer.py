@@ -11,7 +11,7 @@ TAB_CHARS = 4
 
 
 def code_lines(body: str, info: str, style: MarkdownStyle) -> list[Runs]:
-    """Return the lines of a code block, coloured for the language that ``info`` names."""
+    """Return the lines of a code block, colored for the language that ``info`` names."""
     return highlighted_lines(body, language_of(info), style.code)
 
 

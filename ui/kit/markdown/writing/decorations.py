@@ -47,7 +47,7 @@ class Decorations:
 
     Args:
         document: The document.
-        style: Fonts and colours.
+        style: Fonts and colors.
     """
 
     def __init__(self, document: QTextDocument, style: MarkdownStyle) -> None:

@@ -41,7 +41,7 @@ def formula(tex: str, points: float, color: str, *, is_display: bool) -> Formula
     Args:
         tex: LaTeX, without its delimiters.
         points: The size of the text around it.
-        color: Its colour.
+        color: Its color.
         is_display: Whether it has a line of its own.
     """
     if len(tex) > _MOST_CHARS:

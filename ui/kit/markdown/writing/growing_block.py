@@ -25,7 +25,7 @@ class GrowingCode:
 
     Attributes:
         changed_from: The document position from which the last growth changed the card.
-        is_exact: Whether the colours of a line that is not complete have to be right, too.
+        is_exact: Whether the colors of a line that is not complete have to be right, too.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class GrowingCode:
             cursor: In the document.
             tokens: Of the open text.
             card: The newest decoration.
-            style: Fonts and colours.
+            style: Fonts and colors.
 
         Returns:
             The card as it is now; None where it has to be written anew.

@@ -28,7 +28,7 @@ class GrowingText:
 
     Args:
         document: The document; nobody else may change it.
-        style: Fonts and colours; setting others counts from the next ``show``.
+        style: Fonts and colors; setting others counts from the next ``show``.
         room_px: Returns the width of the view.
 
     Attributes:

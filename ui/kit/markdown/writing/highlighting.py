@@ -2,7 +2,7 @@
 
 Main thread; no widgets.
 
-Code is coloured in stretches of some dozen lines that are remembered, so that code which grows
+Code is colored in stretches of some dozen lines that are remembered, so that code which grows
 line by line costs one stretch and not the whole again.
 """
 
@@ -34,7 +34,7 @@ DARK_CODE = CodeColors("#d3a4ec", "#93cf9f", "#eeb27a", "#908b86", "#90bdf5")
 
 
 def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs]:
-    """Return the lines of the code, each as runs of text with a colour, None for the plain one.
+    """Return the lines of the code, each as runs of text with a color, None for the plain one.
 
     The runs of a line always join to exactly the line.
     """
@@ -45,10 +45,10 @@ def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs
 
 
 class OpenCode:
-    """Colours code that grows, of which only the last line may be incomplete.
+    """Colors code that grows, of which only the last line may be incomplete.
 
-    Complete lines have the colours of ``highlighted_lines``. The last one is coloured anew with
-    each piece, together with the line above alone wherever that is known to suffice: its colours
+    Complete lines have the colors of ``highlighted_lines``. The last one is colored anew with
+    each piece, together with the line above alone wherever that is known to suffice: its colors
     are right again, at the latest, when it is complete.
     """
 
@@ -58,7 +58,7 @@ class OpenCode:
         self._restart = 0
 
     def lines(self, code: str, language: str, colors: CodeColors) -> list[Runs]:
-        """Return the lines of the code, each as runs of text with a colour."""
+        """Return the lines of the code, each as runs of text with a color."""
         *closed, newest = _stretches(code.split("\n"))
         lines: list[Runs] = []
         for stretch in closed:
@@ -71,7 +71,7 @@ class OpenCode:
         return lines
 
     def _note(self, whole: str, language: str, colors: CodeColors) -> None:
-        """Note complete lines, and whether the last of them can be coloured by itself."""
+        """Note complete lines, and whether the last of them can be colored by itself."""
         self._noted = whole, language, colors
         lines = _colored(whole, language, colors)[:-1]
         text = whole.rstrip("\n")

@@ -35,7 +35,7 @@ class InlineWriter:
 
     Args:
         cursor: Where to write; shared with whoever writes the blocks.
-        style: Fonts and colours.
+        style: Fonts and colors.
         notes: The numbers of the footnotes, by label.
     """
 

@@ -14,7 +14,7 @@ _CODE_SCALE = 0.94
 
 @dataclass(frozen=True, slots=True)
 class MarkdownStyle:
-    """Fonts and colours of rendered Markdown; all measures follow the size of the font.
+    """Fonts and colors of rendered Markdown; all measures follow the size of the font.
 
     Attributes:
         em: The size of the text, in pixels.

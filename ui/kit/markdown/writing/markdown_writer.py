@@ -31,7 +31,7 @@ class MarkdownWriter:
 
     Args:
         cursor: At the end of the document.
-        style: Fonts and colours.
+        style: Fonts and colors.
         before: The state left by the blocks above.
         notes: The numbers of the footnotes, by label.
         room_px: The width of the view.
