@@ -67,8 +67,10 @@ def add_probe(commands: Any, run: Command) -> None:
         allow_abbrev=False,
     )
     probe.add_argument("url", metavar="URL", help="address of the server, or of one endpoint")
-    probe.add_argument("--dialect", choices=DIALECTS, help="default: the first that answers")
-    probe.add_argument("--model", metavar="NAME", help="default: the first that the server lists")
+    probe.add_argument("--dialect", choices=DIALECTS, help="API of the server (default: detected)")
+    probe.add_argument(
+        "--model", metavar="NAME", help="name of the model (default: the first one listed)"
+    )
     probe.add_argument(
         "--api-key",
         metavar="KEY",

@@ -130,8 +130,8 @@ class Constraints:
         elif request.messages and request.messages[-1].role == "assistant":
             raise InvalidRequest(
                 field,
-                "the last message is the assistant's, and what it began cannot be held to a "
-                "form any more; end the messages with another role",
+                "the last message is the assistant's, and the answer that it began cannot be "
+                "constrained any more; end the messages with another role",
             )
 
     def _first_phase(

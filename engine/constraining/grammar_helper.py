@@ -155,7 +155,9 @@ def _cause(death: HelperDied, limits: TrialLimits) -> str:
         return f"it takes more than {limits.cpu_s:.0f} s of computing; make it smaller"
     if death.code == -signal.SIGABRT:
         most = limits.most_bytes // _MEBIBYTE
-        return f"the compiler gave up, or needed more than {most} MB of memory; make it smaller"
+        return (
+            f"the compiler failed, or needed more than {most} MB of memory; make the schema smaller"
+        )
     if death.code < 0:
         return f"the compiler crashed ({death.signal_name}); make it simpler"
     return f"the compiler ended (exit code {death.code})"

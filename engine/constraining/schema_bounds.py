@@ -87,7 +87,7 @@ class Bounds:
         elif isinstance(node, (int, float)):
             self._characters += 1
             if not _is_finite(node):
-                raise ValueError(f"the number at {place.path()} is not one that JSON can carry")
+                raise ValueError(f"the number at {place.path()} cannot be written as JSON")
             if place.kind is _CHECKED_VALUE and not _is_supported(node):
                 raise ValueError(f"the number at {place.path()} is out of range: {_RANGE}")
         if self._characters > MOST_CHARACTERS:

@@ -69,7 +69,8 @@ def _sequence(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
         yield Finding(
             "sequence_unknown",
             Severity.ERROR,
-            f"The stop that is said to have matched, {capture.matched!r}, was not asked for.",
+            f"The answer names {capture.matched!r} as the stop that matched, but the request did "
+            "not have it.",
             excerpt=capture.matched,
         )
 
@@ -83,7 +84,7 @@ def _text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
     yield Finding(
         "stop_in_text",
         Severity.ERROR,
-        f"The stop {found.stop!r} stands in the text, at character {found.start}.",
+        f"The text contains the stop {found.stop!r}, at character {found.start}.",
         _event_at(capture, found.start),
         excerpt(text[max(0, found.start - _SHOWN) : found.end + _SHOWN]),
     )

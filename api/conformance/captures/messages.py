@@ -143,7 +143,7 @@ class _Stream:
         if self._open is not None:
             draft.misplaced(index, "A block starts while another is still open.")
         elif number != self._blocks:
-            draft.misplaced(index, f"Block {number} starts where block {self._blocks} is due.")
+            draft.misplaced(index, f"Block {number} starts where block {self._blocks} is expected.")
         if self._has_delta:
             draft.misplaced(index, "A block starts after message_delta.")
         self._open = number if isinstance(number, int) else self._blocks

@@ -60,7 +60,7 @@ def requests_from_wire(params: GenerateParams, *, strict: bool = False) -> list[
     if len(wanted) > MAX_PROMPTS:
         raise invalid(
             ("sampling_params", "n"),
-            f"makes {len(wanted)} answers of this request; at most {MAX_PROMPTS} are possible",
+            f"asks for {len(wanted)} answers; at most {MAX_PROMPTS} are possible",
         )
     return wanted
 
