@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from engine.processes.frames import HEAD, write_parts
 
+_LARGE_BLOCK = 1 << 20
 # Ends that somebody else may have chosen: the question may be asked once more.
 _FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT})
 
@@ -197,4 +198,6 @@ def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     # Arenas of its threads would count as memory that its questions take.
-    return {**kept, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "1"}
+    # Large blocks go back to the system when they are freed, however many came before them.
+    blocks = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(_LARGE_BLOCK)}
+    return {**kept, "PYTHONPATH": path, **blocks}

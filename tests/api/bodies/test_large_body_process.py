@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -174,6 +175,7 @@ def test_what_a_large_body_asks_for_is_worked_out_beside_the_server(
         assert site.send("POST", path, ASK).status == 500
 
 
+DEMO = SimpleNamespace(context_length=32_768, longest_token_bytes=16)
 ANSWERS = {route.path: route for dialect in DIALECTS for route in dialect.answers}
 
 
@@ -602,6 +604,34 @@ def test_what_takes_too_much_computing_is_too_large(
     with pytest.raises(ApiError) as caught:
         asyncio.run(asked(helper, "x"))
     assert caught.value.kind is ErrorKind.TOO_LARGE
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/v1/completions"])
+def test_the_process_keeps_nothing_of_a_body_that_it_has_refused(
+    bodies: Callable[..., LargeBodies], path: str
+) -> None:
+    helper, route = bodies(), ANSWERS[path]
+
+    async def run() -> None:
+        for size in (300_000, *[31_000_000] * 4):
+            text = "a" * size
+            body = SentBody(None, 1 << 25, helper, model=DEMO)  # type: ignore[arg-type]
+            more = {"prompt": text} if "prompt" in BODIES[path] else {
+                "messages": [{"role": "user", "content": text}]
+            }  # fmt: skip
+            body.add(json.dumps(BODIES[path] | more).encode())
+            try:
+                await reading.read_as_asked(body, route.request, route.read, strict=False)
+            except ContextOverflow:
+                assert size > 300_000
+            if size == 300_000:
+                before = psutil.Process(helper.process.pid).memory_info().rss
+        ends_at = time.monotonic() + 60
+        while psutil.Process(helper.process.pid).memory_info().rss > before + 12_000_000:
+            assert time.monotonic() < ends_at
+            await asyncio.sleep(0.01)
+
+    asyncio.run(run())
 
 
 def test_a_process_that_cannot_start_is_said_in_words(
