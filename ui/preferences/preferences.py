@@ -207,7 +207,7 @@ class Preferences:
         least=0,
         most=1_000,
         place=STORAGE,
-        label="Read conversations",
+        label="What the model has read",
         says="Disk space for what the model has read of conversations",
         choices={
             0: "Keep none",
