@@ -43,7 +43,9 @@ class _StandsIn(ModuleType):
         # Also for __path__, which is asked for where a module inside numpy is imported.
         if sys.modules.get(_NAME) is self:
             del sys.modules[_NAME]
-        return getattr(importlib.import_module(_NAME), name)
+        real = importlib.import_module(_NAME)
+        vars(self).update({name: getattr(real, name) for name in _TYPES})
+        return getattr(real, name)
 
 
 class _TypeOfNumpy(type):

@@ -54,7 +54,9 @@ class _Patching(MetaPathFinder):
             execute(module)
             _patch(module)
 
-        spec.loader.exec_module = execute_and_patch  # type: ignore[method-assign]
+        # A loader that cannot be changed leaves the module, and with it the import, as it is.
+        with contextlib.suppress(AttributeError):
+            spec.loader.exec_module = execute_and_patch  # type: ignore[method-assign]
         return spec
 
 
