@@ -17,8 +17,6 @@ from app.composition.engines import open_engine, quieten_libraries
 from app.process import exits
 from app.process.exits import CommandError
 from engine import DiskCache, Engine, EngineError, Limits
-from engine.distributed.following import follow
-from engine.distributed.leading import Leader
 from engine.distributed.world import Meeting, World, launched
 
 
@@ -91,6 +89,8 @@ class _Lead:
     """Rank 0's hold on the other processes. Made on the loop that serves."""
 
     def __init__(self, meeting: Meeting) -> None:
+        from engine.distributed.leading import Leader  # only several processes need it
+
         self._loop = asyncio.get_running_loop()
         self.engine: Engine | None = None
         self.lost: asyncio.Future[str] = self._loop.create_future()
@@ -117,6 +117,8 @@ def follow_rank_0(world: World) -> int:
     Raises:
         CommandError: Rank 0 cannot be reached, or this process could not do its part.
     """
+    from engine.distributed.following import follow  # only several processes need it
+
     quieten_libraries()
     meeting = meet(world)
     # Ctrl-C reaches all processes of a terminal; rank 0 takes it and lets this one end.
