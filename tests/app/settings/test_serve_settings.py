@@ -14,7 +14,11 @@ from app.settings.serve_settings import _example, resolve
 from engine.scheduling.limits import Limits
 from ui.preferences.declaring import declared
 
-LIMITS = [one.name for one in declared(ServeOptions) if one.setting.place == "limits"]
+LIMITS = [
+    one.name
+    for one in declared(ServeOptions)
+    if one.setting.place == "limits" and one.setting.metavar  # switches have none
+]
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +63,7 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
         "tls_key": "/k",
         "strict": True,
         "verbose": True,
+        "plain_decoding": True,
         **dict.fromkeys(LIMITS, 7),
     }
     assert example.keys() == {one.name for one in fields(ServeOptions)}
