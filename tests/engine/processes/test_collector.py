@@ -1,0 +1,39 @@
+"""The pause of the garbage collector leaves alone what others decide about the collector."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from engine.processes.collector import collector_paused
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    threshold, was_enabled = gc.get_threshold(), gc.isenabled()
+    yield
+    gc.set_threshold(*threshold)
+    (gc.enable if was_enabled else gc.disable)()
+
+
+def test_nothing_is_collected_during_the_pause_and_as_much_as_before_after_it() -> None:
+    gc.set_threshold(700, 10, 10)
+    with collector_paused():
+        assert gc.get_threshold()[0] == 0
+        with collector_paused():
+            pass
+        assert gc.get_threshold()[0] == 0, "the inner pause ended the outer one"
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_a_collector_that_a_window_turns_off_during_the_pause_stays_off() -> None:
+    gc.enable()
+    with collector_paused():
+        gc.disable()
+    assert not gc.isenabled()
+
+
+def test_a_threshold_that_a_server_sets_during_the_pause_stays() -> None:
+    with collector_paused():
+        gc.set_threshold(50_000, 20, 100)
+    assert gc.get_threshold() == (50_000, 20, 100)
