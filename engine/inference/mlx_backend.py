@@ -229,7 +229,7 @@ class MlxBackend:
             return [], None
         sources = self.sources(prompt, request)
         if constraint is not None:
-            sources.append(GrammarGuesses(constraint.fork()))
+            sources.append(GrammarGuesses(constraint.fork(), self.vocabulary.text_of))
         draft = None if self._draft is None else self._draft.guesses(prompt.tokens)
         if draft is not None:
             sources.append(draft)

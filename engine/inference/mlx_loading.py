@@ -214,7 +214,10 @@ def load(
     if drafted is not None:
         info = replace(info, draft=drafted.info)
         share = drafted.info.cache.token_bytes / max(1, info.answer_cache.token_bytes)
-        drafting = DraftModel(drafted, int(limits.cache_bytes * share))
+        # Both keep earlier prompts, in the memory that is meant for them together.
+        kept = int(limits.cache_bytes * share)
+        limits = replace(limits, cache_bytes=limits.cache_bytes - kept)
+        drafting = DraftModel(drafted, kept)
     batch = batch_of(model, limits)
     if disk is not None and stamps is not None:
         batch.disk = ModelDiskCache(disk, folder, stamps, make_prompt_cache(model))

@@ -10,7 +10,7 @@ Knows no MLX. Engine thread.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.constraining.token_constraint import TokenConstraint
 from engine.speculating.hit_rate import HitRate
@@ -21,6 +21,8 @@ _MOST = 64
 # Where at most so many tokens are allowed, an answer is expected to keep to its habits.
 _FEW = 8
 _MOST_HABITS = 64
+# A string or a number of JSON ends with one of these.
+_STRUCTURE = frozenset('"{}[],:\n')
 _EXPECTED = 0.97
 
 
@@ -29,6 +31,7 @@ class GrammarGuesses:
 
     Args:
         constraint: The state of the answer at its beginning, for this object alone.
+        text_of: Returns the text of a token.
 
     Attributes:
         origin: What its tokens are marked with.
@@ -36,8 +39,11 @@ class GrammarGuesses:
 
     origin = TokenOrigin.FORCED
 
-    def __init__(self, constraint: TokenConstraint) -> None:
+    def __init__(self, constraint: TokenConstraint, text_of: Callable[[int], str]) -> None:
         self._constraint = constraint
+        self._text_of = text_of
+        # Whether the answer is inside a string or a number: there it has no habits.
+        self._is_inside = False
         # What followed the last time under a mask that allows few tokens.
         self._habits: OrderedDict[bytes, int] = OrderedDict()
         self._guesses: list[int] = []
@@ -53,12 +59,15 @@ class GrammarGuesses:
             is_hit = guesses[0] == token_id
             self._hits.note(is_hit)
             del guesses[: 1 if is_hit else None]
-        if (mask := self._constraint.choice()) is not None:
+        if not self._is_inside and (mask := self._constraint.choice()) is not None:
             self._learn(mask, token_id)
+        if self._is_inside and not _STRUCTURE.isdisjoint(self._text_of(token_id)):
+            self._is_inside = False
         self._constraint.advance(token_id)
 
     def _learn(self, mask: bytes, token_id: int) -> None:
-        if int.from_bytes(mask).bit_count() > _FEW:
+        self._is_inside = int.from_bytes(mask).bit_count() > _FEW
+        if self._is_inside:
             return
         self._habits[mask] = token_id
         self._habits.move_to_end(mask)
@@ -75,6 +84,8 @@ class GrammarGuesses:
 
     def _looked_ahead(self) -> list[int]:
         """Return what is expected to follow; what is left of that is what another look finds."""
-        if not self._guesses:
+        if self._is_inside and self._constraint.only() is not None:
+            self._is_inside = False  # a pattern has reached a constant part
+        if not self._guesses and not self._is_inside:
             self._guesses = self._constraint.expected(_MOST, self._habits)
         return self._guesses

@@ -136,6 +136,10 @@ def begun(constraints: Constraints, request: GenerationRequest) -> TokenConstrai
     return constraint
 
 
+def guessing(constraints: Constraints, request: GenerationRequest) -> GrammarGuesses:
+    return GrammarGuesses(begun(constraints, request), constraints._vocabulary.text_of)
+
+
 def ids_of(bits: bytes) -> list[int]:
     return [i for i in range(len(bits) * 8) if bits[i >> 3] >> (i & 7) & 1]
 
@@ -178,7 +182,7 @@ def test_looking_ahead_changes_nothing(constraints: Constraints) -> None:
     rng = random.Random(4)
     one = begun(constraints, held(SCHEMAS["alike"]))
     other = begun(constraints, held(SCHEMAS["alike"]))
-    source = GrammarGuesses(other.fork())
+    source = GrammarGuesses(other.fork(), constraints._vocabulary.text_of)
     for _ in range(120):
         source.likelihood()
         source.propose(8)
@@ -191,7 +195,7 @@ def test_looking_ahead_changes_nothing(constraints: Constraints) -> None:
 
 
 def test_a_forced_call_is_expected_up_to_its_first_choice(constraints: Constraints) -> None:
-    source = GrammarGuesses(begun(constraints, called()))
+    source = guessing(constraints, called())
     ids = list(source.propose(64))
     texts = [constraints._vocabulary.text_of(one) for one in ids]
     assert "".join(texts) == '<tool_call>\n{"name": "schedule_watering", "arguments": {'
@@ -199,11 +203,34 @@ def test_a_forced_call_is_expected_up_to_its_first_choice(constraints: Constrain
 
 
 def test_an_answer_is_expected_to_keep_to_its_white_space(constraints: Constraints) -> None:
-    source = GrammarGuesses(begun(constraints, held(SCHEMAS["alike"])))
+    source = guessing(constraints, held(SCHEMAS["alike"]))
     encode = constraints._encode
     source.extend(encode('[{"width": 1, "height": 3}, {"width"'))
     expected = "".join(constraints._vocabulary.text_of(one) for one in source.propose(64))
     assert expected.startswith(": ")
+
+
+def test_nothing_is_looked_for_inside_a_string(
+    constraints: Constraints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = guessing(constraints, held(closed(a={"type": "string"}, b={"const": "end"})))
+    source.extend(constraints._encode('{"a": "some'))
+    looked: list[int] = []
+    expected = TokenConstraint.expected
+
+    def counted(self: TokenConstraint, *of: Any) -> Any:
+        looked.append(1)
+        return expected(self, *of)
+
+    monkeypatch.setattr(TokenConstraint, "expected", counted)
+    for token in constraints._encode(" words and more"):
+        assert source.likelihood() == 0
+        source.extend([token])
+    assert not looked
+    source.extend(constraints._encode('", "'))
+    assert source.likelihood() > 0.9
+    text = "".join(constraints._vocabulary.text_of(one) for one in source.propose(3))
+    assert text.startswith('b"')
 
 
 # -- answers -----------------------------------------------------------------------------------
