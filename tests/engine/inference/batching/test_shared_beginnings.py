@@ -3,10 +3,13 @@
 Real models, the caches of which are of all kinds; no test looks at a clock.
 """
 
+import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import mlx_lm
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -22,11 +25,16 @@ from tests.support.tiny_models import KINDS, VOCABULARY, tiny_model
 NOISE = 1e-3
 
 
+@functools.cache
+def demo_model() -> Any:
+    return mlx_lm.load(str(Path(__file__).parents[4] / "assets" / "demo-model"))[0]
+
+
 class Model:
     """A model that counts the tokens that it reads."""
 
     def __init__(self, kind: str) -> None:
-        self.model = tiny_model(kind)
+        self.model = demo_model() if kind == "demo" else tiny_model(kind)
         self.layers = self.model.layers
         self.tokens = 0
         self.fails = False
@@ -314,7 +322,7 @@ MOVES = st.lists(
 )
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", [*sorted(KINDS), "demo"])
 @settings(
     max_examples=15,
     deadline=None,
