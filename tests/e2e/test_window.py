@@ -54,7 +54,7 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
         return [each for each in qapp.topLevelWidgets() if isinstance(each, MainWindow)]
 
     def run(steps: Steps, **answer: Any) -> None:
-        options = ChatOptions(paths.demo_model(), AnswerOptions(**answer))
+        options = ChatOptions(paths.demo_model(), answer=AnswerOptions(**answer))
 
         async def main() -> None:
             # A test that failed before may have left its window behind.
