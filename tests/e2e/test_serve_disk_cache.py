@@ -89,3 +89,13 @@ def test_a_folder_that_cannot_be_written_to_is_one_line_in_the_log(
     assert server.end() == 0
     assert len(server.errors) == 1
     assert "caches of prompts" in server.errors[0]
+
+
+def test_several_machines_keep_no_caches_on_disk_and_say_so(
+    program: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "hosts").write_text('[["127.0.0.1:5000"], ["127.0.0.1:5001"]]')
+    launched = {"MLX_RANK": "0", "MLX_HOSTFILE": str(tmp_path / "hosts")}
+    ended = program("serve", *KEPT, **launched)
+    assert ended.returncode == 2
+    assert "--disk-cache-bytes: leave it out" in ended.stderr

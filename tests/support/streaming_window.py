@@ -61,7 +61,7 @@ def main() -> int:
         yield engine
 
     class Talking(MainWindow):
-        def start(self, model_path: Path | None = None) -> None:
+        def start(self, model_path: Path | None = None, draft: Path | None = None) -> None:
             talking.append(asyncio.get_running_loop().create_task(talk(self, engine)))
 
     program.open_engine = scripted  # type: ignore[assignment]
