@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 # Shorter prompts are read as fast as a file.
 LEAST_TOKENS = 64
 # How long a prompt waits for the list of files, just after the model was loaded.
-_PATIENCE_S = 2.0
+_PATIENCE_S = 5.0
 # What may wait to be written: it takes memory meanwhile.
 _MOST_WAITING_BYTES = 1 << 30
 
