@@ -22,7 +22,7 @@ import pytest
 from engine.inference import mlx_lm_internals
 from engine.inference.importing import transformers_internals
 from engine.library import hub_internals
-from tests.support.tiny_models import tiny_model
+from tests.support.models.tiny_models import tiny_model
 
 ROOT = Path(__file__).parents[2]
 ADAPTERS = {

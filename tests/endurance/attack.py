@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import psutil
 
 from tests.e2e.conftest import ServeProcess
-from tests.endurance import attacks
-from tests.endurance.attacks import Sent
-from tests.endurance.canary import Canary
+from tests.endurance.attacking import attacks
+from tests.endurance.attacking.attacks import Sent
+from tests.endurance.attacking.canary import Canary
 
 _CLIENTS = 8
 # A broken body may have lost its limit: its answer would go on until the context is full.

@@ -68,7 +68,7 @@ class Window:
     def __init__(self, data: Path, config: Path) -> None:
         self.spoken: list[tuple[int, float]] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.streaming_window"],
+            [sys.executable, "-m", "tests.support.streaming.streaming_window"],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -26,10 +26,10 @@ from PySide6.QtWidgets import QApplication
 
 from app.folders.paths import conversations_file, demo_model
 from engine.scheduling.limits import Limits
-from tests.endurance.attackers import Attackers, Seen
-from tests.endurance.clients import Clients, RenderPrompt, raw_prompts
-from tests.endurance.house import KEPT_KB_PER_CHAT, House
-from tests.endurance.leaks import Reading, grown, read
+from tests.endurance.attacking.attackers import Attackers, Seen
+from tests.endurance.soaking.clients import Clients, RenderPrompt, raw_prompts
+from tests.endurance.soaking.house import KEPT_KB_PER_CHAT, House
+from tests.endurance.soaking.leaks import Reading, grown, read
 
 _ROUNDS = 10
 _WARM_UP_ROUNDS = 2

@@ -36,7 +36,7 @@ from engine.values.request import (
     ToolChoice,
     TraceLevel,
 )
-from tests.support.guessing import Eager, Foreseen, timeless
+from tests.support.models.guessing import Eager, Foreseen, timeless
 
 DEMO = Path(__file__).parents[2] / "assets" / "demo-model"
 AT_ONCE = 4

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from tests.api.conftest import LONG
-from tests.support.guessing import GuessingStage
+from tests.support.models.guessing import GuessingStage
 from tests.support.scripted import GO
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": LONG}], "max_tokens": 3}

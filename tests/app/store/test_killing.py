@@ -30,7 +30,7 @@ def kept_in(path: Path) -> int:
 
 def killed_once(path: Path, is_due: Callable[[int], bool]) -> str:
     """Let the process answer, kill it once so many characters are kept; return what it had said."""
-    command = [sys.executable, "-m", "tests.support.streaming_process", str(path)]
+    command = [sys.executable, "-m", "tests.support.streaming.streaming_process", str(path)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:

@@ -11,7 +11,7 @@ from mlx_lm.models import gemma3_text, llama, qwen3_next
 from engine.inference.backend import BatchLimits
 from engine.inference.batching.mlx_batch import RunningBatch
 from engine.speculating.sources import GuessSource
-from tests.support.guessing import Eager, Foreseen
+from tests.support.models.guessing import Eager, Foreseen
 
 SMALL = {
     "hidden_size": 32,

@@ -18,7 +18,7 @@ from engine.values.chat import Tool
 from engine.values.events import Event, Finished, TextDelta, TokenTrace
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
 from tests.support.asking import ask, events_of, request, run
-from tests.support.guessing import GuessingStage, timeless
+from tests.support.models.guessing import GuessingStage, timeless
 from tests.support.scripted import END
 
 WORDS = tuple(f"w{n} " for n in range(40))

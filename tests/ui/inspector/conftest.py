@@ -10,7 +10,7 @@ from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from engine.values.request import TraceLevel
 from tests.support.asking import request, run
-from tests.support.guessing import GuessingStage
+from tests.support.models.guessing import GuessingStage
 from tests.support.scripted import Stage
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop

@@ -18,7 +18,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.inference.backend import BatchLimits
 from engine.inference.batching import mlx_batch, shared_reading
 from engine.inference.batching.mlx_batch import RunningBatch
-from tests.support.tiny_models import KINDS, VOCABULARY, tiny_model
+from tests.support.models.tiny_models import KINDS, VOCABULARY, tiny_model
 
 # A token whose likelihood differs by less from the best one's is as good: adding up in another
 # order gives other last digits.

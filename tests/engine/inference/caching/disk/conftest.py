@@ -7,7 +7,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from tests.support.disk_caches import Room
+from tests.support.models.disk_caches import Room
 
 
 @pytest.fixture

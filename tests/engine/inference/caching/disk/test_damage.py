@@ -9,7 +9,7 @@ import pytest
 
 from engine.inference.caching.disk.cache_folder import CacheFolder
 from engine.inference.caching.disk.segment import NotASegment, Segment
-from tests.support.disk_caches import Room, kv_cache
+from tests.support.models.disk_caches import Room, kv_cache
 
 IDS = list(range(200))
 

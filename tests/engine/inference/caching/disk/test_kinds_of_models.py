@@ -11,7 +11,7 @@ from engine.inference.backend import BatchLimits
 from engine.inference.batching.mlx_batch import RunningBatch
 from engine.inference.caching.disk.chains import LoadedBeginning
 from tests.engine.speculating.test_cache_kinds import model_of
-from tests.support.disk_caches import ME, PATIENCE_S, Room
+from tests.support.models.disk_caches import ME, PATIENCE_S, Room
 
 PROMPT = [3 + n * 7 % 50 for n in range(150)]
 

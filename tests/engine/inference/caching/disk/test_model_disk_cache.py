@@ -11,7 +11,7 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache
 
 from engine.inference.caching.disk import cache_folder, cutting
 from engine.values.request import CacheOwner
-from tests.support.disk_caches import ME, Room, kv_cache
+from tests.support.models.disk_caches import ME, Room, kv_cache
 
 YOU = CacheOwner("you")
 

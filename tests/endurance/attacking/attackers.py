@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
-from tests.endurance import attacks
-from tests.endurance.attacks import Sent
+from tests.endurance.attacking import attacks
+from tests.endurance.attacking.attacks import Sent
 
 _ADDRESS = "127.0.0.2"
 _TIMEOUT_S = 120.0

@@ -18,7 +18,7 @@ from app.folders import paths
 from app.settings.stored_preferences import StoredPreferences
 from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
-from tests.endurance.cases import CASES, Case
+from tests.endurance.soaking.cases import CASES, Case
 from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState

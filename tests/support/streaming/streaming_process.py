@@ -1,7 +1,7 @@
 """A program that is meant to be killed: the window's own state on Qt's loop, answering for ever.
 
-``python -m tests.support.streaming_process FILE`` prints each piece of the answer before it is
-said.
+``python -m tests.support.streaming.streaming_process FILE`` prints each piece of the answer before
+it is said.
 """
 
 import asyncio

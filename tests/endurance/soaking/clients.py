@@ -16,7 +16,7 @@ import aiohttp
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.asking.client import Budget, Client
 from api.conformance.probe.dialects import DRIVERS, Ask
-from tests.endurance.cases import CASES, RAW, ask_of, fault
+from tests.endurance.soaking.cases import CASES, RAW, ask_of, fault
 
 BAD_BODIES: tuple[object, ...] = (
     b"{",

@@ -1,8 +1,8 @@
 """A program that is meant to be killed: the whole window, answering a question for ever.
 
-``python -m tests.support.streaming_window`` shows the window as ``fullstop`` does, on the data
-folder of the environment. Only the engine is a scripted one, so that the answer has no end. Prints
-``NUMBER SECONDS`` (of the monotonic clock) before each number is said.
+``python -m tests.support.streaming.streaming_window`` shows the window as ``fullstop`` does, on the
+data folder of the environment. Only the engine is a scripted one, so that the answer has no end.
+Prints ``NUMBER SECONDS`` (of the monotonic clock) before each number is said.
 """
 
 import asyncio
