@@ -1,5 +1,6 @@
 """Describes the model in a folder without loading it. Any thread."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -69,13 +70,14 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
         size_bytes=weights_size(folder),
         architecture=str(config.get("model_type") or ""),
         context_length=context_length(config),
-        bits=_bits(config),
+        bits=bits_of(config),
         problem=f"{listed(missing)} missing" if missing else "",
         is_partial=bool(missing),
     )
 
 
-def _bits(config: dict[str, Any]) -> int | None:
+def bits_of(config: Mapping[str, Any]) -> int | None:
+    """Return the bits of a quantized weight that a configuration states; None if it is not."""
     for key in ("quantization", "quantization_config"):
         stated = config.get(key)
         if isinstance(stated, dict) and is_count(bits := stated.get("bits")):

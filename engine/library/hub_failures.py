@@ -1,4 +1,4 @@
-"""Says in words why a download failed, whatever huggingface_hub and the network raised.
+"""Says in words why a hub did not give what was asked, whatever was raised meanwhile.
 
 Any thread. huggingface_hub is imported when a download begins.
 """
@@ -15,6 +15,57 @@ from engine.library.download_progress import DownloadFailed
 from engine.library.verifying import Damaged
 from engine.wording import size_in_words
 
+_NETWORK_LIBRARIES = frozenset({"httpx", "httpx2", "httpcore", "requests"})
+_TOO_MANY_REQUESTS = 429
+
+
+class HubFailed(EngineError):
+    """A hub did not answer a question; the message says why and what would help."""
+
+
+class HubCancelled(HubFailed):
+    """The question was cancelled because somebody asked for it."""
+
+    def __init__(self) -> None:
+        super().__init__("the search was cancelled")
+
+
+@contextmanager
+def unanswered_in_words(repository: str = "") -> Iterator[None]:
+    """Turn what a question to a hub raises inside of the block into ``HubFailed``.
+
+    Args:
+        repository: ``owner/name``, if the question is about one repository.
+    """
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except EngineError:
+        raise
+    except errors.OfflineModeIsEnabled as error:
+        raise HubFailed("HF_HUB_OFFLINE is set; unset it to search the hub") from error
+    except errors.GatedRepoError as error:
+        raise HubFailed(_gated(repository)) from error
+    except errors.RepositoryNotFoundError as error:
+        raise HubFailed(_not_found(repository)) from error
+    except errors.HfHubHTTPError as error:
+        if getattr(error.response, "status_code", 0) == _TOO_MANY_REQUESTS:
+            raise HubFailed(
+                "the hub was asked too often; wait a few minutes, or sign in with “hf auth login”"
+            ) from error
+        raise HubFailed(f"the hub refused: {_status(error)}; try again later") from error
+    except ValueError as error:
+        raise HubFailed("the hub's answer cannot be read; try again later") from error
+    except Exception as error:
+        if not isinstance(error, OSError) and not _is_of_network(error):
+            raise
+        if type(error).__name__.endswith("Timeout"):
+            raise HubFailed("the hub did not answer in time; try again later") from error
+        raise HubFailed(
+            f"the hub cannot be reached ({_cause(error)}); check the connection to the internet"
+        ) from error
+
 
 @contextmanager
 def failures_in_words(repository: str, cache: Path) -> Iterator[None]:
@@ -30,14 +81,9 @@ def failures_in_words(repository: str, cache: Path) -> Iterator[None]:
     except Damaged as damage:
         raise DownloadFailed(f"{damage}; it was removed: download it again") from damage
     except errors.GatedRepoError as error:
-        raise DownloadFailed(
-            f"{repository} is gated: accept its terms on its page at huggingface.co, then sign in "
-            "with “hf auth login”, or set HF_TOKEN"
-        ) from error
+        raise DownloadFailed(_gated(repository)) from error
     except errors.RepositoryNotFoundError as error:
-        raise DownloadFailed(
-            f"there is no repository {repository}; a private one needs “hf auth login” or HF_TOKEN"
-        ) from error
+        raise DownloadFailed(_not_found(repository)) from error
     except errors.HfHubHTTPError as error:
         raise DownloadFailed(f"the hub refused: {_status(error)}; try again later") from error
     except OSError as error:
@@ -51,14 +97,32 @@ def failures_in_words(repository: str, cache: Path) -> Iterator[None]:
             raise DownloadFailed(f"{error.filename} cannot be written: {error.strerror}") from error
         raise DownloadFailed(_broken(error)) from error
     except Exception as error:
-        if type(error).__module__.split(".")[0] not in {"httpx", "httpx2", "httpcore", "requests"}:
+        if not _is_of_network(error):
             raise
         raise DownloadFailed(_broken(error)) from error
 
 
+def _is_of_network(error: Exception) -> bool:
+    return type(error).__module__.split(".")[0] in _NETWORK_LIBRARIES
+
+
+def _gated(repository: str) -> str:
+    return (
+        f"{repository} is gated: accept its terms on its page at huggingface.co, then sign in "
+        "with “hf auth login”, or set HF_TOKEN"
+    )
+
+
+def _not_found(repository: str) -> str:
+    return f"there is no repository {repository}; a private one needs “hf auth login” or HF_TOKEN"
+
+
 def _broken(error: Exception) -> str:
-    cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"the connection broke: {cause.rstrip('.')}. The partial download is kept: resume later"
+    return f"the connection broke: {_cause(error)}. The partial download is kept: resume later"
+
+
+def _cause(error: Exception) -> str:
+    return (str(error).splitlines()[0] if str(error) else type(error).__name__).rstrip(".")
 
 
 def _status(error: Any) -> str:

@@ -92,10 +92,21 @@ def need(folder: Path, draft: Path | None = None) -> MemoryNeed:
     config = read_json(folder / "config.json")
     weights = weights_size(folder)
     size = estimated(config)
-    context = min(context_length(config), USUAL_CONTEXT)
     if draft is not None:
         weights += weights_size(draft)
         size += estimated(read_json(draft / "config.json"))
+    return need_of(weights, size, context_length(config))
+
+
+def need_of(weights: int, size: CacheSize, context: int) -> MemoryNeed:
+    """Return the memory that a model needs, which may not be on this machine yet.
+
+    Args:
+        weights: Bytes of its weight files.
+        size: What one answer's cache takes.
+        context: Most tokens of prompt and answer; more than the usual is not planned for.
+    """
+    context = min(context, USUAL_CONTEXT)
     return MemoryNeed(
         weights=weights,
         cache=size.bytes_of(context),

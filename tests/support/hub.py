@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 COMMIT = "c0ffee" + "0" * 34
 _LARGE = ".safetensors"
@@ -32,6 +33,11 @@ class Hub:
         commit: What ``main`` is at.
         tag: Another tag for every file than its digest.
         requests: Method, path and Range header of what was asked.
+        facts: Repository to what the API says of it beside the names of its files.
+        most_listed: How many models a page of a list has at most.
+        lists: The queries of the lists that were asked for.
+        answers: Every answer waits until this is set.
+        raw: Sent in place of every list and description.
     """
 
     url: str = ""
@@ -45,6 +51,19 @@ class Hub:
     commit: str = COMMIT
     tag: str = ""
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    most_listed: int = 1000
+    lists: list[dict[str, list[str]]] = field(default_factory=list)
+    answers: threading.Event = field(default_factory=threading.Event)
+    raw: bytes | None = None
+
+    def __post_init__(self) -> None:
+        self.answers.set()
+
+    def add_model(self, repository: str, config: dict[str, Any], /, **facts: Any) -> None:
+        """Offer a model of which only the configuration and what the API says are asked."""
+        self.files[repository] = {"config.json": json.dumps(config).encode()}
+        self.facts[repository] = {"tags": ["mlx"], "pipeline_tag": "text-generation", **facts}
 
     def add_folder(self, repository: str, folder: Path) -> None:
         """Offer the files of a folder."""
@@ -69,6 +88,7 @@ def hub() -> Iterator[Hub]:
     try:
         yield state
     finally:
+        state.answers.set()
         server.shutdown()
         thread.join()
         server.server_close()
@@ -91,8 +111,11 @@ class _Handler(BaseHTTPRequestHandler):
         hub = self.held
         path = self.path.split("?")[0]
         hub.requests.append((self.command, path, self.headers.get("Range")))
+        hub.answers.wait()
         if hub.status != 200:
             self._send(hub.status, {}, b"{}")
+        elif path == "/api/models":
+            self._list(parse_qs(urlsplit(self.path).query))
         elif found := re.fullmatch(r"/api/models/([^/]+/[^/]+)(/revision/.+)?", path):
             self._listing(found[1])
         elif found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/[^/]+/(.+)", path):
@@ -100,8 +123,38 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(404, {}, b"{}")
 
+    def _list(self, query: dict[str, list[str]]) -> None:
+        """Answer ``GET /api/models``: https://huggingface.co/docs/hub/api#get-apimodels."""
+        hub = self.held
+        hub.lists.append(query)
+        text = query.get("search", [""])[0].casefold()
+        wanted = {tag for one in query.get("filter", []) for tag in one.split(",")}
+        found = [
+            self._entry(name)
+            for name in hub.files
+            if text in name.casefold() and wanted <= set(self._entry(name)["tags"])
+        ]
+        if query.get("sort") == ["downloads"]:
+            found.sort(key=lambda one: -one["downloads"])
+        begin = int(query.get("cursor", ["0"])[0])
+        end = begin + min(int(query.get("limit", ["1000"])[0]), hub.most_listed)
+        headers = {"Content-Type": "application/json"}
+        if end < len(found):
+            following = urlencode({**query, "cursor": [str(end)]}, doseq=True)
+            headers["Link"] = f'<{hub.url}/api/models?{following}>; rel="next"'
+        body = json.dumps(found[begin:end]).encode() if hub.raw is None else hub.raw
+        self._send(200, headers, body)
+
+    def _entry(self, repository: str) -> dict[str, Any]:
+        hub = self.held
+        entry = {"id": repository, "modelId": repository, "sha": hub.commit, "private": False}
+        entry |= {"gated": "manual" if repository in hub.gated else False, "tags": []}
+        return entry | {"downloads": 0, "likes": 0} | hub.facts.get(repository, {})
+
     def _listing(self, repository: str) -> None:
-        if self._is_refused(repository):
+        # The hub describes a gated model to anybody; only its files are refused.
+        if repository not in self.held.files:
+            self._is_refused(repository)
             return
         siblings = []
         for name, content in self.held.files[repository].items():
@@ -114,14 +167,9 @@ class _Handler(BaseHTTPRequestHandler):
                 digest = hashlib.sha256(content).hexdigest()
                 one["lfs"] = {"sha256": digest, "size": len(content), "pointerSize": 130}
             siblings.append(one)
-        body = {
-            "id": repository,
-            "modelId": repository,
-            "sha": self.held.commit,
-            "siblings": siblings,
-        }
-        body |= {"private": False, "gated": False, "tags": [], "downloads": 0, "likes": 0}
-        self._send(200, {"Content-Type": "application/json"}, json.dumps(body).encode())
+        body = json.dumps({**self._entry(repository), "siblings": siblings}).encode()
+        body = body if self.held.raw is None else self.held.raw
+        self._send(200, {"Content-Type": "application/json"}, body)
 
     def _file(self, repository: str, name: str, *, has_body: bool) -> None:
         if self._is_refused(repository):

@@ -229,7 +229,7 @@ def test_a_repository_is_taken_by_name_or_by_the_address_of_its_page(text: str) 
 
 @pytest.mark.parametrize("text", ["", "demo", "a b/c", "../x", "https://example.org/a/b", "-x/y"])
 def test_what_is_no_repository_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(DownloadFailed, match="give owner/name"):
+    with pytest.raises(DownloadFailed, match="write owner/name"):
         repository_of(text)
 
 

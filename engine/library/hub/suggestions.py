@@ -1,0 +1,127 @@
+"""Models that a newcomer may begin with, chosen by the memory of this machine. Data; pure.
+
+The sizes were written down by hand on the day below, rounded to 10 MB. They choose what is
+suggested, and are shown while the hub cannot be reached; otherwise the hub's own are shown.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+
+from engine.library.cache_size import CacheSize
+from engine.library.hub.hub_model import HubModel
+from engine.library.memory import USUAL_CONTEXT, Fit, Memory, need_of
+
+WRITTEN_ON = date(2026, 11, 22)
+MOST = 6
+
+_MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A model that is worth a try.
+
+    Attributes:
+        name: ``owner/name`` on huggingface.co.
+        size_mb: Size of its weight files, in millions of bytes, rounded.
+        token_bytes: What the cache of one token takes, all layers together.
+        license: The license's identifier.
+        purpose: What it is good for, in a few words.
+        bits: Bits of a quantized weight.
+    """
+
+    name: str
+    size_mb: int
+    token_bytes: int
+    license: str
+    purpose: str
+    bits: int = 4
+
+    def model(self) -> HubModel:
+        """Return it as a hub would describe it; downloads and day are not known."""
+        size = self.size_mb * _MB
+        need = need_of(size, CacheSize(self.token_bytes), USUAL_CONTEXT)
+        return HubModel(self.name, size, self.bits, license=self.license, need=need)
+
+
+# From small to large.
+SUGGESTIONS = (
+    Suggestion("mlx-community/Qwen3-0.6B-4bit", 340, 114_688, "apache-2.0", "very small and quick"),
+    Suggestion(
+        "mlx-community/Llama-3.2-1B-Instruct-4bit", 700, 32_768, "llama3.2", "small and quick"
+    ),
+    Suggestion("mlx-community/gemma-3-1b-it-4bit", 730, 26_624, "gemma", "small, many languages"),
+    Suggestion("mlx-community/Qwen3-1.7B-4bit", 970, 114_688, "apache-2.0", "small, can reason"),
+    Suggestion(
+        "mlx-community/Llama-3.2-3B-Instruct-4bit", 1_810, 114_688, "llama3.2", "everyday questions"
+    ),
+    Suggestion(
+        "mlx-community/Phi-4-mini-instruct-4bit", 2_160, 131_072, "mit", "logic and short programs"
+    ),
+    Suggestion(
+        "mlx-community/Qwen3-4B-Instruct-2507-4bit", 2_260, 147_456, "apache-2.0", "all-rounder"
+    ),
+    Suggestion(
+        "mlx-community/Mistral-7B-Instruct-v0.3-4bit", 4_080, 131_072, "apache-2.0", "plain prose"
+    ),
+    Suggestion(
+        "mlx-community/Qwen2.5-Coder-7B-Instruct-4bit", 4_280, 57_344, "apache-2.0", "programs"
+    ),
+    Suggestion(
+        "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", 4_520, 131_072, "llama3.1", "all-rounder"
+    ),
+    Suggestion(
+        "mlx-community/Qwen3-8B-4bit", 4_610, 147_456, "apache-2.0", "all-rounder that can reason"
+    ),
+    Suggestion(
+        "mlx-community/Qwen3-14B-4bit", 8_310, 163_840, "apache-2.0", "reasoning and languages"
+    ),
+    Suggestion(
+        "mlx-community/gpt-oss-20b-MXFP4-Q8", 12_100, 49_152, "apache-2.0", "reasoning and tools"
+    ),
+    Suggestion(
+        "mlx-community/Qwen3-30B-A3B-Instruct-2507-4bit",
+        17_180,
+        98_304,
+        "apache-2.0",
+        "large, yet quick",
+    ),
+    Suggestion(
+        "mlx-community/Qwen3-Coder-30B-A3B-Instruct-4bit",
+        17_180,
+        98_304,
+        "apache-2.0",
+        "programs and tools",
+    ),
+    Suggestion("mlx-community/Qwen3-32B-4bit", 18_430, 262_144, "apache-2.0", "careful reasoning"),
+    Suggestion(
+        "mlx-community/Llama-3.3-70B-Instruct-4bit", 39_700, 327_680, "llama3.3", "broad knowledge"
+    ),
+    Suggestion(
+        "mlx-community/Qwen3-Next-80B-A3B-Instruct-4bit",
+        44_840,
+        24_576,
+        "apache-2.0",
+        "very large, yet quick",
+    ),
+    Suggestion(
+        "mlx-community/gpt-oss-120b-MXFP4-Q8",
+        63_400,
+        73_728,
+        "apache-2.0",
+        "the most able one here",
+    ),
+)
+
+
+def suggestions(memory: Memory) -> tuple[Suggestion, ...]:
+    """Return up to six that fit a machine's memory, from the largest to a small one.
+
+    What other programs use at the moment does not count, so the list does not change with it.
+    """
+    roomy = Memory(memory.usable, memory.usable)
+    fitting = [one for one in reversed(SUGGESTIONS) if one.model().fit(roomy) is Fit.FITS]
+    if len(fitting) <= MOST:
+        return tuple(fitting)
+    last = len(fitting) - 1
+    return tuple(fitting[round(place * last / (MOST - 1))] for place in range(MOST))
