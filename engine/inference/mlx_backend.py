@@ -206,15 +206,20 @@ class MlxBackend:
         if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
         sources, draft = self._guesses(prompt, request, constraint)
-        joined = self._batch.insert(
-            prompt.tokens,
-            turn_end=self._turn_end(prompt.tokens),
-            sampler=sampling.sampler(wanted, self._defaults, self.info.vocabulary_size),
-            processors=processors,
-            sources=sources,
-            loaded=prompt.loaded,
-            owner=request.cache_owner,
-        )
+        try:
+            joined = self._batch.insert(
+                prompt.tokens,
+                turn_end=self._turn_end(prompt.tokens),
+                sampler=sampling.sampler(wanted, self._defaults, self.info.vocabulary_size),
+                processors=processors,
+                sources=sources,
+                loaded=prompt.loaded,
+                owner=request.cache_owner,
+            )
+        except BaseException:
+            if draft is not None:  # it counts its answers
+                draft.forget()
+            raise
         if draft is not None:
             self._drafts[joined.row] = draft, joined.cached
         if constraint is not None:

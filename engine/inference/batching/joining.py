@@ -6,7 +6,7 @@ turns, and where prompts have parted, so that later prompts begin there. Belongs
 the batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +97,7 @@ class Joining:
             cache, held = self.copy_of(row)
             for other in due:
                 self._take_beginning(self._waiting[other], cache, held)
-                self._join(self._stop_waiting(other))
+                self._stop_waiting(other, self._join)
         waiting = ((self._waiting[other], most) for other, most in self._sharing.waiting(row))
         progress = [(one.row, min(most, tokens) - one.cached) for one, most in waiting]
         return progress, tokens in self._snapshots_at.get(row, ())
@@ -130,7 +130,7 @@ class Joining:
             for other in heirs:
                 self._take_beginning(self._waiting[other], cache, tokens)
         for other in heirs:
-            self._place(self._stop_waiting(other))
+            self._stop_waiting(other, self._place)
 
     def begin_anew(self) -> Sequence[int]:
         """Let the rows that waited join a batch that is empty again; return their numbers."""
@@ -138,7 +138,7 @@ class Joining:
         self._sharing.clear()
         rows = sorted(self._waiting)
         for row in rows:
-            self._place(self._stop_waiting(row))
+            self._stop_waiting(row, self._place)
         return rows
 
     def clear(self) -> None:
@@ -195,10 +195,11 @@ class Joining:
             begun = self._sharing.begun_at(row)
             stop_reading_at(self._lanes[self._lane_of[row]], row, at - begun)
 
-    def _stop_waiting(self, row: int) -> Arrival:
+    def _stop_waiting(self, row: int, go_on: Callable[[Arrival], None]) -> None:
         arrival = self._waiting.pop(row)
+        go_on(arrival)
+        # It may have taken more from another row, or wait for that now.
         self._stopped_waiting.append((row, arrival.cached))
-        return arrival
 
     def _take_beginning(
         self, arrival: Arrival, cache: list[Any], tokens: list[int], most: int | None = None

@@ -128,10 +128,13 @@ class DraftGuesses:
         self._hits = HitRate(draft.hits.value)
 
     def read_along(self, tokens: int) -> None:
-        """Read the prompt up to ``tokens``, as far as the other model has come."""
+        """Read on in the prompt, at most up to ``tokens``, where the other model is.
+
+        One pass at a time: the other model may have found most of the prompt in its cache.
+        """
         end = min(tokens, len(self._known) - 1)
         try:
-            while self._can_read and self._read < end:
+            if self._can_read and self._read < end:
                 self._read_some(end)
         except Exception:
             self._give_up()

@@ -204,6 +204,22 @@ def test_when_the_reader_is_cancelled_the_next_one_reads_on(stepped: Stepped) ->
         stepped.check(row)
 
 
+def test_one_whose_reader_is_cancelled_may_take_more_from_another_row() -> None:
+    stepped = Stepped("full", chunk=32)
+    long = [n * 7 % 61 + 1 for n in range(600)]
+    reader = stepped.insert([*long, 1, 2, 3])
+    heir = stepped.insert([*long, 4, 5, 6])
+    # A short prompt is read before long ones, and does not wait for them.
+    other = stepped.insert([*long[:480], 7, 8, 9])
+    stepped.answer(other, tokens=1)
+    assert stepped.read[reader] < 400
+    stepped.leave(reader)
+    stepped.answer(heir)
+    assert stepped.cached[heir] == 480
+    assert stepped.read[heir] == len(stepped.prompts[heir])
+    stepped.check(heir)
+
+
 def test_the_progress_of_one_that_waits_is_the_readers(stepped: Stepped) -> None:
     rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4]) for n in range(2)]
     seen = [0]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,11 +11,14 @@ import pytest
 from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference import mlx_loading
 from engine.inference.backend import BatchLimits
+from engine.inference.batching.mlx_batch import RunningBatch
 from engine.inference.drafting import draft_loading
-from engine.inference.drafting.draft_model import DraftGuesses, DraftModel
+from engine.inference.drafting.draft_model import DraftGuesses, DraftModel, LoadedDraft
 from engine.inference.mlx_backend import MlxBackend
+from engine.library.cache_size import CacheSize
 from engine.library.loading import LoadProgress
 from engine.library.memory import need
+from engine.library.models import DraftInfo
 from engine.scheduling.generation import Answer
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
@@ -25,6 +29,7 @@ from engine.values.chat import Message
 from engine.values.events import TokenOrigin, TokenTrace
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
 from tests.support.several.draft_models import add_token, swap_tokens, write_draft
+from tests.support.tiny_models import VOCABULARY, tiny_model
 
 LIMITS = BatchLimits(512, 1 << 24, 4)
 PROMPTS = ("Count from 1 to 30, one number per line", "Say: the quick brown fox", "What is 2+2?")
@@ -317,6 +322,54 @@ def test_a_draft_model_that_fails_is_left_out_and_the_answer_goes_on(
     assert answer.text.startswith("1\n2\n3\n4\n")
     assert answer.finished.stop.kind is not StopKind.ERROR
     assert "the draft model failed" in caplog.text
+
+
+@pytest.mark.usefixtures("_eager")
+def test_a_row_that_cannot_join_takes_no_place_from_the_draft_model(
+    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    runner, engine = loop_engine
+    runner.run(engine.load(demo_model_path, draft=perfect))
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunningBatch, "insert", failing)
+        failed = runner.run(answered(engine, *[asked(PROMPTS[0])] * 5))
+    assert {one.finished.stop.kind for one in failed} == {StopKind.ERROR}
+    [answer] = runner.run(answered(engine, asked(PROMPTS[0])))
+    assert answer.finished.speculation.accepted
+
+
+def test_a_draft_model_that_is_behind_catches_up_a_pass_at_a_time() -> None:
+    model = _Reading(tiny_model("full"))
+    size = CacheSize(0)
+    loaded = LoadedDraft(
+        model, DraftInfo("draft", Path("draft"), 0, size), SimpleNamespace(size=VOCABULARY)
+    )
+    prompt = [n % VOCABULARY for n in range(3000)]
+    guesses = DraftModel(loaded, 1 << 20).guesses(prompt)
+    assert guesses is not None
+    passes = 0
+    while sum(model.read) < len(prompt) - 1:
+        guesses.read_along(len(prompt))  # the other model found all of it in its cache
+        passes += 1
+        assert len(model.read) == passes
+    assert max(model.read) <= 512
+
+
+class _Reading:
+    """A model that notes how many tokens each pass reads."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.layers = model, model.layers
+        self.read: list[int] = []
+
+    def __call__(self, tokens: Any, cache: Any) -> Any:
+        self.read.append(tokens.shape[1])
+        return self.model(tokens, cache=cache)
 
 
 @pytest.mark.usefixtures("_alone")
