@@ -28,8 +28,8 @@ from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import TokenOrigin, TokenTrace
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
+from tests.support.models.tiny_models import VOCABULARY, tiny_model
 from tests.support.several.draft_models import add_token, swap_tokens, write_draft
-from tests.support.tiny_models import VOCABULARY, tiny_model
 
 LIMITS = BatchLimits(512, 1 << 24, 4)
 PROMPTS = ("Count from 1 to 30, one number per line", "Say: the quick brown fox", "What is 2+2?")
