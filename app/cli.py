@@ -28,14 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments without the program's name; None reads them from the process.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = arguments.parser(
-        window=_window,
-        ask=_ask,
-        serve=_serve,
-        replay=_replay,
-        inspect=_inspect,
-        probe=_probe,
-    )
+    parser = _parser()
     try:
         given = parser.parse_args(_with_verbatim_values(words))
         if given.self_test:
@@ -50,6 +43,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("fullstop: interrupted", file=sys.stderr)
         return exits.INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    return arguments.parser(
+        window=_window,
+        ask=_ask,
+        serve=_serve,
+        replay=_replay,
+        inspect=_inspect,
+        probe=_probe,
+        models=_models,
+        completion=_completion,
+    )
 
 
 def _with_verbatim_values(words: list[str]) -> list[str]:
@@ -157,6 +163,42 @@ def _probe(given: argparse.Namespace) -> int:
         time_limit_s=given.time_limit,
     )
     return probe.run(probe.ProbeCommand(options, is_json=given.json, html=given.html))
+
+
+def _models(given: argparse.Namespace) -> int:
+    _refuse_options_before("models", given)
+    from app.commands import models
+
+    is_json = getattr(given, "json", False)
+    match given.action:
+        case "search":
+            return models.search(" ".join(given.words), given.limit, is_json=is_json)
+        case "download":
+            return models.download(given.name, is_json=is_json)
+        case "remove":
+            return models.remove(given.name, is_sure=given.yes, is_json=is_json)
+        case _:
+            names_only = getattr(given, "names", False)
+            return models.show(is_json=is_json, names_only=names_only)
+
+
+def _completion(given: argparse.Namespace) -> int:
+    _refuse_options_before("completion", given)
+    from app.command_line import completing
+
+    line = given.line[1:] if given.line[:1] == ["--"] else given.line
+    if not line:
+        print(completing.script(given.shell), end="")
+        return exits.OK
+    found = completing.candidates(_parser(), line, paths.model_names, _suggested)
+    print("".join(f"{one}\n" for one in found if harmless(one) == one), end="")
+    return exits.OK
+
+
+def _suggested() -> list[str]:
+    from engine.library.hub.suggestions import SUGGESTIONS
+
+    return [one.name for one in SUGGESTIONS]
 
 
 def _refuse_options_before(command: str, given: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from app import __version__
 from app.command_line.diagnostic_arguments import add_inspect, add_probe
+from app.command_line.model_arguments import add_completion, add_models
 from app.command_line.serve_arguments import add_serve
 from app.command_line.setting_arguments import add_setting, whole_number
 from app.folders import paths
@@ -39,6 +40,7 @@ examples:
   fullstop
   fullstop ask "Count from 1 to 10, one number per line" --stop 6
   fullstop serve --port 8642
+  fullstop models search
 """
 
 _ASK_EXAMPLES = r"""examples:
@@ -68,6 +70,8 @@ def parser(
     replay: Command,
     inspect: Command,
     probe: Command,
+    models: Command,
+    completion: Command,
 ) -> argparse.ArgumentParser:
     """Return the parser; what it parses has the chosen command as ``command``."""
     root = argparse.ArgumentParser(
@@ -85,12 +89,14 @@ def parser(
     )
     _add_answer_options(root, WINDOW_PREFIX)
     root.set_defaults(command=window)
-    commands = root.add_subparsers(title="commands", metavar="{ask,serve,replay,inspect,probe}")
+    commands = root.add_subparsers(title="commands", metavar="COMMAND")
     _add_ask(commands, ask)
     add_serve(commands, serve)
+    add_models(commands, models)
     _add_replay(commands, replay)
     add_inspect(commands, inspect, _add_stops)
     add_probe(commands, probe)
+    add_completion(commands, completion)
     return root
 
 

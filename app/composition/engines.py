@@ -79,8 +79,8 @@ async def load(engine: Engine, folder: Path, draft: Path | None = None) -> None:
     except ModelLoadFailed as error:
         raise CommandError(
             f"the model cannot be loaded: {error}. --model takes the folder of an MLX model "
-            "(config.json, *.safetensors, tokenizer.json), or the name of a downloaded model; "
-            "without --model the demo model is used."
+            "(config.json, *.safetensors, tokenizer.json), or the name of a downloaded model "
+            "(fullstop models lists them); without --model the demo model is used."
         ) from error
     except EngineError as error:
         raise CommandError(str(error)) from error

@@ -9,7 +9,14 @@ from typing import Literal
 
 import platformdirs
 
-from engine.library.discovery import ModelFolders, discover, hub_cache, lm_studio_folders
+from engine.library.discovery import (
+    ModelFolders,
+    discover,
+    hub_cache,
+    lm_studio_folders,
+    models_named,
+)
+from engine.library.found import FoundModel
 
 _NAME = "fullstop"
 DATA_VARIABLE = "FULLSTOP_DATA_DIR"
@@ -30,13 +37,22 @@ def library_folders(folders: tuple[Path, ...]) -> ModelFolders:
     return ModelFolders(demo_model(), folders, hub_cache(), lm_studio_folders())
 
 
+def local_models() -> list[FoundModel]:
+    """Return the models on this computer, as the command line names them."""
+    return discover(library_folders(()))
+
+
+def model_names() -> list[str]:
+    """Return the names of those that are complete."""
+    return [model.name for model in local_models() if not model.is_partial]
+
+
 def model_folder(text: str) -> Path:
     """Return the folder that a person means: a path, or the name of a model that is here."""
     path = Path(text).expanduser()
     if not path.exists():
-        for model in discover(library_folders(())):
-            if text in (model.name, model.name.rpartition("/")[2]):
-                return model.folder
+        named = models_named(local_models(), text)
+        return named[0].folder if named else path
     return path
 
 

@@ -65,6 +65,13 @@ def discover(places: ModelFolders) -> list[FoundModel]:
     return list(found.values())
 
 
+def models_named(models: Iterable[FoundModel], text: str) -> list[FoundModel]:
+    """Return the models that a name means: those called so, or else those whose last part is so."""
+    every = list(models)
+    exact = [model for model in every if model.name == text]
+    return exact or [model for model in every if model.name.rpartition("/")[2] == text]
+
+
 def _add(found: dict[Path, FoundModel], models: Iterable[FoundModel]) -> None:
     for model in models:
         found.setdefault(model.folder.resolve(), model)

@@ -109,6 +109,19 @@ def test_serve_has_loaded_no_window_and_nothing_unused_after_its_first_answer() 
     assert loaded == []
 
 
+def test_listing_models_loads_no_model_no_window_no_server_and_no_client_of_the_hub() -> None:
+    forbidden = (*WINDOW, *MODEL, *UNUSED_OF_MODELS, *SERVER, "pydantic", "huggingface_hub")
+    printed, loaded = loaded_of(forbidden, command("models"))
+    assert "demo-model" in printed
+    assert loaded == []
+
+
+def test_completing_a_word_loads_nothing_but_the_command_line() -> None:
+    printed, loaded = loaded_of(LIGHT, command("completion", "bash", "--", "fullstop", "mo"))
+    assert printed == "models\n"
+    assert loaded == []
+
+
 def test_probe_loads_no_model_no_window_and_no_server() -> None:
     forbidden = (*WINDOW, *MODEL, *UNUSED_OF_MODELS, "api.server", "pydantic", "psutil")
     _, loaded = loaded_of(forbidden, command("probe", "http://127.0.0.1:9", "--timeout", "5"))

@@ -46,9 +46,15 @@ def commands() -> dict[str, argparse.ArgumentParser]:
     def unused(_: argparse.Namespace) -> int:
         raise AssertionError("no command is run here")
 
-    root = parser(unused, unused, unused, unused, unused, unused)
+    root = parser(*[unused] * 8)
+    found = _choices(root)
+    nested = {f"models {name}": one for name, one in _choices(found["models"]).items()}
+    return {"window": root, **found, **nested}
+
+
+def _choices(root: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     found = next(one for one in root._actions if isinstance(one, argparse._SubParsersAction))
-    return {"window": root, **found.choices}
+    return dict(found.choices)
 
 
 def options(command: str) -> str:
@@ -56,7 +62,9 @@ def options(command: str) -> str:
     rows = [
         (f"`{_spelling(action)}`", f"`FULLSTOP_{action.dest.upper()}`", str(action.help))
         for action in commands()[command]._actions
-        if action.dest != "help" and not isinstance(action, argparse._SubParsersAction)
+        if action.dest != "help"
+        and action.help != argparse.SUPPRESS
+        and not isinstance(action, argparse._SubParsersAction)
     ]
     if command == "serve":
         return table(("option", "variable", "what it does"), rows)
@@ -142,7 +150,19 @@ LISTS: dict[str, Callable[[str], str]] = {
     "routes": lambda _: routes(),
     **{
         f"options of {command}": lambda _, command=command: options(command)  # type: ignore[misc]
-        for command in ("window", "ask", "serve", "replay", "inspect", "probe")
+        for command in (
+            "window",
+            "ask",
+            "serve",
+            "models list",
+            "models search",
+            "models download",
+            "models remove",
+            "replay",
+            "inspect",
+            "probe",
+            "completion",
+        )
     },
     **PARAMETERS,
     "settings": lambda _: settings(),

@@ -9,7 +9,7 @@ from engine.library.found import FoundModel, Origin
 from engine.library.memory import Fit, Memory, MemoryNeed
 from engine.library.models import model_name
 
-_ORIGINS = {
+ORIGINS = {
     Origin.BUNDLED: "Comes with Fullstop",
     Origin.FOLDER: "Your folder",
     Origin.HUGGING_FACE: "Hugging Face",
@@ -55,7 +55,7 @@ def facts(found: FoundModel, used_at: float, draft: Path | None = None) -> str:
         words.append(size_in_words(found.size_bytes))
     if found.context_length:
         words.append(f"{counted(found.context_length, 'token')} of context")
-    words.append(_ORIGINS[found.origin])
+    words.append(ORIGINS[found.origin])
     if draft is not None:
         words.append(f"draft model: {model_name(draft)}")
     if used_at:

@@ -32,7 +32,7 @@ _MOST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HubReply:
     """A hub's answer to one request.
 
     Attributes:
@@ -76,7 +76,7 @@ class Hub:
         *,
         repository: str = "",
         most_bytes: int = _MOST_BYTES,
-    ) -> Reply:
+    ) -> HubReply:
         """Make one request.
 
         Args:
@@ -115,7 +115,7 @@ class Hub:
                 if len(body) > most_bytes:
                     raise HubFailed(f"the hub's answer exceeds {size_in_words(most_bytes)}")
             following = str(response.links.get("next", {}).get("url") or "")
-        return Reply(bytes(body), following)
+        return HubReply(bytes(body), following)
 
     def within(self, limit_s: float, ask: Callable[["Hub"], T]) -> T:
         """Return what ``ask`` returns, which runs on another thread with a hub of its own.

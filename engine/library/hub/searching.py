@@ -57,13 +57,13 @@ class SearchResult:
 
 
 def search(hub: Hub, text: str, most: int = USUAL_RESULTS) -> SearchResult:
-    """Return the MLX models whose names contain the text, the most downloaded first.
+    """Return the MLX models whose names contain each word, the most downloaded first.
 
     Their memory needs are not known yet: ``with_needs`` adds them, with a request for each.
 
     Args:
         hub: Which is asked.
-        text: Part of a name; empty for the most downloaded models of all.
+        text: Parts of a name; empty for the most downloaded models of all.
         most: How many are returned at most, from 1 to 200.
 
     Raises:
@@ -147,14 +147,15 @@ def card(hub: Hub, repository: str) -> str:
 
 
 def _found(hub: Hub, text: str, most: int) -> SearchResult:
+    words = text.casefold().split()
     params: dict[str, Any] = {
         "filter": "mlx",
         "sort": "downloads",
-        "limit": min(_PAGE, most),
+        "limit": min(_PAGE, most) if len(words) < 2 else _PAGE,
         "expand": list(_FIELDS),
     }
-    if text:
-        params["search"] = text
+    if words:
+        params["search"] = max(words, key=len)  # the hub looks for one text; the rest is done here
     found: dict[str, HubModel] = {}
     path = "/api/models"
     for _ in range(_MOST_PAGES):
@@ -164,7 +165,9 @@ def _found(hub: Hub, text: str, most: int) -> SearchResult:
             raise HubFailed("the hub's answer is not a list of models; try again later")
         for item in items:
             model = hub_model(item)
-            if model is not None and _can_chat(item):
+            if model is None or not _can_chat(item):
+                continue
+            if len(words) < 2 or all(word in model.name.casefold() for word in words):
                 found.setdefault(model.name, model)
         path, params = reply.next_page, {}  # the address of a next page has its query
         if not path or len(found) >= most:

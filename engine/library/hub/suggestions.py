@@ -18,7 +18,7 @@ _MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Suggestion:
+class SuggestedModel:
     """A model that is worth a try.
 
     Attributes:
@@ -46,65 +46,73 @@ class Suggestion:
 
 # From small to large.
 SUGGESTIONS = (
-    Suggestion("mlx-community/Qwen3-0.6B-4bit", 340, 114_688, "apache-2.0", "very small and quick"),
-    Suggestion(
+    SuggestedModel(
+        "mlx-community/Qwen3-0.6B-4bit", 340, 114_688, "apache-2.0", "very small and quick"
+    ),
+    SuggestedModel(
         "mlx-community/Llama-3.2-1B-Instruct-4bit", 700, 32_768, "llama3.2", "small and quick"
     ),
-    Suggestion("mlx-community/gemma-3-1b-it-4bit", 730, 26_624, "gemma", "small, many languages"),
-    Suggestion("mlx-community/Qwen3-1.7B-4bit", 970, 114_688, "apache-2.0", "small, can reason"),
-    Suggestion(
+    SuggestedModel(
+        "mlx-community/gemma-3-1b-it-4bit", 730, 26_624, "gemma", "small, many languages"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-1.7B-4bit", 970, 114_688, "apache-2.0", "small, can reason"
+    ),
+    SuggestedModel(
         "mlx-community/Llama-3.2-3B-Instruct-4bit", 1_810, 114_688, "llama3.2", "everyday questions"
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/Phi-4-mini-instruct-4bit", 2_160, 131_072, "mit", "logic and short programs"
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/Qwen3-4B-Instruct-2507-4bit", 2_260, 147_456, "apache-2.0", "all-rounder"
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/Mistral-7B-Instruct-v0.3-4bit", 4_080, 131_072, "apache-2.0", "plain prose"
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/Qwen2.5-Coder-7B-Instruct-4bit", 4_280, 57_344, "apache-2.0", "programs"
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", 4_520, 131_072, "llama3.1", "all-rounder"
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/Qwen3-8B-4bit", 4_610, 147_456, "apache-2.0", "all-rounder that can reason"
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/Qwen3-14B-4bit", 8_310, 163_840, "apache-2.0", "reasoning and languages"
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/gpt-oss-20b-MXFP4-Q8", 12_100, 49_152, "apache-2.0", "reasoning and tools"
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/Qwen3-30B-A3B-Instruct-2507-4bit",
         17_180,
         98_304,
         "apache-2.0",
         "large, yet quick",
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/Qwen3-Coder-30B-A3B-Instruct-4bit",
         17_180,
         98_304,
         "apache-2.0",
         "programs and tools",
     ),
-    Suggestion("mlx-community/Qwen3-32B-4bit", 18_430, 262_144, "apache-2.0", "careful reasoning"),
-    Suggestion(
+    SuggestedModel(
+        "mlx-community/Qwen3-32B-4bit", 18_430, 262_144, "apache-2.0", "careful reasoning"
+    ),
+    SuggestedModel(
         "mlx-community/Llama-3.3-70B-Instruct-4bit", 39_700, 327_680, "llama3.3", "broad knowledge"
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/Qwen3-Next-80B-A3B-Instruct-4bit",
         44_840,
         24_576,
         "apache-2.0",
         "very large, yet quick",
     ),
-    Suggestion(
+    SuggestedModel(
         "mlx-community/gpt-oss-120b-MXFP4-Q8",
         63_400,
         73_728,
@@ -114,7 +122,7 @@ SUGGESTIONS = (
 )
 
 
-def suggestions(memory: Memory) -> tuple[Suggestion, ...]:
+def suggestions(memory: Memory) -> tuple[SuggestedModel, ...]:
     """Return up to six that fit a machine's memory, from the largest to a small one.
 
     What other programs use at the moment does not count, so the list does not change with it.

@@ -90,6 +90,14 @@ def test_a_search_finds_mlx_models_that_chat_by_their_names_most_downloaded_firs
     assert names(search(asked(site), "").models)[0] == "c/Llama"
 
 
+def test_every_word_of_a_search_is_in_the_names_found(site: support.Hub) -> None:
+    for name in ("a/Qwen3-4bit", "a/Qwen3-8bit", "a/Llama-4bit"):
+        site.add_model(name, CONFIG)
+    site.most_listed = 1
+
+    assert names(search(asked(site), "4BIT qwen3").models) == ["a/Qwen3-4bit"]
+
+
 def test_a_search_follows_pages_until_it_has_enough_and_says_that_there_are_more(
     site: support.Hub,
 ) -> None:

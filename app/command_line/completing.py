@@ -1,0 +1,106 @@
+"""Completes words of the command line for a shell; each shell's script asks for them here.
+
+The candidates come from the parser, so a new option is completed on the day it is written. Pure
+but for the names of models, which are read when they are needed. Main thread.
+"""
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+
+from app.command_line.model_arguments import LOCAL_MODEL, REMOTE_MODEL
+
+Names = Callable[[], Iterable[str]]
+
+_SCRIPTS = {
+    # complete: https://www.gnu.org/software/bash/manual/bash.html#Programmable-Completion
+    # macOS has bash 3.2, which has no mapfile.
+    "bash": """\
+_fullstop() {
+    local IFS=$'\\n'
+    COMPREPLY=($("$1" completion bash -- "${COMP_WORDS[@]:0:COMP_CWORD+1}" 2>/dev/null))
+}
+complete -o default -F _fullstop fullstop
+""",
+    # compadd: https://zsh.sourceforge.io/Doc/Release/Completion-Widgets.html
+    "zsh": """\
+#compdef fullstop
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+_fullstop() {
+    local -a found
+    found=("${(@f)$("${words[1]}" completion zsh -- "${(@)words[1,CURRENT]}" 2>/dev/null)}")
+    if [[ -n "${found[1]}" ]]; then compadd -a found; else _files; fi
+}
+compdef _fullstop fullstop
+""",
+    # complete: https://fishshell.com/docs/current/cmds/complete.html
+    "fish": """\
+complete -c fullstop -a \
+'(fullstop completion fish -- (commandline -opc) "$(commandline -ct)" 2>/dev/null)'
+""",
+}
+
+
+def script(shell: str) -> str:
+    """Return the script that a shell reads."""
+    return _SCRIPTS[shell]
+
+
+def candidates(
+    root: argparse.ArgumentParser, line: Sequence[str], local: Names, remote: Names
+) -> list[str]:
+    """Return what the last word of a line may become; empty where it may be anything.
+
+    Args:
+        root: The parser of the program.
+        line: The words of the line up to the one being completed, the program's own included.
+        local: Returns the names of the models on this computer.
+        remote: Returns the names of models to download.
+    """
+    *before, begun = line[1:] or [""]
+    parser, positions, option = root, 0, None
+    for word in before:
+        if option is not None:
+            option = None
+        elif word.startswith("-"):
+            option = _valued(parser, word)
+        elif word in (commands := _commands(parser)):
+            parser, positions = commands[word], 0
+        else:
+            positions += 1
+    if option is not None:
+        offered = _values(option, local, remote)
+    elif begun.startswith("-"):
+        offered = [name for one in parser._actions for name in one.option_strings]
+    else:
+        places = [
+            one
+            for one in parser._actions
+            if not one.option_strings and not isinstance(one, argparse._SubParsersAction)
+        ]
+        here = places[positions : positions + 1]
+        offered = [
+            *_commands(parser),
+            *(word for one in here for word in _values(one, local, remote)),
+        ]
+    return [word for word in offered if word.startswith(begun)]
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for one in parser._actions:
+        if isinstance(one, argparse._SubParsersAction):
+            return dict(one.choices)
+    return {}
+
+
+def _valued(parser: argparse.ArgumentParser, word: str) -> argparse.Action | None:
+    """Return the option whose value is the next word."""
+    named = (one for one in parser._actions if word in one.option_strings and one.nargs != 0)
+    return next(named, None)
+
+
+def _values(action: argparse.Action, local: Names, remote: Names) -> list[str]:
+    if action.choices is not None:
+        return [str(one) for one in action.choices]
+    if action.metavar == LOCAL_MODEL:
+        return list(local())
+    return list(remote()) if action.metavar == REMOTE_MODEL else []

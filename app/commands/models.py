@@ -1,0 +1,279 @@
+"""``fullstop models``: lists, searches, downloads and removes models in the terminal.
+
+Results go to standard output, all else to standard error. Main thread; loads no model.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from api.conformance.captures.harmless import harmless_json, on_one_line
+from app.folders import paths
+from app.process import exits
+from app.process.exits import CommandError
+from app.terminal.downloading import fetch
+from app.terminal.printer import Printer
+from engine import EngineError, size_in_words
+from engine.library.discovery import hub_cache, models_named
+from engine.library.download_progress import DownloadCancelled
+from engine.library.downloads import repository_of
+from engine.library.found import FoundModel
+from engine.library.hub import searching
+from engine.library.hub.asking import Hub
+from engine.library.hub.hub_model import HubModel
+from engine.library.hub.suggestions import WRITTEN_ON, suggestions
+from engine.library.hub_failures import HubFailed
+from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
+from engine.library.models import weights_size
+from engine.library.removing import Removal, RemovalFailed, removal_of
+from engine.library.removing import remove as remove_files
+from ui.models.model_words import ORIGINS, fit_words
+
+_FITS = {Fit.FITS: "yes", Fit.TIGHT: "tight", Fit.TOO_LARGE: "no", None: "?"}
+_HUB_HEAD = ("NAME", "SIZE", "BITS", "FITS", "DOWNLOADS", "UPDATED", "LICENSE", "NOTES")
+_LOCAL_HEAD = ("NAME", "SIZE", "BITS", "FITS", "CONTEXT", "FROM", "NOTES")
+_MOST_CELL_CHARS = 80
+
+
+def show(*, is_json: bool, names_only: bool) -> int:
+    """List the models on this computer; return the exit code."""
+    found, now = paths.local_models(), memory()
+    if names_only:
+        names = [on_one_line(model.name) for model in found if not model.is_partial]
+        return _printed({"models": names} if is_json else "".join(f"{one}\n" for one in names))
+    if is_json:
+        return _printed({"models": [_local_values(one, now) for one in found]})
+    rows = [
+        (
+            one.name,
+            size_in_words(one.size_bytes) if one.size_bytes else "",
+            _bits(one.bits),
+            "" if one.is_partial else _FITS[_fit(_need_of(one), now)],
+            f"{one.context_length:,}" if one.context_length else "",
+            ORIGINS[one.origin],
+            f"partial download: {one.problem}" if one.is_partial else one.problem,
+        )
+        for one in found
+    ]
+    return _printed(_table(_LOCAL_HEAD, rows))
+
+
+def search(words: str, most: int, *, is_json: bool) -> int:
+    """Search the hub, or suggest models where there are no words; return the exit code.
+
+    Raises:
+        CommandError: The hub cannot be searched; the message says why.
+    """
+    printer, now = Printer(), memory()
+    here = {one.name for one in paths.local_models() if not one.is_partial}
+    if not words.strip():
+        return _suggest(printer, now, here, is_json=is_json)
+    printer.status("searching …")
+    try:
+        result = searching.search(Hub(), words, most)
+        printer.status(f"reading {len(result.models)} configurations …")
+        models = searching.with_needs(Hub(), result.models)
+    except HubFailed as error:
+        raise CommandError(f"{error}; fullstop models lists what is on this computer") from error
+    finally:
+        printer.status("")
+    if is_json:
+        listed = [_hub_values(one, now, here) for one in models]
+        return _printed({"models": listed, "has_more": result.has_more})
+    if not models:
+        printer.remark(f"no MLX model on the hub has a name with “{on_one_line(words)}”")
+        return exits.OK
+    code = _printed(_table(_HUB_HEAD, [_hub_row(one, now, here) for one in models]))
+    if result.has_more:
+        printer.remark("there are more: add a word, or raise --limit")
+    return code
+
+
+def download(name: str, *, is_json: bool) -> int:
+    """Download a model and show the progress; return the exit code.
+
+    Raises:
+        CommandError: It cannot be downloaded; the message says why and what would help.
+    """
+    printer = Printer()
+    try:
+        repository = repository_of(name)
+    except EngineError as error:
+        raise CommandError(str(error), exits.USAGE) from error
+    try:
+        printer.status("contacting the hub …")
+        _warn_of_size(printer, searching.look_up(Hub(), repository), memory())
+    except HubFailed:
+        pass  # the download says what is wrong
+    finally:
+        printer.status("")
+    try:
+        folder = fetch(repository, hub_cache(), printer)
+    except DownloadCancelled as error:
+        printer.remark(f"{error}: the same command resumes it")
+        return exits.INTERRUPTED
+    except EngineError as error:
+        raise CommandError(str(error)) from error
+    size = weights_size(folder)
+    if is_json:
+        return _printed({"name": repository, "folder": str(folder), "size_bytes": size})
+    return _printed(f"{repository} ({size_in_words(size)}) is in {on_one_line(str(folder))}\n")
+
+
+def remove(name: str, *, is_sure: bool, is_json: bool) -> int:
+    """Delete a model after asking; return the exit code.
+
+    Raises:
+        CommandError: There is no such model, it cannot be removed, or nobody can be asked.
+    """
+    found = models_named(paths.local_models(), name)
+    if not found:
+        raise CommandError(f"there is no model {name} on this computer; fullstop models lists them")
+    if len(found) > 1:
+        several = ", ".join(f"{one.name} ({ORIGINS[one.origin]}, {one.folder})" for one in found)
+        raise CommandError(f"{name} names {len(found)} models: {several}", exits.USAGE)
+    try:
+        removal = removal_of(found[0])
+        if not is_sure and not _confirmed(removal):
+            Printer().remark("nothing was removed")
+            return exits.FAILURE
+        remove_files(removal)
+    except RemovalFailed as error:
+        raise CommandError(str(error)) from error
+    if is_json:
+        values = asdict(removal)
+        return _printed({**values, "folder": str(removal.folder)})
+    return _printed(f"{removal.name} is removed; {size_in_words(removal.freed_bytes)} are free\n")
+
+
+def _suggest(printer: Printer, now: Memory, here: set[str], *, is_json: bool) -> int:
+    chosen = suggestions(now)
+    printer.status("asking the hub for sizes …")
+    problem = ""
+    try:
+        said = searching.look_up_all(Hub(), tuple(one.name for one in chosen))
+    except HubFailed as error:
+        said, problem = (None,) * len(chosen), str(error)
+    finally:
+        printer.status("")
+    models = [one or own.model() for one, own in zip(said, chosen, strict=True)]
+    if is_json:
+        listed = [
+            {
+                **_hub_values(one, now, here),
+                "purpose": own.purpose,
+                "is_from_hub": from_hub is not None,
+            }
+            for one, own, from_hub in zip(models, chosen, said, strict=True)
+        ]
+        return _printed({"models": listed, "written_on": WRITTEN_ON, "hub_problem": problem})
+    if not chosen:
+        printer.remark("no model that is suggested fits into this computer's memory")
+        return exits.OK
+    rows = [
+        (*_hub_row(one, now, here)[:-1], own.purpose)
+        for one, own in zip(models, chosen, strict=True)
+    ]
+    code = _printed(_table((*_HUB_HEAD[:-1], "GOOD FOR"), rows))
+    if problem:
+        printer.remark(f"sizes are those of {WRITTEN_ON}: {problem}")
+    best = next((one for one in models if one.fit(now) is Fit.FITS), models[0])
+    printer.remark(f"to download one: fullstop models download {best.name}")
+    return code
+
+
+def _confirmed(removal: Removal) -> bool:
+    if not sys.stdin.isatty():
+        raise CommandError(
+            "remove asks before it deletes, and standard input is not a terminal; add --yes",
+            exits.USAGE,
+        )
+    place, size = on_one_line(str(removal.folder)), size_in_words(removal.freed_bytes)
+    question = f"Delete {on_one_line(removal.name)} ({place}) and free {size}? [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+
+
+def _warn_of_size(printer: Printer, model: HubModel, now: Memory) -> None:
+    fit = model.fit(now)
+    if fit is not None and (words := fit_words(model.need, fit, now)):
+        printer.remark(f"{model.name}: {words}")
+
+
+def _need_of(found: FoundModel) -> MemoryNeed | None:
+    try:
+        return need(found.folder)
+    except (EngineError, OSError):
+        return None
+
+
+def _fit(needed: MemoryNeed | None, now: Memory) -> Fit | None:
+    return None if needed is None else needed.fit(now)
+
+
+def _local_values(found: FoundModel, now: Memory) -> dict[str, Any]:
+    needed = None if found.is_partial else _need_of(found)
+    return {**asdict(found), "needed_bytes": needed and needed.total, "fit": _fit(needed, now)}
+
+
+def _hub_values(model: HubModel, now: Memory, here: set[str]) -> dict[str, Any]:
+    values = asdict(model)
+    values["needed_bytes"] = model.need and model.need.total
+    del values["need"]
+    return {**values, "fit": model.fit(now), "is_here": model.name in here}
+
+
+def _hub_row(model: HubModel, now: Memory, here: set[str]) -> tuple[str, ...]:
+    notes = [*(["gated"] * model.is_gated), *(["on this computer"] * (model.name in here))]
+    return (
+        model.name,
+        "?" if model.size_bytes is None else size_in_words(model.size_bytes),
+        _bits(model.bits),
+        _FITS[model.fit(now)],
+        f"{model.downloads:,}" if model.downloads else "",
+        "" if model.updated is None else model.updated.isoformat(),
+        model.license,
+        ", ".join(notes),
+    )
+
+
+def _bits(bits: int | None) -> str:
+    return "" if bits is None else str(bits)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return columns of text, as wide as their widest cell."""
+    shown = [head, *([on_one_line(cell, _MOST_CELL_CHARS) for cell in row] for row in rows)]
+    widths = [max(len(row[at]) for row in shown) for at in range(len(head))]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in shown
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _printed(shown: str | dict[str, Any]) -> int:
+    """Print a text, or an object as JSON; return the exit code."""
+    if isinstance(shown, dict):
+        shown = harmless_json(_plain(shown)) + "\n"
+    try:
+        print(shown, end="", flush=True)
+    except BrokenPipeError:
+        # Whoever read the output has left; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.READER_GONE
+    return exits.OK
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of which JSON can be made."""
+    kinds: dict[type, Callable[[Any], Any]] = {Path: str, date: date.isoformat}
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return next((make(value) for kind, make in kinds.items() if isinstance(value, kind)), value)

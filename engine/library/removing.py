@@ -1,0 +1,97 @@
+"""Removes a model from this computer's disk, and says before how many bytes that frees. Blocks.
+
+Whether the model is in use is the caller's to know: a loaded model keeps working on Linux and
+macOS, but cannot be loaded again.
+"""
+
+import os
+import shutil
+import stat
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import EngineError
+from engine.library.found import FoundModel, Origin
+
+_REPOSITORY = "models--"
+_LOCKS = ".locks"
+
+
+class RemovalFailed(EngineError):
+    """A model cannot be removed; the message says why and what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What removing a model deletes.
+
+    Attributes:
+        name: The model.
+        folder: What is deleted, with everything inside.
+        freed_bytes: What that frees.
+    """
+
+    name: str
+    folder: Path
+    freed_bytes: int
+
+
+def removal_of(model: FoundModel) -> Removal:
+    """Return what removing a model would delete; deletes nothing.
+
+    Raises:
+        RemovalFailed: It is not one that a program downloaded; the message says what to do.
+    """
+    match model.origin:
+        case Origin.BUNDLED:
+            raise RemovalFailed(f"{model.name} comes with Fullstop and cannot be removed")
+        case Origin.FOLDER:
+            raise RemovalFailed(
+                f"{model.name} is in a folder of yours; delete {model.folder} yourself"
+            )
+        case Origin.LM_STUDIO:
+            folder = model.folder
+        case Origin.HUGGING_FACE:
+            folder = model.folder.parent.parent  # models--owner--name/snapshots/<commit>
+            if not folder.name.startswith(_REPOSITORY):
+                raise RemovalFailed(f"{model.folder} is not in a Hugging Face cache")
+    if folder.is_symlink():
+        raise RemovalFailed(f"{folder} is a link to another place; delete the model there")
+    return Removal(model.name, folder, _freed_bytes(folder))
+
+
+def remove(removal: Removal) -> None:
+    """Delete the files.
+
+    Raises:
+        RemovalFailed: One of them cannot be deleted; the message names it.
+    """
+    try:
+        shutil.rmtree(removal.folder)
+    except FileNotFoundError:
+        if removal.folder.exists():
+            raise RemovalFailed(f"{removal.folder} changes meanwhile; try again") from None
+    except OSError as error:
+        place = error.filename or removal.folder
+        raise RemovalFailed(f"{place} cannot be deleted: {error.strerror}") from error
+    if removal.folder.name.startswith(_REPOSITORY):
+        locks = removal.folder.parent / _LOCKS / removal.folder.name
+        shutil.rmtree(locks, ignore_errors=True)
+
+
+def _freed_bytes(folder: Path) -> int:
+    """Return the size of the files inside that have no other name outside."""
+    names: Counter[tuple[int, int]] = Counter()
+    files: dict[tuple[int, int], os.stat_result] = {}
+    for place, _, inside in os.walk(folder):
+        for name in inside:
+            try:
+                file = os.lstat(os.path.join(place, name))
+            except OSError:
+                continue
+            if stat.S_ISREG(file.st_mode):
+                key = (file.st_dev, file.st_ino)
+                names[key] += 1
+                files[key] = file
+    return sum(file.st_size for key, file in files.items() if names[key] >= file.st_nlink)

@@ -1,0 +1,253 @@
+"""``fullstop models`` against a hub on this machine."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from app.cli import main
+from app.command_line import model_arguments
+from engine.library.hub import searching
+from engine.library.hub.suggestions import SUGGESTIONS
+from tests.support.hub import Hub, hub
+
+REPOSITORY = Path(__file__).parents[3]
+NAME = "makers/demo-model"
+CONFIG: dict[str, Any] = {
+    "model_type": "qwen3",
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 4096,
+    "quantization": {"bits": 4},
+}
+SMALL = {"parameters": {"U32": 1_000_000}}
+
+
+@pytest.fixture
+def site(demo_model_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub, and a computer on which no model was downloaded yet."""
+    for name in ("HF_HUB_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    with hub() as served:
+        served.add_folder(NAME, demo_model_path)
+        served.facts[NAME] = {"tags": ["mlx"]}
+        monkeypatch.setenv("HF_ENDPOINT", served.url)
+        yield served
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "hf" / "hub"
+
+
+Run = Any
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command in this process; returns its exit code, and what it printed."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = main(["models", *words])
+        captured = capfd.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def spawn(*words: str) -> pexpect.spawn:
+    command = ["-m", "app", "models", *words]
+    return pexpect.spawn(
+        sys.executable, command, cwd=str(REPOSITORY), encoding="utf-8", timeout=120
+    )
+
+
+def test_a_downloaded_model_is_listed_answers_by_its_name_and_is_removed(
+    site: Hub, run: Run, cache: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run("download", NAME)
+    assert (code, NAME in out) == (0, True)
+    listed = json.loads(run("--json")[1])["models"]
+    [found] = [one for one in listed if one["name"] == NAME]
+    assert (found["origin"], found["is_partial"], found["problem"]) == ("hugging_face", False, "")
+    assert found["size_bytes"] == len(site.files[NAME]["model.safetensors"])
+    assert found["fit"] in {"fits", "tight"}
+
+    said = main(["ask", "Count from 1 to 3", "--model", NAME, "--json"])
+    assert (said, json.loads(capfd.readouterr().out)["stop"]["kind"]) == (0, "eos")
+
+    code, out, _ = run("remove", NAME, "--yes", "--json")
+    removed = json.loads(out)
+    assert (code, removed["name"]) == (0, NAME)
+    assert removed["freed_bytes"] >= sum(map(len, site.files[NAME].values()))
+    assert not (cache / "models--makers--demo-model").exists()
+    assert NAME not in run()[1]
+
+
+def test_the_list_has_a_line_for_each_model_and_names_alone_on_request(site: Hub, run: Run) -> None:
+    head, line = run("list")[1].splitlines()
+    assert head.split() == ["NAME", "SIZE", "BITS", "FITS", "CONTEXT", "FROM", "NOTES"]
+    assert line.split()[0] == "demo-model"
+    assert run("list", "--names") == (0, "demo-model\n", "")
+    assert json.loads(run("list", "--names", "--json")[1]) == {"models": ["demo-model"]}
+
+
+def test_a_search_shows_each_model_and_whether_it_fits(site: Hub, run: Run) -> None:
+    site.add_model("a/Qwen-small", CONFIG, safetensors=SMALL, downloads=4321)
+    large = {"parameters": {"U32": 10**12}}
+    site.add_model("b/Qwen-large", CONFIG, safetensors=large, tags=["mlx", "license:mit"])
+    site.gated.add("b/Qwen-large")
+
+    code, out, _ = run("search", "qwen")
+    assert code == 0
+    small, large_line = out.splitlines()[1:]
+    assert small.split() == ["a/Qwen-small", "4.0", "MB", "4", "yes", "4,321"]
+    assert large_line.split() == ["b/Qwen-large", "4,000.0", "GB", "no", "mit", "gated"]
+    found = json.loads(run("search", "qwen", "--json")[1])
+    assert [one["fit"] for one in found["models"]] == ["fits", "too_large"]
+    assert found["models"][0]["needed_bytes"] > 4_000_000
+
+
+def test_a_search_is_limited_and_says_that_there_is_more(site: Hub, run: Run) -> None:
+    for number in range(5):
+        site.add_model(f"a/model-{number}", CONFIG, safetensors=SMALL)
+    code, out, err = run("search", "model", "--limit", "2")
+    assert (code, len(out.splitlines())) == (0, 3)
+    assert "there are more" in err
+
+
+def test_a_model_that_is_here_is_marked_in_a_search(site: Hub, run: Run) -> None:
+    run("download", NAME)
+    assert "on this computer" in run("search", "demo")[1]
+
+
+def test_a_search_that_finds_nothing_says_so(site: Hub, run: Run) -> None:
+    code, out, err = run("search", "nothing-like-it")
+    assert (code, out) == (0, "")
+    assert "“nothing-like-it”" in err
+
+
+def test_without_words_models_are_suggested_with_the_sizes_of_the_hub(site: Hub, run: Run) -> None:
+    for one in SUGGESTIONS:
+        site.add_model(one.name, CONFIG)
+        site.files[one.name]["model.safetensors"] = b"w" * 1_230_000
+
+    code, out, err = run("search")
+    lines = out.splitlines()[1:]
+    assert (code, len(lines)) == (0, 6)
+    assert all(" 1.2 MB " in line for line in lines)
+    assert "to download one" in err
+
+
+def test_suggestions_are_shown_without_a_hub_with_the_day_of_their_sizes(
+    site: Hub, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    code, out, err = run("search")
+    assert (code, len(out.splitlines())) == (0, 7)
+    assert "sizes are those of 2026-" in err
+    assert "cannot be reached" in err
+
+
+def test_a_hub_that_cannot_be_reached_is_a_failure_that_names_what_works(
+    site: Hub, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    code, out, err = run("search", "qwen")
+    assert (code, out) == (1, "")
+    assert "cannot be reached" in err
+    assert "fullstop models lists" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "said"),
+    [
+        (("download", "nonsense"), 2, "owner/name"),
+        (("download", "makers/none"), 1, "there is no repository makers/none"),
+        (("remove", "none", "--yes"), 1, "there is no model none"),
+        (("remove", "demo-model", "--yes"), 1, "comes with Fullstop"),
+        (("search", "x", "--limit", "0"), 2, "between 1 and 200"),
+        (("remove",), 2, "MODEL"),
+    ],
+)
+def test_what_cannot_be_done_is_told(
+    site: Hub, run: Run, words: tuple[str, ...], expected: int, said: str
+) -> None:
+    code, out, err = run(*words)
+    assert (code, out) == (expected, "")
+    assert said in err
+
+
+def test_a_gated_model_is_told_with_what_to_do(site: Hub, run: Run) -> None:
+    site.gated.add(NAME)
+    code, _, err = run("download", NAME)
+    assert code == 1
+    assert "accept its terms" in err
+
+
+def test_a_model_that_is_too_large_is_warned_of_before_it_is_downloaded(
+    site: Hub, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from app.commands import models
+    from engine.library.memory import Memory
+
+    monkeypatch.setattr(models, "memory", lambda: Memory(10**6, 10**6))
+    assert "of this computer’s memory can be used" in run("download", NAME)[2]
+
+
+def test_nothing_is_removed_where_nobody_can_be_asked(
+    site: Hub, run: Run, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("download", NAME)
+    with open("/dev/null") as nobody:
+        monkeypatch.setattr(sys, "stdin", nobody)
+        code, _, err = run("remove", NAME)
+    assert (code, "--yes" in err) == (2, True)
+    assert (cache / "models--makers--demo-model").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "is_left"), [("y", 0, False), ("n", 1, True), ("", 1, True)]
+)
+def test_a_person_is_asked_before_a_model_is_removed(
+    site: Hub, run: Run, cache: Path, answer: str, code: int, is_left: bool
+) -> None:
+    run("download", NAME)
+    asking = spawn("remove", NAME)
+    asking.expect(r"and free 3\.\d MB\? \[y/N\] ")
+    asking.sendline(answer)
+    asking.expect(pexpect.EOF)
+    asking.close()
+    assert asking.exitstatus == code
+    assert (cache / "models--makers--demo-model").exists() is is_left
+
+
+def test_ctrl_c_ends_a_download_and_the_same_command_resumes_it(
+    site: Hub, run: Run, cache: Path
+) -> None:
+    site.piece_s = 0.2
+    loading = spawn("download", NAME)
+    loading.expect(r"\[#+\.*\] +\d+ %")
+    loading.sendintr()
+    loading.expect("the same command resumes it")
+    loading.expect(pexpect.EOF)
+    loading.close()
+    assert loading.exitstatus == 130
+
+    site.piece_s = 0
+    site.requests.clear()
+    assert run("download", NAME)[0] == 0
+    assert any(wanted for _, _, wanted in site.requests)
+
+
+def test_the_bounds_of_a_search_are_those_of_the_engine() -> None:
+    assert model_arguments.USUAL_RESULTS == searching.USUAL_RESULTS
+    assert model_arguments.MOST_RESULTS == searching.MOST_RESULTS

@@ -1,0 +1,107 @@
+"""Removing a model deletes what was downloaded, and nothing else."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.library.discovery import ModelFolders, discover, models_named
+from engine.library.found import FoundModel, Origin
+from engine.library.removing import RemovalFailed, removal_of, remove
+
+CONTENT = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"w" * 1000}
+
+
+def downloaded(cache: Path, name: str = "makers/one") -> FoundModel:
+    """Return a model as the hub's tools keep it: links to blobs."""
+    repository = cache / f"models--{name.replace('/', '--')}"
+    snapshot = repository / "snapshots" / "c0ffee"
+    snapshot.mkdir(parents=True)
+    (repository / "blobs").mkdir()
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("c0ffee")
+    (cache / ".locks" / repository.name).mkdir(parents=True)
+    for file, content in CONTENT.items():
+        (repository / "blobs" / file).write_bytes(content)
+        (snapshot / file).symlink_to(Path("../../blobs") / file)
+    [found] = models_named(discover(ModelFolders(hub_cache=cache)), name)
+    return found
+
+
+def test_a_downloaded_model_is_deleted_and_frees_the_bytes_that_were_said(tmp_path: Path) -> None:
+    other = downloaded(tmp_path, "makers/other")
+    removal = removal_of(downloaded(tmp_path))
+    assert removal.freed_bytes == sum(map(len, CONTENT.values())) + len("c0ffee")
+
+    remove(removal)
+    assert [one.name for one in discover(ModelFolders(hub_cache=tmp_path))] == ["makers/other"]
+    assert os.listdir(tmp_path / ".locks") == ["models--makers--other"]
+    assert (other.folder / "model.safetensors").stat().st_size == 1000
+
+
+def test_asking_what_would_be_deleted_deletes_nothing(tmp_path: Path) -> None:
+    found = downloaded(tmp_path)
+    removal_of(found)
+    assert (found.folder / "model.safetensors").read_bytes() == CONTENT["model.safetensors"]
+
+
+def test_a_file_that_has_another_name_elsewhere_frees_nothing(tmp_path: Path) -> None:
+    found = downloaded(tmp_path / "cache")
+    os.link((found.folder / "model.safetensors").resolve(), tmp_path / "mine")
+    assert removal_of(found).freed_bytes < 1000
+
+
+def test_a_model_of_lm_studio_is_deleted_alone(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        folder = tmp_path / "makers" / name
+        folder.mkdir(parents=True)
+        for file, content in CONTENT.items():
+            (folder / file).write_bytes(content)
+    one = discover(ModelFolders(lm_studio=(tmp_path,)))[0]
+    assert one.origin is Origin.LM_STUDIO
+    remove(removal_of(one))
+    assert os.listdir(tmp_path / "makers") == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "said"),
+    [(Origin.BUNDLED, "comes with Fullstop"), (Origin.FOLDER, "delete .*mine yourself")],
+)
+def test_a_model_that_was_not_downloaded_is_not_deleted(
+    tmp_path: Path, origin: Origin, said: str
+) -> None:
+    with pytest.raises(RemovalFailed, match=said):
+        removal_of(FoundModel("mine", tmp_path / "mine", origin))
+
+
+def test_a_link_to_another_place_is_not_followed(tmp_path: Path) -> None:
+    found = downloaded(tmp_path / "real")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "models--makers--one").symlink_to(found.folder.parents[1])
+    [linked] = discover(ModelFolders(hub_cache=tmp_path / "cache"))
+    with pytest.raises(RemovalFailed, match="is a link"):
+        removal_of(linked)
+    assert found.folder.is_dir()
+
+
+def test_a_file_that_cannot_be_deleted_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removal = removal_of(downloaded(tmp_path))
+
+    def refuse(name: str, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", name)
+
+    monkeypatch.setattr(os, "unlink", refuse)  # root may delete anything
+    with pytest.raises(RemovalFailed, match=r"\w+ cannot be deleted: Permission denied"):
+        remove(removal)
+
+
+def test_an_exact_name_is_meant_before_the_last_part_of_another(tmp_path: Path) -> None:
+    short = FoundModel("one", tmp_path, Origin.LM_STUDIO)
+    long = FoundModel("makers/one", tmp_path, Origin.HUGGING_FACE)
+    again = FoundModel("others/one", tmp_path, Origin.HUGGING_FACE)
+    assert models_named([long, short], "one") == [short]
+    assert models_named([long, again], "one") == [long, again]
+    assert models_named([long, again], "makers/one") == [long]
+    assert models_named([long, again], "none") == []
