@@ -149,6 +149,8 @@ class Guessing:
         if not width:
             return None
         guesses, origins, proposing_s = self._proposed(numbers, width - 1)
+        size = int(rows.pending_logprobs(0).shape[-1])
+        guesses = [_within(one, size) for one in guesses]
         longest = max(map(len, guesses))
         if not longest:
             return None
@@ -289,3 +291,18 @@ class Guessing:
         mx.eval(logprobs)
         rewind(rows.cache, [len(one) for one in inputs])
         return logprobs
+
+
+def _within(guesses: Sequence[int], size: int) -> Sequence[int]:
+    """Return guesses up to the first one that is no id of the model.
+
+    A draft model may have more rows than the vocabulary that both share. MLX checks no bounds: it
+    would read, and with penalties write, memory that is not its own.
+
+    Args:
+        guesses: What a source proposed.
+        size: How many ids the model has.
+    """
+    if not guesses or (max(guesses) < size and min(guesses) >= 0):
+        return guesses
+    return guesses[: next(n for n, one in enumerate(guesses) if not 0 <= one < size)]

@@ -135,3 +135,30 @@ def test_a_window_that_is_full_is_never_taken_back() -> None:
     found, checks = answers(model, [prompt], [[Foreseen(expected[0])]])
     assert found == expected
     assert checks == 0
+
+
+class _Watched:
+    """A model that notes the largest id that it was given."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.layers = model, model.layers
+        self.largest = 0
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> Any:
+        self.largest = max(self.largest, int(tokens.max().item()))  # type: ignore[arg-type]
+        return self.model(tokens, cache=cache)
+
+
+def test_a_guess_outside_the_vocabulary_never_reaches_the_model() -> None:
+    # A draft model may have more rows than there are tokens, and MLX checks no bounds.
+    model = _Watched(model_of("plain", mx.float32))
+    prompts = prompts_of(2)
+    expected, _ = answers(model, prompts)
+    guesses: list[list[GuessSource]] = [
+        [Foreseen([64 if n % 5 == 4 else token for n, token in enumerate(answer)])]
+        for answer in expected
+    ]
+    found, checks = answers(model, prompts, guesses)
+    assert found == expected
+    assert checks
+    assert model.largest < 64
