@@ -37,6 +37,8 @@ class Hub:
         most_listed: How many models a page of a list has at most.
         lists: The queries of the lists that were asked for.
         answers: Every answer waits until this is set.
+        holds_after: File name to the bytes after which its transfers stand still to the end.
+        ends: Set when the hub ends.
         raw: Sent in place of every list and description.
     """
 
@@ -55,6 +57,8 @@ class Hub:
     most_listed: int = 1000
     lists: list[dict[str, list[str]]] = field(default_factory=list)
     answers: threading.Event = field(default_factory=threading.Event)
+    holds_after: dict[str, int] = field(default_factory=dict)
+    ends: threading.Event = field(default_factory=threading.Event)
     raw: bytes | None = None
 
     def __post_init__(self) -> None:
@@ -89,6 +93,7 @@ def hub() -> Iterator[Hub]:
         yield state
     finally:
         state.answers.set()
+        state.ends.set()
         server.shutdown()
         thread.join()
         server.server_close()
@@ -223,6 +228,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         limit = hub.breaks_after.get(name)
         for at in range(0, len(body), 1 << 16):
+            if name in hub.holds_after and at >= hub.holds_after[name]:
+                hub.ends.wait()
             if limit is not None and at >= limit and hub.breaks > 0:
                 hub.breaks -= 1
                 self.close_connection = True

@@ -11,6 +11,7 @@ from engine.library.found import bits_of
 from engine.library.memory import Fit, Memory, MemoryNeed
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 # Bits of the types that https://github.com/huggingface/safetensors defines.
 _TYPE = re.compile(r"(?:BF|[FIU])(\d+)(?:_\w+)?|(BOOL)")
 _MOST_CHARS = 200
@@ -72,7 +73,7 @@ def hub_model(item: Any) -> HubModel | None:
         updated=_day(item.get("lastModified")),
         license=_license(item.get("tags")),
         is_gated=bool(item.get("gated")),
-        commit=commit if isinstance(commit, str) else "",
+        commit=commit if isinstance(commit, str) and _COMMIT.fullmatch(commit) else "",
     )
 
 

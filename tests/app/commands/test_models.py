@@ -233,7 +233,7 @@ def test_a_person_is_asked_before_a_model_is_removed(
 def test_ctrl_c_ends_a_download_and_the_same_command_resumes_it(
     site: Hub, run: Run, cache: Path
 ) -> None:
-    site.piece_s = 0.2
+    site.holds_after = {"model.safetensors": 2 << 20}
     loading = spawn("download", NAME)
     loading.expect(r"\[#+\.*\] +\d+ %")
     loading.sendintr()
@@ -242,7 +242,7 @@ def test_ctrl_c_ends_a_download_and_the_same_command_resumes_it(
     loading.close()
     assert loading.exitstatus == 130
 
-    site.piece_s = 0
+    site.holds_after.clear()
     site.requests.clear()
     assert run("download", NAME)[0] == 0
     assert any(wanted for _, _, wanted in site.requests)
