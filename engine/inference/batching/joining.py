@@ -124,6 +124,8 @@ class Joining:
             tokens: The tokens in that.
         """
         self._snapshots_at.pop(row, None)
+        if self._stopped_waiting:
+            self._stopped_waiting = [one for one in self._stopped_waiting if one[0] != row]
         heirs = self._sharing.left(row)
         if heirs and cache and tokens:
             self._evaluate(cache)
