@@ -129,6 +129,11 @@ class ConstraintProcessor:
         self._bits = b""
         self._mask = mx.array(False)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the answer cannot be held to its constraint any more."""
+        return self._constraint.failure is not None
+
     def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
         """Return the logits of shape (1, vocabulary), those of other tokens at minus infinity."""
         sampled: Any = context[self._seen :].tolist()

@@ -119,6 +119,11 @@ class _Draws:
         # What is forced is known without waiting for the draw.
         return int(drawn.item() if only is None else only)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the constraint has: the answer ends with its last token."""
+        return bool(getattr(self._constraint, "has_failed", False))
+
     def logprobs_at(self, place: int) -> Any:
         """Return the log-probabilities of shape (vocabulary,) of a position that was drawn."""
         return self._stepped[place] if self.is_stepwise else self.logprobs[place]
@@ -198,7 +203,8 @@ def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Roun
                 inputs[:place], logprobs[:place], inputs[place], logprobs[place], True, forced
             )
         after = draws.logprobs_at(place)
-        if place + 1 == len(inputs) or token != inputs[place + 1]:
+        is_last = place + 1 == len(inputs) or token != inputs[place + 1]
+        if is_last or draws.has_failed:
             draws.settle(place + 1, place + 1)
             forced = draws.forced[:place]
             return Checked(inputs[: place + 1], logprobs, token, after, forced=forced)

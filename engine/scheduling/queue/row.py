@@ -1,7 +1,7 @@
 """One answer on its way through the engine thread: its pipeline, its clock, its reader."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -165,6 +165,26 @@ class Row:
     def take_events(self) -> list[Event]:
         """Return what the pipeline has written since the last call."""
         return self.builder.take_events()
+
+
+def drop_loaded(waiting: Iterable[Row], most: int) -> None:
+    """Let go of caches that were read from disk for rows that wait: each takes memory.
+
+    The prompts are read by the model then, unless memory holds them by that time.
+
+    Args:
+        waiting: The rows, in order.
+        most: How many caches may be kept for them.
+    """
+    kept: set[int] = set()
+    for row in waiting:
+        loaded = row.prompt.loaded
+        if loaded is None or id(loaded) in kept:
+            continue
+        if len(kept) < most:
+            kept.add(id(loaded))  # the choices of one request share it
+        else:
+            row.prompt = replace(row.prompt, loaded=None)
 
 
 _Wanted = tuple[int, int, Any, int]

@@ -21,7 +21,7 @@ from engine.scheduling.outbox import Outbox, settle
 from engine.scheduling.queue.admission import admit, check, wanted
 from engine.scheduling.queue.preparing import choices_field
 from engine.scheduling.queue.room import CacheRoom
-from engine.scheduling.queue.row import Row, wanted_stats
+from engine.scheduling.queue.row import Row, drop_loaded, wanted_stats
 from engine.stopping.record import StopKind
 from engine.values.events import Finished, TokenOrigin, TokenStats
 from engine.values.request import TraceLevel
@@ -29,6 +29,8 @@ from engine.values.request import TraceLevel
 _log = logging.getLogger(__name__)
 # Steps between two looks at the memory that answers without a limit take by now.
 _MEASURE_EVERY = 64
+# Caches that were read from disk and are kept for answers that wait.
+_MOST_LOADED = 4
 # These ask the thread to end. Other exceptions that are not an ``Exception`` are native panics.
 _ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
 
@@ -128,6 +130,7 @@ class Scheduler:
         for row in reversed(rows):
             self.waiting.insert(place, row)
         self.fill(backend)
+        drop_loaded(self.waiting, _MOST_LOADED)
 
     def fill(self, backend: Backend) -> None:
         """Move waiting requests into the batch while there is room, in order."""

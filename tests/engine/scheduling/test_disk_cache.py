@@ -14,6 +14,7 @@ from engine.inference.caching.disk.disk_cache import DiskCache
 from engine.scheduling.generation import Answer
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
+from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import Usage
 from engine.values.request import CacheOwner, GenerationRequest, Sampling
@@ -227,3 +228,30 @@ async def test_a_forgotten_owner_has_the_prompt_read_anew(
     async with running(tmp_path, demo_model_path) as engine:
         _, usage = await asked(engine, following(text))
     assert usage.cached_tokens == 0
+
+
+@played
+async def test_few_caches_are_held_for_answers_that_wait(
+    tmp_path: Path, demo_model_path: Path
+) -> None:
+    turns = [
+        replace(
+            FIRST,
+            messages=(Message("user", f"{n} {LONG}"),),
+            cache_owner=CacheOwner(str(n)),
+            max_tokens=2,
+        )
+        for n in range(6)
+    ]
+    async with running(tmp_path, demo_model_path) as engine:
+        texts = [(await asked(engine, one))[0] for one in turns]
+    limits = Limits(max_rows=1, prompt_cache_bytes=0)
+    async with running(tmp_path, demo_model_path, limits) as engine:
+        endless = GenerationRequest(FIRST.messages, stops=StopRules(ignore_eos=True))
+        ahead = await engine.generate(endless)
+        waiting = [await engine.generate(one) for one in turns]
+        ahead.cancel()
+        answers = [await one.collect() for one in waiting]
+    assert [one.text for one in answers] == texts
+    from_disk = [one.finished.usage.disk_tokens > 0 for one in answers]
+    assert from_disk == [True] * 4 + [False] * 2

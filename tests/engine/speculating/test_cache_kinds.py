@@ -162,3 +162,38 @@ def test_a_guess_outside_the_vocabulary_never_reaches_the_model() -> None:
     assert found == expected
     assert checks
     assert model.largest < 64
+
+
+class _Failing:
+    """A constraint that fails after some tokens, and from then on allows only the end."""
+
+    is_stateful = True
+    only = None
+
+    def __init__(self, tokens: int) -> None:
+        self.has_failed = False
+        self._tokens = tokens
+
+    def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
+        if context.size < self._tokens:
+            return logits
+        self.has_failed = True
+        return mx.where(mx.arange(logits.shape[-1]) == 1, logits, -mx.inf)
+
+
+def test_no_guess_is_accepted_after_a_constraint_has_failed() -> None:
+    model = model_of("plain", mx.float32)
+    [prompt] = prompts_of(1)
+
+    def until_failure(sources: Sequence[GuessSource]) -> list[int]:
+        batch = RunningBatch(model, BatchLimits(64, 0, 8), lambda: Eager(8))
+        constraint = _Failing(len(prompt) + 20)
+        batch.insert(prompt, processors=[constraint], sources=sources)
+        found: list[int] = []
+        while not constraint.has_failed:
+            found += [token for _, token, _ in batch.step().sampled]
+        batch.close()
+        return found
+
+    expected = until_failure([])
+    assert until_failure([Foreseen([*expected, *[1] * 40])]) == expected
