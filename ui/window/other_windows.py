@@ -126,7 +126,6 @@ class OtherWindows(QObject):
 
     def show_preferences(self) -> None:
         """Show the dialog of preferences."""
-        PreferencesDialog(self._theme, self._preferences, self._main).open()
         PreferencesDialog(self._theme, self._preferences, self._main, self._kept_prompts).open()
 
     def show_shortcuts(self) -> None:

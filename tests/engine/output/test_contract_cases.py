@@ -9,7 +9,7 @@ import pytest
 from engine.output.families.tags import TagFamily
 from engine.stopping.rules import StopRules
 from engine.values.events import TextDelta
-from tests.api.answers.test_logprobs import played
+from tests.api.answers.test_answer_tokens import played
 
 CASES = json.loads((Path(__file__).parents[1] / "stop_cases.json").read_text(encoding="utf-8"))
 

@@ -16,7 +16,7 @@ from engine.values.events import (
     TokenTrace,
 )
 from engine.values.request import TraceLevel
-from tests.api.answers.test_logprobs import TAGS, played, runs
+from tests.api.answers.test_answer_tokens import TAGS, played, runs
 from tests.support.asking import request, run
 from tests.support.scripted import Stage
 
