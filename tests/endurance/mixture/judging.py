@@ -79,13 +79,18 @@ def _agree(one: Any, other: Any) -> bool:
     if not (isinstance(one, TokenTrace) and isinstance(other, TokenTrace)):
         return bool(one == other)
     if one.stats is None or other.stats is None:
-        return one == other
+        return bool(one == other)
     if abs(one.stats.logprob - other.stats.logprob) > _ROUNDING:
         return False
     tops = zip(one.stats.top, other.stats.top, strict=False)
     if any(abs(left - right) > _ROUNDING for (_, left), (_, right) in tops):
         return False
-    return replace(one, stats=None) == replace(other, stats=None)
+    return _without_likelihoods(one) == _without_likelihoods(other)
+
+
+def _without_likelihoods(token: TokenTrace) -> TokenTrace:
+    settled = tuple(replace(span, stats=None) for span in token.settled)
+    return replace(token, stats=None, settled=settled)
 
 
 def _comparable(events: Iterable[Event]) -> list[Any]:
@@ -93,7 +98,8 @@ def _comparable(events: Iterable[Event]) -> list[Any]:
     for event in timeless(events):
         if isinstance(event, Finished):
             usage = replace(event.usage, cached_tokens=0, disk_tokens=0)
-            found.append(replace(event, usage=usage))
+            settled = tuple(replace(span, stats=None) for span in event.settled)
+            found.append(replace(event, usage=usage, settled=settled))
         elif not isinstance(event, PromptProgress):
             found.append(event)
     return found
