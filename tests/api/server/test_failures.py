@@ -1,11 +1,13 @@
 """A generation that breaks off is an error in every dialect, never a normal end."""
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from api.transport import sse
 from tests.api.conftest import LONG
 
 ASK = {
@@ -19,13 +21,28 @@ MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
 COMPLETIONS, RESPONSES = "/v1/completions", "/v1/responses"
 
 
-def breaks_at(stage: Any, step: int) -> None:
-    """Let the scripted model fail once, at its ``step``-th pass from now."""
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set once a stream has written: only then can it break off."""
+    event = threading.Event()
+    noted = sse.note_streamed
+
+    def note(data: bytes) -> None:
+        noted(data)
+        event.set()
+
+    monkeypatch.setattr(sse, "note_streamed", note)
+    return event
+
+
+def breaks_at(stage: Any, step: int, after: threading.Event | None = None) -> None:
+    """Let the scripted model fail once, at its ``step``-th pass from now, and after an event."""
     due = len(stage.model.calls) + step
 
     def fault(number: int) -> None:
         if number >= due:
             stage.model.fault = lambda _: None
+            assert after is None or after.wait(60)
             raise RuntimeError("the device was lost")
 
     stage.model.fault = fault
@@ -59,11 +76,11 @@ def test_a_whole_answer_that_breaks_off_is_an_error(
 
 
 def test_a_streamed_message_that_breaks_off_ends_in_an_error_event(
-    serve: Callable[..., Any], staged: Callable[..., Any]
+    serve: Callable[..., Any], staged: Callable[..., Any], begun: threading.Event
 ) -> None:
     stage = staged(step_s=0)
     site = serve(stage.engine)
-    breaks_at(stage.stage, 5)
+    breaks_at(stage.stage, 5, begun)
     reply = site.send("POST", MESSAGES, ASK | {"stream": True})
     names = [name for name, _ in reply.events]
 
@@ -78,11 +95,11 @@ def test_a_streamed_message_that_breaks_off_ends_in_an_error_event(
 
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 def test_a_streamed_completion_that_breaks_off_ends_in_an_error_chunk(
-    serve: Callable[..., Any], staged: Callable[..., Any], path: str
+    serve: Callable[..., Any], staged: Callable[..., Any], path: str, begun: threading.Event
 ) -> None:
     stage = staged(step_s=0)
     site = serve(stage.engine)
-    breaks_at(stage.stage, 5)
+    breaks_at(stage.stage, 5, begun)
     reply = site.send("POST", path, ask_for(path) | {"stream": True})
     lines = [data for _, data in reply.events]
 
@@ -92,11 +109,11 @@ def test_a_streamed_completion_that_breaks_off_ends_in_an_error_chunk(
 
 
 def test_a_streamed_response_that_breaks_off_ends_in_its_failure(
-    serve: Callable[..., Any], staged: Callable[..., Any]
+    serve: Callable[..., Any], staged: Callable[..., Any], begun: threading.Event
 ) -> None:
     stage = staged(step_s=0)
     site = serve(stage.engine)
-    breaks_at(stage.stage, 5)
+    breaks_at(stage.stage, 5, begun)
     reply = site.send("POST", RESPONSES, ASK | {"stream": True})
     names = [name for name, _ in reply.events]
     last = json.loads(reply.events[-1][1])
