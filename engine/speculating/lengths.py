@@ -23,6 +23,8 @@ _LEAST_MEASURED = 3
 _ONE_IN = 4
 # What was too slow is measured anew after so many times that guesses were passed over.
 _FORGETS_AFTER = 512
+# No longer does a pass keep rows waiting that may have nothing to gain from it.
+_LONGEST_BESIDE_S = 0.05
 # Widths are tried from small to large: the first ones up to this, then twice the largest so far.
 _FIRST_WIDTH = 4
 
@@ -130,6 +132,8 @@ class CostCurve:
         costs = self.costs()
         for width in WIDTHS:
             if width > 2 * self._widest:
+                break
+            if rows > 1 and costs[width] * (self._one.value_s or 0.0) > _LONGEST_BESIDE_S:
                 break
             expected = float(rows)
             for likelihood, length in guesses:

@@ -53,6 +53,8 @@ _NEEDS_MODEL = (Submit, CountTokens, RenderPrompt, Tokenize)
 _GLANCE_S = 0.05
 # How long the thread is idle before freed memory is returned, which holds up who allocates.
 _MEMORY_RETURNED_AFTER_S = 1.0
+# The same for a thread that is never idle.
+_MEMORY_RETURNED_EVERY_S = 5.0
 # How long commands are served between two steps; the last of them may take longer.
 _SERVING_S = 0.004
 
@@ -92,6 +94,7 @@ class EngineThread:
         self._busy_since_s: float | None = None
         # Whether memory may have been freed since the last was returned to the system.
         self._has_freed = False
+        self._return_due_s = time.monotonic() + _MEMORY_RETURNED_EVERY_S
         self._watch = Watch(self._look)
         share_one_arena()
         take_short_turns()
@@ -169,6 +172,8 @@ class EngineThread:
                         self._change_model()
                     self._publish()
                     self._flush()
+                if self._has_freed and self._busy_since_s > self._return_due_s:
+                    self._return_memory()
                 self._busy_since_s = None
         except BaseException as error:
             _log.exception("the engine thread died")
@@ -247,12 +252,16 @@ class EngineThread:
     def _rest(self) -> None:
         """Return freed memory, or unload the model, after nothing was asked for a while."""
         if self._has_freed:
-            self._has_freed = False
-            return_freed_memory()
+            self._return_memory()
             return
         with self._turn:
             self._slot.unload_idle()
         self._has_freed = True
+
+    def _return_memory(self) -> None:
+        self._has_freed = False
+        return_freed_memory()
+        self._return_due_s = time.monotonic() + _MEMORY_RETURNED_EVERY_S
 
     def _flush(self, *, is_forced: bool = False) -> None:
         for gone in self._outbox.flush(is_forced=is_forced):

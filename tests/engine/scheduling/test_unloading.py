@@ -55,6 +55,25 @@ def test_freed_memory_is_returned_once_after_answers_and_once_after_unloading(
     run(play())
 
 
+def test_freed_memory_is_returned_beside_an_answer_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned: list[None] = []
+    monkeypatch.setattr(worker, "_MEMORY_RETURNED_EVERY_S", 0.0)
+    monkeypatch.setattr(worker, "_MEMORY_RETURNED_AFTER_S", 3600.0)
+    monkeypatch.setattr(worker, "return_freed_memory", lambda: returned.append(None))
+
+    async def play() -> None:
+        engine = Engine(loader=stage_of(tmp_path).load)
+        await engine.load(tmp_path)
+        answer = await engine.generate(request("short"))
+        await until(lambda: returned)
+        await answer.collect()
+        await engine.aclose()
+
+    run(play())
+
+
 def test_closing_does_not_wait_for_a_model_that_is_being_read_again(tmp_path: Path) -> None:
     async def play() -> None:
         loader = Waking(stage_of(tmp_path))

@@ -41,6 +41,15 @@ def test_the_width_that_gives_most_for_its_time_is_chosen() -> None:
     assert curve(**{f"w{width}": float(width) for width in WIDTHS}).choose(1, [(0.99, 31)]) == 1
 
 
+def test_several_rows_are_never_kept_waiting_long_by_a_pass() -> None:
+    cheap = {f"w{width}": 1.05 + width / 100 for width in WIDTHS}
+    guesses = [(0.99, 31), (0.99, 31)]
+    assert curve(0.002, **cheap).choose(2, guesses) == WIDTHS[-1]
+    assert curve(0.04, **cheap).choose(2, guesses) < WIDTHS[-1]
+    assert curve(0.2, **cheap).choose(2, guesses) == 1
+    assert curve(0.2, **cheap).choose(1, guesses[:1]) == WIDTHS[-1]
+
+
 def test_costs_between_measured_widths_lie_between_them() -> None:
     costs = curve(w2=1.2, w8=3.0).costs()
     assert costs[2] < costs[3] < costs[4] < costs[6] < costs[8] < costs[12]
@@ -67,7 +76,7 @@ def test_the_time_of_making_guesses_counts_against_them() -> None:
 
 
 def test_rows_that_guess_must_pay_for_those_that_do_not() -> None:
-    made = curve(**{f"w{width}": 1 + 0.15 * (width - 1) for width in WIDTHS})
+    made = curve(0.002, **{f"w{width}": 1 + 0.15 * (width - 1) for width in WIDTHS})
     assert made.choose(2, [(0.9, 31), (0.9, 31)]) > 1
     assert made.choose(16, [(0.9, 31)]) == 1
 
