@@ -106,6 +106,10 @@ class Joining:
         """Return how many tokens of its prompt a row in the batch has not read yet; at least 1."""
         return self._sharing.left_of(row)
 
+    def length_of(self, row: int) -> int:
+        """Return how many tokens the prompt of a row in the batch has."""
+        return self._sharing.length_of(row)
+
     def take_shared(self) -> list[tuple[int, int]]:
         """Return the rows that stopped waiting, each with how many tokens it need not read."""
         found, self._stopped_waiting = self._stopped_waiting, []

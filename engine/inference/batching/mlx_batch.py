@@ -47,6 +47,9 @@ READ_TOGETHER = 4
 # Prompts of which little is left are read together up to so many tokens in all: after a beginning
 # that they shared, all of them begin to answer at once.
 _FEW_TOKENS = 512
+# While answers are decoded, no more begin in one step than have so many tokens of prompts in all:
+# their caches are copied into the batch, and every answer waits for that.
+_COPIED_TOKENS = 49_152
 
 
 class RunningBatch:
@@ -204,8 +207,13 @@ class RunningBatch:
 
     def _together(self, lane: int) -> int:
         """Return how many prompts of a lane are read together: more, where each is short."""
-        longest = max((self._joining.left_of(row) for row in self._rows_in(lane)), default=1)
-        return min(self._rows, max(READ_TOGETHER, _FEW_TOKENS // longest))
+        rows = self._rows_in(lane)
+        left = max(map(self._joining.left_of, rows), default=1)
+        together = max(READ_TOGETHER, _FEW_TOKENS // left)
+        if decoding_rows(self._lanes[0]):
+            longest = max(map(self._joining.length_of, rows), default=1)
+            together = min(together, max(1, _COPIED_TOKENS // longest))
+        return min(self._rows, together)
 
     def _rows_in(self, lane: int) -> list[int]:
         return [row for row, other in self._lane_of.items() if other == lane]

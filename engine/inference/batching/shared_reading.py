@@ -124,6 +124,10 @@ class SharedReading:
         known = self._rows[row]
         return max(1, known.tokens - known.read)
 
+    def length_of(self, row: int) -> int:
+        """Return how many tokens a row's prompt has."""
+        return self._rows[row].tokens
+
     def read_by(self, row: int) -> int:
         """Return how many tokens of its prompt a row has."""
         return self._rows[row].read

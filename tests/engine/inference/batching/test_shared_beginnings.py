@@ -141,6 +141,25 @@ def test_those_that_waited_read_the_few_tokens_of_their_own_together() -> None:
     stepped.batch.close()
 
 
+def test_beside_an_answer_few_long_prompts_begin_in_one_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mlx_batch, "_COPIED_TOKENS", 2 * len(SYSTEM) + 8)
+    stepped = Stepped("full", chunk=64)
+    beside = stepped.insert([1, 2, 3])
+    stepped.answer(beside, tokens=1)
+    rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4]) for n in range(7)]
+    begun: set[int] = set()
+    while len(begun) < len(rows):
+        stepped.step()
+        now = {row for row in rows if stepped.answers[row]}
+        assert len(now - begun) <= 2
+        begun = now
+    for row in (beside, *rows):
+        stepped.check(row)
+    stepped.batch.close()
+
+
 def test_the_choices_of_one_request_read_their_prompt_once(stepped: Stepped) -> None:
     rows = [stepped.insert(SYSTEM) for _ in range(5)]
     stepped.answer(*rows)
