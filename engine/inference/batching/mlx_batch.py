@@ -227,14 +227,15 @@ class RunningBatch:
 
     def _step(self, chunk: int) -> Step:
         """Decode, and read up to ``chunk`` tokens of each prompt in the lane whose turn it is."""
-        lane = 0
+        lane = rows = together = 0
         if chunk:
             waiting = self._readers()
             lane = self._turns.due(waiting)
             self._turns.note(lane, waiting)
+            rows, together = self._rows, self._together(lane)
         batch = self._lanes[lane]
         # A batch that has as many rows as it may hold reads nothing.
-        set_reading(batch, chunk, self._rows if chunk else 0, self._together(lane))
+        set_reading(batch, chunk, rows, together)
         read, sampled = batch.next()
         if read and not self._is_cut_anywhere:
             with self._stream():
