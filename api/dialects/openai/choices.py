@@ -45,7 +45,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
 
     Args:
         empty: A chunk without choices, which are its last field.
-        choices: How many choices the stream carries, and what is told of each.
+        choices: The number of choices in the stream, and what is reported for each.
     """
 
     def __init__(self, empty: Mapping[str, object], choices: Choices) -> None:

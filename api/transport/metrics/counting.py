@@ -67,7 +67,7 @@ class Metrics:
         self.speed = Histogram(_TOKENS_PER_S)
 
     def request_began(self) -> None:
-        """Count a request that has come."""
+        """Count a request that arrived."""
         self.open_requests += 1
 
     def request_ended(self, dialect: str, route: str, status: int, took_s: float) -> None:
