@@ -9,6 +9,7 @@ from typing import Literal
 
 import platformdirs
 
+from app.folders.added_folders import added_folders
 from engine.library.discovery import (
     ModelFolders,
     discover,
@@ -38,8 +39,8 @@ def library_folders(folders: tuple[Path, ...]) -> ModelFolders:
 
 
 def local_models() -> list[FoundModel]:
-    """Return the models on this computer, as the command line names them."""
-    return discover(library_folders(()))
+    """Return the models on this computer: those that the window lists, too."""
+    return discover(library_folders(added_folders(settings_file())))
 
 
 def model_names() -> list[str]:
@@ -61,6 +62,11 @@ def config_folder() -> Path:
     if chosen := os.environ.get("FULLSTOP_CONFIG_DIR"):
         return Path(chosen).expanduser()
     return Path(platformdirs.user_config_dir(_NAME, appauthor=False))
+
+
+def settings_file() -> Path:
+    """Return the file of the settings that are chosen in the window."""
+    return config_folder() / "settings.json"
 
 
 def data_folder() -> Path:

@@ -1,6 +1,8 @@
 """``fullstop models`` against a hub on this machine."""
 
 import json
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +13,11 @@ import pytest
 
 from app.cli import main
 from app.command_line import model_arguments
+from app.settings.settings_file import Settings, SettingsFile
 from engine.library.hub import searching
 from engine.library.hub.suggestions import SUGGESTIONS
 from tests.support.hub import Hub, hub
+from ui.preferences.preferences import ModelPreferences
 
 REPOSITORY = Path(__file__).parents[3]
 NAME = "makers/demo-model"
@@ -98,6 +102,22 @@ def test_the_list_has_a_line_for_each_model_and_names_alone_on_request(site: Hub
     assert line.split()[0] == "demo-model"
     assert run("list", "--names") == (0, "demo-model\n", "")
     assert json.loads(run("list", "--names", "--json")[1]) == {"models": ["demo-model"]}
+
+
+def test_a_folder_that_the_window_added_is_listed_and_completed(
+    site: Hub, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo_model_path: Path
+) -> None:
+    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
+    shutil.copytree(demo_model_path, tmp_path / "mine" / "added-model")
+    settings = Settings(models=ModelPreferences(folders=(str(tmp_path / "mine"),)))
+    SettingsFile(tmp_path).save(settings)
+
+    assert run("list", "--names") == (0, "demo-model\nadded-model\n", "")
+    line = ["completion", "bash", "--", "fullstop", "ask", "--model", "added"]
+    completed = subprocess.run(
+        [sys.executable, "-m", "app", *line], cwd=REPOSITORY, capture_output=True, check=True
+    )
+    assert completed.stdout.decode().split() == ["added-model"]
 
 
 def test_a_search_shows_each_model_and_whether_it_fits(site: Hub, run: Run) -> None:
