@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import itertools
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +78,32 @@ def own_data_folder(
     # Likewise from settings and keychain.
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(folder / "config"))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+
+
+class _Deaths(logging.Handler):
+    """Collects what ended engine threads."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.causes: list[BaseException | None] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() == "the engine thread died" and record.exc_info:
+            self.causes.append(record.exc_info[1])
+
+
+@pytest.fixture(autouse=True)
+def no_engine_thread_dies(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test whose engine thread died: a fresh thread takes over, and would hide the fault."""
+    if request.node.get_closest_marker("engine_dies") is not None:
+        yield
+        return
+    deaths = _Deaths()
+    log = logging.getLogger("engine.scheduling.thread.worker")
+    log.addHandler(deaths)
+    yield
+    log.removeHandler(deaths)
+    assert not deaths.causes, "the engine thread died; mark the test engine_dies if it must"
 
 
 @pytest.fixture(autouse=True)

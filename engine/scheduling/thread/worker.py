@@ -172,7 +172,7 @@ class EngineThread:
                         self._change_model()
                     self._publish()
                     self._flush()
-                if self._has_freed and self._busy_since_s > self._return_due_s:
+                if self._has_freed and time.monotonic() > self._return_due_s:
                     self._return_memory()
                 self._busy_since_s = None
         except BaseException as error:

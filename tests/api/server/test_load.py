@@ -156,6 +156,7 @@ def test_two_hundred_clients_at_once(engine: Engine) -> None:
     run(load(), timeout_s=120)
 
 
+@pytest.mark.engine_dies
 def test_a_dead_engine_thread_ends_open_answers_and_the_next_succeeds(
     engine: Engine, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

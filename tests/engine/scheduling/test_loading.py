@@ -139,6 +139,7 @@ def test_a_caller_that_gives_up_breaks_the_loading_off(tmp_path: Path, has_model
     run(play())
 
 
+@pytest.mark.engine_dies
 def test_a_fresh_thread_has_the_model_that_was_kept_although_another_load_failed(
     tmp_path: Path,
 ) -> None:

@@ -196,6 +196,7 @@ def test_a_step_that_raises_ends_its_requests_and_the_engine_serves_on(tmp_path:
     run(play())
 
 
+@pytest.mark.engine_dies
 def test_if_the_thread_dies_open_requests_end_and_the_next_one_finds_a_fresh_one(
     tmp_path: Path,
 ) -> None:
