@@ -15,7 +15,7 @@ from engine.scheduling.thread.commands import Cancel, Command, Shutdown, Submit
 
 
 class Inbox:
-    """Commands that were sent, and those of them that wait for a change of model.
+    """Commands that were sent and not carried out yet.
 
     Attributes:
         is_ending: Set once the thread has been asked to end. A load, which may take long, looks at
@@ -30,7 +30,6 @@ class Inbox:
         self._is_open = True
         self.why_closed: EngineError = EngineClosed("the engine has been shut down")
         self._in_line: deque[Command] = deque()
-        self._postponed: deque[Command] = deque()
 
     def send(self, command: Command) -> bool:
         """Add a command; False if the thread takes no more. Any thread."""
@@ -55,7 +54,7 @@ class Inbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no command waits, those apart that wait for a change of model."""
+        """Whether no command waits."""
         return not self._in_line and self._sent.empty()
 
     @property
@@ -91,29 +90,19 @@ class Inbox:
         """Take the first command of the line; None if there is none."""
         return self._in_line.popleft() if self._in_line else None
 
-    def postpone(self, command: Command) -> None:
-        """Let a command wait until the change of model is done."""
-        self._postponed.append(command)
-
-    def take_postponed(self) -> Command | None:
-        """Take the first command that waited for a change of model; None if there is none."""
-        return self._postponed.popleft() if self._postponed else None
-
     def take_submit_of(self, generation: Generation) -> Submit | None:
         """Take out the command that asks for a generation; None if it does not wait here."""
-        for line in (self._in_line, self._postponed):
-            for command in line:
-                if isinstance(command, Submit) and generation in command.generations:
-                    line.remove(command)
-                    return command
+        for command in self._in_line:
+            if isinstance(command, Submit) and generation in command.generations:
+                self._in_line.remove(command)
+                return command
         return None
 
     def take_all(self) -> list[Command]:
         """Take everything that was never carried out."""
-        left = [*self._postponed, *self._in_line]
+        left = list(self._in_line)
         with contextlib.suppress(queue.Empty):
             while True:
                 left.append(self._sent.get_nowait())
-        self._postponed.clear()
         self._in_line.clear()
         return left

@@ -82,6 +82,19 @@ def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(tmp_pa
     run(play())
 
 
+def test_a_model_that_is_loaded_behind_a_running_answer_can_be_asked(tmp_path: Path) -> None:
+    async def play() -> None:
+        engine = Engine(loader=SlowLoading(stage_of(tmp_path, step_s=0.001), part_s=0))
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("long", max_tokens=60))
+        await engine.load(tmp_path)
+        assert (await generation.collect()).finished.stop.kind is StopKind.MAX_TOKENS
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
 def test_a_model_that_cannot_be_loaded_does_not_take_the_one_that_works_away(
     tmp_path: Path,
 ) -> None:

@@ -1,0 +1,47 @@
+"""Returns freed memory to the system: soon after the last work, and now and then while busy.
+
+Engine thread only.
+"""
+
+import time
+
+from engine.inference.tuning import return_freed_memory
+
+# How long the thread is idle before freed memory is returned, which holds up who allocates.
+_RETURNED_AFTER_S = 1.0
+# The same for a thread that is never idle.
+_RETURNED_EVERY_S = 5.0
+
+
+class FreedMemory:
+    """Whether memory may have been freed since the last was returned, and when to return it."""
+
+    def __init__(self) -> None:
+        self._has_any = False
+        self._overdue_s = time.monotonic() + _RETURNED_EVERY_S
+
+    def note(self) -> None:
+        """Note that memory may have been freed."""
+        self._has_any = True
+
+    @property
+    def wait_s(self) -> float | None:
+        """How long an idle thread waits before it returns the memory; None if there is none."""
+        return _RETURNED_AFTER_S if self._has_any else None
+
+    def is_overdue(self, now_s: float) -> bool:
+        """Whether a thread that is never idle returns the memory now.
+
+        Args:
+            now_s: ``time.monotonic()``.
+        """
+        return self._has_any and now_s > self._overdue_s
+
+    def give_back(self) -> bool:
+        """Return the memory to the system; False if there was none to return."""
+        if not self._has_any:
+            return False
+        self._has_any = False
+        return_freed_memory()
+        self._overdue_s = time.monotonic() + _RETURNED_EVERY_S
+        return True
