@@ -6,9 +6,9 @@ Tolerant: nothing is an error here, what is wrong is a finding. Pure; any thread
 from collections.abc import Callable
 from typing import Any
 
-from api.conformance.captures import chat, generate, messages, ollama, responses
 from api.conformance.captures.draft import Draft, mapping
 from api.conformance.captures.framing import MOST_FRAMES, BodyForm, Frame, Framed, framed
+from api.conformance.captures.readers import chat, generate, messages, ollama, responses
 from api.conformance.captures.values import Capture, Finding, Severity, WireDialect, excerpt
 
 _ReadWhole = Callable[[Draft, dict[str, Any]], None]
