@@ -112,7 +112,8 @@ class Aborted(TypedDict):
 
 
 GenerateFinish = Stopped | OutOfLength | Aborted
-_Likelihood = tuple[float, int, None]
+Likelihood = tuple[float, int, None]
+"""The log-probability of a token, its id, and no text."""
 
 
 class GenerateMeta(TypedDict):
@@ -125,9 +126,9 @@ class GenerateMeta(TypedDict):
     completion_tokens: int
     cached_tokens: int
     e2e_latency: NotRequired[Annotated[float, Field(description="in seconds, at the end")]]
-    input_token_logprobs: NotRequired[list[_Likelihood]]
-    output_token_logprobs: NotRequired[list[_Likelihood]]
-    output_top_logprobs: NotRequired[list[list[_Likelihood]]]
+    input_token_logprobs: NotRequired[list[Likelihood]]
+    output_token_logprobs: NotRequired[list[Likelihood]]
+    output_top_logprobs: NotRequired[list[list[Likelihood]]]
 
 
 class GenerateAnswer(TypedDict):

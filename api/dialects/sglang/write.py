@@ -15,6 +15,8 @@ from api.dialects.sglang.wire import (
     GenerateFinish,
     GenerateMeta,
     GenerateParams,
+    Likelihood,
+    SglangErrorFields,
 )
 from api.dialects.shared.answers.encoder import AnswerEncoder
 from api.dialects.shared.answers.errors import not_an_ending
@@ -24,7 +26,7 @@ from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.errors import ApiError
 from api.transport.events import DONE, SseEvent
-from api.transport.json_text import json_text
+from api.transport.json_text import GrowingList, GrowingText, json_text
 from engine import Event, Finished, PromptProgress, StopKind, TokenStats, TokenTrace
 
 
@@ -44,8 +46,16 @@ def finish_reason_to_wire(finished: Finished) -> GenerateFinish:
             assert_never(stop.kind)
 
 
-class _GrowingAnswer:
-    """One answer up to now.
+def _likelihood(token_id: int, stats: TokenStats) -> Likelihood:
+    return stats.logprob, token_id, None
+
+
+def _top_likelihoods(stats: TokenStats) -> list[Likelihood]:
+    return [(logprob, token_id, None) for token_id, logprob in stats.top]
+
+
+class _Meta:
+    """What is known of one answer beside its text and its tokens.
 
     Args:
         params: The request.
@@ -53,37 +63,25 @@ class _GrowingAnswer:
         index: Which answer of the request it is.
 
     Attributes:
-        text: All text so far.
         prompt_tokens: How many tokens the prompt has, once that is known.
         cached_tokens: How many of them the cache held.
     """
 
     def __init__(self, params: GenerateParams, head: Head, index: int) -> None:
-        self.text = ""
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self._id = _answer_id(params, head, index)
-        self._has_logprobs = bool(params.return_logprob)
-        self._reports = is_report_wanted(params.fullstop)
-        self._ids: list[int] = []
-        self._stats: list[tuple[int, TokenStats]] = []
-
-    def add_token(self, trace: TokenTrace) -> None:
-        """Take a token that was sampled."""
-        self._ids.append(trace.token_id)
-        if trace.stats is not None:
-            self._stats.append((trace.token_id, trace.stats))
 
     def to_wire(
-        self, finished: Finished | None = None, reason: GenerateFinish | None = None
-    ) -> GenerateAnswer:
-        """Return the answer so far; at its end with how and why it ended."""
+        self, tokens: int, finished: Finished | None = None, reason: GenerateFinish | None = None
+    ) -> GenerateMeta:
+        """Return ``meta_info`` without likelihoods; at the end with how and why it ended."""
         meta: GenerateMeta = {
             "id": self._id,
             "finish_reason": reason,
             "matched_stop": None if finished is None else finished.stop.value,
             "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": len(self._ids),
+            "completion_tokens": tokens,
             "cached_tokens": self.cached_tokens,
         }
         if finished is not None:
@@ -91,19 +89,7 @@ class _GrowingAnswer:
             meta["prompt_tokens"], meta["cached_tokens"] = usage.prompt_tokens, usage.cached_tokens
             meta["completion_tokens"] = usage.output_tokens
             meta["e2e_latency"] = finished.timing.total_s
-        if self._has_logprobs:
-            meta["input_token_logprobs"] = []
-            meta["output_token_logprobs"] = [
-                (stats.logprob, token_id, None) for token_id, stats in self._stats
-            ]
-            meta["output_top_logprobs"] = [
-                [(logprob, token_id, None) for token_id, logprob in stats.top]
-                for _, stats in self._stats
-            ]
-        answer: GenerateAnswer = {"text": self.text, "output_ids": self._ids, "meta_info": meta}
-        if self._reports and finished is not None:
-            answer["fullstop"] = report_to_wire(finished)
-        return answer
+        return meta
 
 
 def _answer_id(params: GenerateParams, head: Head, index: int) -> str:
@@ -121,15 +107,96 @@ def write_answers(
 
     Takes what ``WriteWhole`` does.
     """
-    written = []
-    for index, (events, finished) in enumerate(answers):
-        answer = _GrowingAnswer(params, head, index)
-        answer.text = raw_text_of(events)
-        for event in events:
-            if isinstance(event, TokenTrace):
-                answer.add_token(event)
-        written.append(answer.to_wire(finished, finish_reason_to_wire(finished)))
+    written = [
+        _whole(events, finished, params, _Meta(params, head, index))
+        for index, (events, finished) in enumerate(answers)
+    ]
     return written if is_batch(params) else written[0]
+
+
+def _whole(
+    events: Sequence[Event], finished: Finished, params: GenerateParams, known: _Meta
+) -> GenerateAnswer:
+    traces = [event for event in events if isinstance(event, TokenTrace)]
+    meta = known.to_wire(len(traces), finished, finish_reason_to_wire(finished))
+    if params.return_logprob:
+        described = [(one.token_id, one.stats) for one in traces if one.stats is not None]
+        meta["input_token_logprobs"] = []
+        meta["output_token_logprobs"] = [_likelihood(*one) for one in described]
+        meta["output_top_logprobs"] = [_top_likelihoods(stats) for _, stats in described]
+    answer: GenerateAnswer = {
+        "text": raw_text_of(events),
+        "output_ids": [one.token_id for one in traces],
+        "meta_info": meta,
+    }
+    if is_report_wanted(params.fullstop):
+        answer["fullstop"] = report_to_wire(finished)
+    return answer
+
+
+class _GrowingAnswer:
+    """One answer up to now, as the JSON of a frame.
+
+    Each frame repeats all of the answer. To encode all of it again for each would take time in
+    proportion to the square of its length, so what was said before is kept as JSON.
+
+    Args:
+        params: The request.
+        head: What is known from the beginning.
+        index: Which answer of the request it is.
+
+    Attributes:
+        known: What is known of it beside its text and its tokens.
+        text: All text so far.
+    """
+
+    def __init__(self, params: GenerateParams, head: Head, index: int) -> None:
+        self.known = _Meta(params, head, index)
+        self.text = GrowingText()
+        self._has_logprobs = bool(params.return_logprob)
+        self._reports = is_report_wanted(params.fullstop)
+        self._index = index if is_batch(params) else None
+        self._tokens = 0
+        self._ids, self._likely, self._top = GrowingList(), GrowingList(), GrowingList()
+
+    def add_token(self, trace: TokenTrace) -> None:
+        """Take a token that was sampled."""
+        self._tokens += 1
+        self._ids.add([trace.token_id])
+        if trace.stats is not None and self._has_logprobs:
+            self._likely.add([_likelihood(trace.token_id, trace.stats)])
+            self._top.add([_top_likelihoods(trace.stats)])
+
+    def frame(
+        self,
+        finished: Finished | None = None,
+        reason: GenerateFinish | None = None,
+        error: SglangErrorFields | None = None,
+    ) -> SseEvent:
+        """Return the answer so far, a ``GenerateAnswer``, as an event.
+
+        Args:
+            finished: How it ended, once it has.
+            reason: The same in the vendor's words.
+            error: What went wrong.
+        """
+        meta = json_text(self.known.to_wire(self._tokens, finished, reason))
+        parts = [
+            f'{{"text":{self.text.json()},"output_ids":{self._ids.json()},"meta_info":{meta[:-1]}'
+        ]
+        if self._has_logprobs:
+            parts += (
+                f',"input_token_logprobs":[],"output_token_logprobs":{self._likely.json()}',
+                f',"output_top_logprobs":{self._top.json()}',
+            )
+        parts.append("}")
+        if self._reports and finished is not None:
+            parts.append(f',"fullstop":{json_text(report_to_wire(finished))}')
+        if error is not None:
+            parts.append(f',"error":{json_text(error)}')
+        if self._index is not None:
+            parts.append(f',"index":{self._index}')
+        return SseEvent(None, "".join((*parts, "}")))
 
 
 class GenerateEncoder(AnswerEncoder[SseEvent]):
@@ -140,7 +207,6 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
         count = answer_count(params)
         self._answers = [_GrowingAnswer(params, head, index) for index in range(count)]
         self._unfinished = count
-        self._is_batch = is_batch(params)
         self._has_grown = False
 
     def encode(self, events: Sequence[Event], choice: int = 0) -> list[SseEvent]:
@@ -148,11 +214,11 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
         self._has_grown = False
         frames = super().encode(events, choice)
         if self._has_grown:
-            frames.append(self._frame(self._answers[choice].to_wire(), choice))
+            frames.append(self._answers[choice].frame())
         return frames
 
     def _text(self, text: str, choice: int) -> None:
-        self._answers[choice].text += text
+        self._answers[choice].text.add(text)
         self._has_grown = True
 
     def _token(self, trace: TokenTrace, choice: int) -> None:
@@ -160,12 +226,11 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
         self._has_grown = True
 
     def _progress(self, progress: PromptProgress, choice: int) -> None:
-        answer = self._answers[choice]
-        answer.prompt_tokens, answer.cached_tokens = progress.total, progress.cached
+        known = self._answers[choice].known
+        known.prompt_tokens, known.cached_tokens = progress.total, progress.cached
 
     def _end(self, finished: Finished, choice: int) -> None:
-        answer = self._answers[choice].to_wire(finished, finish_reason_to_wire(finished))
-        self._last(answer, choice)
+        self._last(choice, finished, finish_reason_to_wire(finished))
         self._unfinished -= 1
         if self._unfinished == 0:
             self._send(DONE)
@@ -176,16 +241,15 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
             self._send(SseEvent(None, json_text(failure)))
         else:
             reason: GenerateFinish = {"type": "abort", "message": error.message}
-            answer = self._answers[choice].to_wire(finished, reason)
-            answer["error"] = failure["error"]
-            self._last(answer, choice)
+            self._last(choice, finished, reason, failure["error"])
         self._send(DONE)
 
-    def _last(self, answer: GenerateAnswer, choice: int) -> None:
+    def _last(
+        self,
+        choice: int,
+        finished: Finished,
+        reason: GenerateFinish,
+        error: SglangErrorFields | None = None,
+    ) -> None:
         self._has_grown = False
-        self._send(self._frame(answer, choice))
-
-    def _frame(self, answer: GenerateAnswer, choice: int) -> SseEvent:
-        if self._is_batch:
-            answer["index"] = choice
-        return SseEvent(None, json_text(answer))
+        self._send(self._answers[choice].frame(finished, reason, error))
