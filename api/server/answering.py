@@ -20,11 +20,14 @@ from api.transport.context import (
     service_of,
 )
 from api.transport.errors import from_engine
-from api.transport.json_text import json_text
+from api.transport.json_text import json_text, long_json_text
 from api.transport.request_body import body_of
 from api.transport.running import batches_of, collected, running
 from api.transport.sse import stream
 from engine import EngineError
+
+# Deltas of an answer are merged, so that many events are the tokens of a traced answer.
+_FEW_EVENTS = 200
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -91,7 +94,11 @@ async def _answered(
                 content_type=route.media_type,
             )
         answers = await asyncio.gather(*(collected(one) for one in generations))
-    return _json(route.write_whole(answers, params, head))
+    if sum(len(events) for events, _ in answers) <= _FEW_EVENTS:
+        return _json(route.write_whole(answers, params, head))
+    # Megabytes, if it tells how likely each token was: no stream waits for them to be written.
+    text = await asyncio.to_thread(lambda: long_json_text(route.write_whole(answers, params, head)))
+    return web.json_response(text=text)
 
 
 def _model(service: Service, params: Any) -> str:

@@ -4,7 +4,7 @@ Pure but for its own state: a whole conversation is the list of what its methods
 no web framework. Any thread. https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,7 +21,6 @@ from api.dialects.responses.answers import (
 from api.dialects.responses.read import wants_logprobs
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import (
-    Entries,
     call_item,
     is_shown,
     item_id,
@@ -37,10 +36,11 @@ from api.dialects.shared.answers.encoder import AnswerEncoder
 from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.events import SseEvent
-from api.transport.json_text import json_text
+from api.transport.json_text import GrowingList, json_text, json_with
 from engine import Event, Finished, PromptProgress, TextDelta, TokenSpan, TokenTrace, ToolCallDelta
 
 _Kind = Literal["output_text", "reasoning_text"]
+_NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)
@@ -52,7 +52,16 @@ class _OpenItem:
     index: int
     delta_head: str
     texts: list[str] = field(default_factory=list)
-    entries: Entries = field(default_factory=list)
+    # Four events repeat them at the item's end, so their JSON is kept.
+    entries: GrowingList = field(default_factory=GrowingList)
+
+
+@dataclass(frozen=True, slots=True)
+class _DoneItem:
+    """A whole item: its kind and its JSON."""
+
+    type: str
+    json: str
 
 
 class ResponseEncoder(AnswerEncoder[SseEvent]):
@@ -68,7 +77,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._number = 0
         self._has_started = False
         self._open: _OpenItem | None = None
-        self._output: list[OutputItem] = []
+        self._output: list[_DoneItem] = []
 
     def encode(self, events: Sequence[Event], choice: int = 0) -> list[SseEvent]:
         """Return the response's next events; the last one once ``Finished`` is among them."""
@@ -90,7 +99,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         item = self._open
         if tokens and not texts and item is not None and item.kind == "output_text":
             # Their text was sent before.
-            item.entries += entries_to_wire(tokens, self._head.vocabulary)
+            item.entries.add(entries_to_wire(tokens, self._head.vocabulary))
         for event in events:
             self._tokens = tokens if texts and event is texts[-1] else ()
             self._add(event, 0)
@@ -111,9 +120,9 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
 
     def _text(self, text: str, choice: int) -> None:
         item = self._item("output_text")
-        entries = entries_to_wire(self._tokens, self._head.vocabulary)
-        item.entries += entries
-        self._delta(item, text, f',"logprobs":{json_text(entries)}')
+        entries = json_text(entries_to_wire(self._tokens, self._head.vocabulary))
+        item.entries.add_json(entries)
+        self._delta(item, text, f',"logprobs":{entries}')
 
     def _thinking(self, text: str, choice: int) -> None:
         self._delta(self._item("reasoning_text"), text)
@@ -155,11 +164,12 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
             return
         self._open = None
         text = "".join(item.texts)
+        entries = item.entries.json()
         part: OutputPart
         done: OutputItem
         if item.kind == "output_text":
-            part = text_part(text, item.entries)
-            done = message_item(item.item_id, status, [part])
+            part = text_part(text, [])
+            done = message_item(item.item_id, status)
             self._event(
                 {
                     "type": "response.output_text.done",
@@ -168,12 +178,13 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
                     "output_index": item.index,
                     "content_index": 0,
                     "text": text,
-                    "logprobs": item.entries,
-                }
+                    "logprobs": [],
+                },
+                {"logprobs": entries},
             )
         else:
             part = reasoning_part(text)
-            done = reasoning_item(item.item_id, status, [part])
+            done = reasoning_item(item.item_id, status)
             self._event(
                 {
                     "type": "response.reasoning_text.done",
@@ -184,8 +195,9 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
                     "text": text,
                 }
             )
-        self._part_event("response.content_part.done", item, part)
-        self._done(done)
+        part_json = json_with(part, {"logprobs": entries})
+        self._part_event("response.content_part.done", item, part, {"part": part_json})
+        self._done(done, {"content": f"[{part_json}]"})
 
     # -- calls and the end -----------------------------------------------------------------
 
@@ -224,18 +236,18 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         item = self._open
         is_message_open = item is not None and item.kind == "output_text"
         if item is not None and self._has_logprobs and is_message_open:
-            item.entries += entries_to_wire(answer_tokens([finished]), self._head.vocabulary)
-        has_answer = is_message_open or any(one["type"] != "reasoning" for one in self._output)
+            item.entries.add(entries_to_wire(answer_tokens([finished]), self._head.vocabulary))
+        has_answer = is_message_open or any(one.type != "reasoning" for one in self._output)
         if needs_message(finished, has_answer=has_answer):
             self._item("output_text")
         self._close_item(status)
-        response = response_object(self._params, self._head, status, self._output, finished)
+        response = response_object(self._params, self._head, status, (), finished)
         is_whole = status == "completed"
         self._state("response.completed" if is_whole else "response.incomplete", response)
 
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
         self._start()
-        response = response_object(self._params, self._head, "failed", self._output)
+        response = response_object(self._params, self._head, "failed")
         is_wrong = error.kind is ErrorKind.INVALID_REQUEST
         response["error"] = {
             "code": "invalid_prompt" if is_wrong else "server_error",
@@ -245,19 +257,39 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
 
     # -- events ----------------------------------------------------------------------------
 
-    def _done(self, item: OutputItem) -> None:
-        self._item_event("response.output_item.done", len(self._output), item)
-        self._output.append(item)
+    def _done(self, item: OutputItem, encoded: Mapping[str, str] = _NOTHING) -> None:
+        whole = json_with(item, encoded)
+        index = len(self._output)
+        self._item_event("response.output_item.done", index, item, {"item": whole})
+        self._output.append(_DoneItem(item["type"], whole))
 
     def _state(self, name: StateName, response: ResponseAnswer) -> None:
-        self._event({"type": name, "sequence_number": self._next(), "response": response})
-
-    def _item_event(self, name: ItemEventName, index: int, item: OutputItem) -> None:
+        output = ",".join(one.json for one in self._output)
+        whole = json_with(response, {"output": f"[{output}]"})
         self._event(
-            {"type": name, "sequence_number": self._next(), "output_index": index, "item": item}
+            {"type": name, "sequence_number": self._next(), "response": response},
+            {"response": whole},
         )
 
-    def _part_event(self, name: PartEventName, item: _OpenItem, part: OutputPart) -> None:
+    def _item_event(
+        self,
+        name: ItemEventName,
+        index: int,
+        item: OutputItem,
+        encoded: Mapping[str, str] = _NOTHING,
+    ) -> None:
+        self._event(
+            {"type": name, "sequence_number": self._next(), "output_index": index, "item": item},
+            encoded,
+        )
+
+    def _part_event(
+        self,
+        name: PartEventName,
+        item: _OpenItem,
+        part: OutputPart,
+        encoded: Mapping[str, str] = _NOTHING,
+    ) -> None:
         self._event(
             {
                 "type": name,
@@ -266,7 +298,8 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
                 "output_index": item.index,
                 "content_index": 0,
                 "part": part,
-            }
+            },
+            encoded,
         )
 
     def _next(self) -> int:
@@ -274,5 +307,6 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._number += 1
         return self._number - 1
 
-    def _event(self, event: ResponseEvent) -> None:
-        self._send(SseEvent(event["type"], json_text(event)))
+    def _event(self, event: ResponseEvent, encoded: Mapping[str, str] = _NOTHING) -> None:
+        """Send an event, some of whose values are JSON already."""
+        self._send(SseEvent(event["type"], json_with(event, encoded)))

@@ -26,7 +26,7 @@ from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.errors import ApiError
 from api.transport.events import DONE, SseEvent
-from api.transport.json_text import GrowingList, GrowingText, json_text
+from api.transport.json_text import GrowingList, GrowingText, json_text, json_with
 from engine import Event, Finished, PromptProgress, StopKind, TokenStats, TokenTrace
 
 
@@ -173,30 +173,38 @@ class _GrowingAnswer:
         reason: GenerateFinish | None = None,
         error: SglangErrorFields | None = None,
     ) -> SseEvent:
-        """Return the answer so far, a ``GenerateAnswer``, as an event.
+        """Return the answer so far as an event.
 
         Args:
             finished: How it ended, once it has.
             reason: The same in the vendor's words.
             error: What went wrong.
         """
-        meta = json_text(self.known.to_wire(self._tokens, finished, reason))
-        parts = [
-            f'{{"text":{self.text.json()},"output_ids":{self._ids.json()},"meta_info":{meta[:-1]}'
-        ]
+        meta = self.known.to_wire(self._tokens, finished, reason)
+        likelihoods: dict[str, str] = {}
         if self._has_logprobs:
-            parts += (
-                f',"input_token_logprobs":[],"output_token_logprobs":{self._likely.json()}',
-                f',"output_top_logprobs":{self._top.json()}',
-            )
-        parts.append("}")
+            meta |= {
+                "input_token_logprobs": [],
+                "output_token_logprobs": [],
+                "output_top_logprobs": [],
+            }
+            likelihoods = {
+                "output_token_logprobs": self._likely.json(),
+                "output_top_logprobs": self._top.json(),
+            }
+        answer: GenerateAnswer = {"text": "", "output_ids": [], "meta_info": meta}
         if self._reports and finished is not None:
-            parts.append(f',"fullstop":{json_text(report_to_wire(finished))}')
+            answer["fullstop"] = report_to_wire(finished)
         if error is not None:
-            parts.append(f',"error":{json_text(error)}')
+            answer["error"] = error
         if self._index is not None:
-            parts.append(f',"index":{self._index}')
-        return SseEvent(None, "".join((*parts, "}")))
+            answer["index"] = self._index
+        encoded = {
+            "text": self.text.json(),
+            "output_ids": self._ids.json(),
+            "meta_info": json_with(meta, likelihoods),
+        }
+        return SseEvent(None, json_with(answer, encoded))
 
 
 class GenerateEncoder(AnswerEncoder[SseEvent]):

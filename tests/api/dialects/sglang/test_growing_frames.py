@@ -11,7 +11,7 @@ from api.dialects.sglang.wire import GenerateParams
 from api.dialects.sglang.write import GenerateEncoder
 from api.dialects.shared.dialect import Head
 from api.transport import json_text as module
-from api.transport.json_text import GrowingList, GrowingText, json_text
+from api.transport.json_text import GrowingList, GrowingText, json_text, json_with, long_json_text
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Event, Finished, TextDelta, Timing, TokenStats, TokenTrace, Usage
 
@@ -111,6 +111,27 @@ def test_a_growing_list_is_the_json_of_all_of_it(additions: list[list[Any]]) -> 
         growing.add(items)
         whole += items
         assert growing.json() == json_text(whole)
+
+
+plain = st.none() | st.booleans() | st.integers() | numbers | st.text(max_size=5)
+values = st.recursive(
+    plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=3), inner)
+)
+
+
+@given(values, st.integers(0, 500))
+def test_a_long_answer_has_the_same_json_in_small_steps(value: Any, more: int) -> None:
+    for one in (value, [value] * more, {"a": [{"b": [1.5] * more}], "c": value}):
+        assert long_json_text(one) == json_text(one)
+
+
+@given(st.dictionaries(st.text(max_size=3), plain), st.dictionaries(st.text(max_size=3), values))
+def test_encoded_values_stand_in_their_object_s_places(
+    rest: dict[str, Any], known: dict[str, Any]
+) -> None:
+    whole = rest | known
+    encoded = {key: json_text(value) for key, value in known.items()}
+    assert json_with(dict.fromkeys(whole) | rest, encoded) == json_text(whole)
 
 
 def test_no_frame_encodes_again_what_earlier_ones_said(monkeypatch: Any) -> None:

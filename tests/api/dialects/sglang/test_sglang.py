@@ -1,5 +1,6 @@
 """The /generate dialect: what its requests ask for, and what its frames say."""
 
+import asyncio
 import itertools
 import json
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from api.dialects.sglang.write import GenerateEncoder
 from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError
 from api.transport.events import SseEvent
+from api.transport.json_text import json_text
 from engine.errors import InvalidRequest
 from engine.stopping.record import Channel
 from engine.values.events import Event, TextDelta, TokenTrace
@@ -297,3 +299,22 @@ def test_clients_learn_about_the_model_and_its_health(site: Any) -> None:
     assert told["model_path"] == "demo-model"
     assert told["is_generation"] is True
     assert site.send("GET", "/health_generate").status == 200
+
+
+def test_a_long_answer_with_likelihoods_is_not_written_on_the_loop(
+    serve: Callable[..., Any], staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_loop: list[bool] = []
+
+    def noted(value: Any) -> str:
+        has_loop.append(asyncio._get_running_loop() is not None)
+        return json_text(value)
+
+    monkeypatch.setattr("api.server.answering.long_json_text", noted)
+    stage = staged(step_s=0)
+    site = serve(stage.engine)
+    ask = {"text": PROMPT, "return_logprob": True, "sampling_params": {"max_new_tokens": 300}}
+    answer = site.send("POST", "/generate", ask).json
+
+    assert len(answer["meta_info"]["output_token_logprobs"]) == 300
+    assert has_loop == [False]
