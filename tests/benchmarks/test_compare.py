@@ -290,7 +290,7 @@ def test_a_server_is_compared_with_fullstop_in_its_own_dialect() -> None:
 
 
 def test_the_markdown_names_what_failed_and_what_was_given_up() -> None:
-    found = Correctness({CheckOutcome.PASSED: 3, CheckOutcome.FAILED: 1}, ("Stop: beyond ASCII",))
+    found = Correctness({CheckOutcome.HELD: 3, CheckOutcome.FAILED: 1}, ("Stop: beyond ASCII",))
     comparison = Comparison(
         [
             side("Fullstop", {"one": 1.0}, correctness=found),
@@ -325,11 +325,11 @@ def test_the_markdown_names_what_failed_and_what_was_given_up() -> None:
 
 def test_correctness_counts_and_names_what_the_probe_found() -> None:
     results = (
-        CheckResult("a", "First", CheckOutcome.PASSED),
+        CheckResult("a", "First", CheckOutcome.HELD),
         CheckResult("b", "Second", CheckOutcome.FAILED),
         CheckResult("c", "Third", CheckOutcome.SKIPPED),
     )
     report = Report("url", WireDialect.CHAT, "m", "", True, results, 3, 1.0)
     found = correctness(report)
-    assert (found.counts[CheckOutcome.PASSED], found.counts[CheckOutcome.UNJUDGED]) == (1, 0)
+    assert (found.counts[CheckOutcome.HELD], found.counts[CheckOutcome.UNDECIDED]) == (1, 0)
     assert found.failed == ("Second",)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.dialects import Ask
+from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.values import Fault
 
 _LEAST_CHARACTERS = 12

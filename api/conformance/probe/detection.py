@@ -16,7 +16,8 @@ from api.conformance.captures.values import WireDialect
 from api.conformance.probe.asking.client import Budget, Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.asking.session import read_body
-from api.conformance.probe.dialects import DRIVERS, Driver
+from api.conformance.probe.dialects.driver import Driver
+from api.conformance.probe.dialects.drivers import DRIVERS
 from api.conformance.probe.values import ProbeFailed, ProbeOptions
 
 _ABSENT = (404, 405, 501)

@@ -10,7 +10,7 @@ from api.conformance.captures.values import Capture
 from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline, Baselines
-from api.conformance.probe.dialects import Ask
+from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.values import Fault
 
 MAX_TOKENS = 128

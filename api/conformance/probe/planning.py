@@ -22,8 +22,7 @@ class StopCase:
     """Stops for one prompt, and what they must do.
 
     Attributes:
-        code: A stable word for programs.
-        title: What is special about these stops.
+        code: What is special about these stops, as the catalogue's ids have it.
         baseline: The answer without them.
         stops: The stops.
         text: The text that must come.
@@ -32,7 +31,6 @@ class StopCase:
     """
 
     code: str
-    title: str
     baseline: Baseline
     stops: tuple[str, ...]
     text: str
@@ -54,10 +52,10 @@ _Choose = Callable[[Baseline], Iterator[_Chosen]]
 def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
     """Return the cases for which an answer offers stops, each with the first answer that does."""
     cases: list[StopCase] = []
-    for code, title, choose, why in _KINDS:
+    for code, choose, why in _KINDS:
         case = next(
             (
-                _case(code, title, baseline, stops, why)
+                _case(code, baseline, stops, why)
                 for baseline in baselines
                 for stops in choose(baseline)
                 if not any(stop in baseline.thinking for stop in stops)
@@ -69,16 +67,16 @@ def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
     return cases
 
 
-def missing(cases: Sequence[StopCase]) -> list[tuple[str, str]]:
-    """Return code and title of the kinds for which no answer offered stops."""
+def missing(cases: Sequence[StopCase]) -> list[str]:
+    """Return the codes of the kinds for which no answer offered stops."""
     there = {case.code for case in cases}
-    return [(code, title) for code, title, _, _ in _KINDS if code not in there]
+    return [code for code, _, _ in _KINDS if code not in there]
 
 
-def _case(code: str, title: str, baseline: Baseline, stops: _Chosen, why: str) -> StopCase:
+def _case(code: str, baseline: Baseline, stops: _Chosen, why: str) -> StopCase:
     found = first_occurrence(baseline.text, stops)
     text = baseline.text if found is None else baseline.text[: found.start]
-    return StopCase(code, title, baseline, stops, text, found.stop if found else None, why)
+    return StopCase(code, baseline, stops, text, found.stop if found else None, why)
 
 
 # -- choosing ---------------------------------------------------------------------------------
@@ -181,30 +179,28 @@ def _unicode(given: Baseline) -> Iterator[_Chosen]:
             yield (char,)
 
 
-_KINDS: tuple[tuple[str, str, _Choose, str], ...] = (
-    ("one_character", "one character", _one_character, ""),
-    ("inside_token", "inside a piece of the stream", _inside_token, ""),
-    ("across_tokens", "across tokens", _across_tokens, ""),
-    ("across_newline", "across a line break", _across_newline, ""),
-    ("leading_space", "with a leading space", _leading_space, ""),
+_KINDS: tuple[tuple[str, _Choose, str], ...] = (
+    ("one_character", _one_character, ""),
+    ("inside_token", _inside_token, ""),
+    ("across_tokens", _across_tokens, ""),
+    ("across_newline", _across_newline, ""),
+    ("leading_space", _leading_space, ""),
     (
         "overlapping",
-        "two that overlap",
         _overlapping,
         "the one whose last character comes first",
     ),
     (
         "shadowed",
-        "one that begins another",
         _shadowed,
         "the shorter one is complete before the longer one can be",
     ),
-    ("among_others", "one in a list of four", _among_others, ""),
-    ("recurring_prefix", "never complete, though its beginning recurs", _recurring_prefix, ""),
-    ("held_at_the_end", "begun by the last characters, never complete", _held_at_the_end, ""),
-    ("last_characters", "the last characters", _last_characters, ""),
-    ("very_first", "the very beginning", _very_first, ""),
-    ("unicode", "beyond ASCII", _unicode, ""),
+    ("among_others", _among_others, ""),
+    ("recurring_prefix", _recurring_prefix, ""),
+    ("held_at_the_end", _held_at_the_end, ""),
+    ("last_characters", _last_characters, ""),
+    ("very_first", _very_first, ""),
+    ("unicode", _unicode, ""),
 )
 
 

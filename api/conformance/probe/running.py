@@ -1,29 +1,41 @@
 """A whole probe: finds the server, measures it, runs every check, and reports.
 
-The one module that others call. Runs on the loop of whoever probes; cancelling the task ends it.
+The one module that others call. Runs on the loop of whoever probes; cancelling the task ends it,
+and what was found until then can still be reported.
 """
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 
 from api.conformance.captures.harmless import on_one_line
-from api.conformance.probe.asking.client import Budget, Client, LimitReached
+from api.conformance.probe.asking.client import Budget, LimitReached
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.asking.session import open_session
-from api.conformance.probe.baseline import Baselines
+from api.conformance.probe.baseline import Baseline, Baselines
+from api.conformance.probe.catalogue import CASES, case_of
 from api.conformance.probe.checks.answer_checks import ANSWER_CHECKS
-from api.conformance.probe.checks.checking import Check, CheckSetting, Seen, ServerGone, unjudged
+from api.conformance.probe.checks.checking import (
+    Check,
+    CheckSetting,
+    Seen,
+    ServerGone,
+    not_asked,
+    undecided,
+)
 from api.conformance.probe.checks.error_checks import ERROR_CHECKS
 from api.conformance.probe.checks.form import FORM_CHECKS
 from api.conformance.probe.checks.hang_up_checks import HANG_UP_CHECKS
 from api.conformance.probe.checks.list_checks import LIST_CHECKS
 from api.conformance.probe.checks.stop_checks import stop_checks
 from api.conformance.probe.detection import Found, found_server
+from api.conformance.probe.folding import cause_of
 from api.conformance.probe.measuring import baselines
 from api.conformance.probe.planning import plan
+from api.conformance.probe.tool import tool_name
 from api.conformance.probe.values import (
-    CheckOutcome,
     CheckResult,
     OnProgress,
     ProbeFailed,
@@ -33,11 +45,11 @@ from api.conformance.probe.values import (
 )
 
 _BEGINNING = "Asking without stops"
-_SAME = "The same question twice, and streamed"
+_CANCELLED = "the probe was cancelled"
 
 
 async def probe(options: ProbeOptions, on_progress: OnProgress | None = None) -> Report:
-    """Probe a server and report what passed and what failed.
+    """Probe a server and report what held and what failed.
 
     Args:
         options: What to probe.
@@ -46,96 +58,144 @@ async def probe(options: ProbeOptions, on_progress: OnProgress | None = None) ->
     Raises:
         ProbeFailed: Nothing answers there, or nothing from which stops could be chosen.
     """
-    began_s = time.monotonic()
-    budget = Budget(options.max_requests, began_s + options.time_limit_s)
-    async with open_session() as session:
-        try:
-            found = await found_server(session, options, budget)
-            run = _Run(options, found.client, on_progress)
-            results, is_deterministic = await run.all()
-        except LimitReached as reached:
-            raise ProbeFailed(f"before the first check {reached}") from reached
-    return _report(options, found, results, is_deterministic, budget, began_s)
+    return await ProbeRun(options, on_progress).run()
 
 
-def _report(
-    options: ProbeOptions,
-    found: Found,
-    results: Sequence[CheckResult],
-    is_deterministic: bool,
-    budget: Budget,
-    began_s: float,
-) -> Report:
-    return Report(
-        url=found.client.url,
-        dialect=found.client.driver.dialect,
-        model=found.client.model,
-        server=found.server,
-        is_deterministic=is_deterministic,
-        results=tuple(results),
-        requests=budget.requests,
-        duration_s=time.monotonic() - began_s,
-        other_dialects=found.others,
-    )
+def selected(code: str, options: ProbeOptions) -> bool:
+    """Return whether a case is to be run."""
+    is_wanted = not options.only or any(fnmatchcase(code, one) for one in options.only)
+    return is_wanted and not any(fnmatchcase(code, one) for one in options.skip)
 
 
-@dataclass(slots=True)
-class _Run:
-    """The checks of one probe, one after the other."""
+def all_checks(usable: Sequence[Baseline]) -> list[Check]:
+    """Return the checks in the order in which they run, for the answers that a server gave."""
+    # Form is judged before the checks that some servers do not survive.
+    return [
+        *stop_checks(plan(usable)),
+        *ANSWER_CHECKS,
+        *LIST_CHECKS,
+        *HANG_UP_CHECKS,
+        *FORM_CHECKS,
+        *ERROR_CHECKS,
+    ]
 
-    options: ProbeOptions
-    client: Client
-    on_progress: OnProgress | None
 
-    async def all(self) -> tuple[list[CheckResult], bool]:
+class ProbeRun:
+    """One probe; its report can be had at any time, also after it was cancelled.
+
+    Args:
+        options: What to probe.
+        on_progress: Told before and after each check, on the caller's loop.
+    """
+
+    def __init__(self, options: ProbeOptions, on_progress: OnProgress | None = None) -> None:
+        self._options = options
+        self._on_progress = on_progress
+        self._began_s = time.monotonic()
+        self._began_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._budget = Budget(options.max_requests, self._began_s + options.time_limit_s)
+        self._found: Found | None = None
+        self._is_deterministic = True
+        self._results: dict[str, CheckResult] = {}
+        self._cut_short = _CANCELLED
+        self._codes = [case.code for case in CASES if selected(case.code, options)]
+
+    async def run(self) -> Report:
+        """Probe to the end, or to the limits.
+
+        Raises:
+            ProbeFailed: Nothing answers there, or nothing from which stops could be chosen.
+        """
+        async with open_session() as session:
+            try:
+                self._found = await found_server(session, self._options, self._budget)
+                await self._check_all(self._found)
+                self._cut_short = ""
+            except LimitReached as reached:
+                self._cut_short = str(reached)
+            except ServerGone as gone:
+                self._cut_short = str(gone)
+        report = self.report()
+        if report is None:
+            raise ProbeFailed(f"before the first check {self._cut_short}")
+        return report
+
+    def report(self) -> Report | None:
+        """Return what was found until now; None before the server has answered."""
+        found = self._found
+        if found is None:
+            return None
+        return Report(
+            url=found.client.url,
+            dialect=found.client.driver.dialect,
+            model=found.client.model,
+            server=found.server,
+            is_deterministic=self._is_deterministic,
+            results=tuple(self._results.get(code) or self._left_out(code) for code in self._codes),
+            requests=self._budget.requests,
+            duration_s=time.monotonic() - self._began_s,
+            other_dialects=found.others,
+            tool=tool_name(),
+            began_at=self._began_at,
+            cut_short=self._cut_short,
+            levels=self._options.levels,
+        )
+
+    async def _check_all(self, found: Found) -> None:
         self._tell(0, 0, _BEGINNING)
-        short = await self.client.ask_shortly()
-        measured = await baselines(self.client)
+        short = await found.client.ask_shortly()
+        measured = await baselines(found.client)
         if not measured.usable:
             raise ProbeFailed(_too_little(measured))
-        setting = CheckSetting(self.client, self.options, measured.usable, short.total_s)
-        results = [_same(measured).result("baseline", _SAME)]
-        checks = [
-            *stop_checks(plan(measured.usable)),
-            *ANSWER_CHECKS,
-            *LIST_CHECKS,
-            *HANG_UP_CHECKS,
-        ]
-        # Form is judged before the checks that some servers do not survive.
-        checks += [*FORM_CHECKS, *ERROR_CHECKS]
-        why_not = ""
+        self._is_deterministic = measured.is_deterministic
+        setting = CheckSetting(found.client, self._options, measured.usable, short.total_s)
+        self._note("baseline", _same(measured), measured.runs)
+        checks = [check for check in all_checks(measured.usable) if check.code in self._codes]
         for number, check in enumerate(checks):
-            self._tell(number, len(checks), check.title)
-            if not why_not:
-                seen, why_not = await _seen(check, setting)
-            else:
-                seen = Seen(why_not, outcome=CheckOutcome.SKIPPED)
-            result = seen.result(check.code, check.title)
-            results.append(result)
-            self._tell(number + 1, len(checks), check.title, result)
-        return results, measured.is_deterministic
+            title = case_of(check.code).title
+            self._tell(number, len(checks), title)
+            result = await self._result(check, setting)
+            self._tell(number + 1, len(checks), title, result)
+
+    async def _result(self, check: Check, setting: CheckSetting) -> CheckResult | None:
+        """Run a check and note what it saw.
+
+        Raises:
+            LimitReached: The probe may ask no more.
+            ServerGone: No other check can follow.
+        """
+        before = len(setting.client.exchanges)
+        try:
+            seen = await check.run(setting)
+        except ServerGone as gone:
+            self._note(check.code, gone.seen, setting.client.exchanges[before:])
+            raise
+        return self._note(check.code, seen, setting.client.exchanges[before:])
+
+    def _note(self, code: str, seen: Seen, exchanges: Sequence[Exchange]) -> CheckResult | None:
+        found = self._found
+        if code not in self._codes or found is None:
+            return None
+        result = seen.result(case_of(code), found.client.driver.dialect, exchanges)
+        result = replace(result, cause=cause_of(result, self._results.values()))
+        self._results[code] = result
+        return result
+
+    def _left_out(self, code: str) -> CheckResult:
+        assert self._found is not None
+        seen = not_asked(f"Not asked: {self._cut_short}.")
+        return seen.result(case_of(code), self._found.client.driver.dialect)
 
     def _tell(self, done: int, total: int, title: str, result: CheckResult | None = None) -> None:
-        if self.on_progress is not None:
-            self.on_progress(Progress(done, total, title, result))
-
-
-async def _seen(check: Check, setting: CheckSetting) -> tuple[Seen, str]:
-    """Run a check; return what it saw, and why no other can follow, if none can."""
-    try:
-        return await check.run(setting), ""
-    except LimitReached as reached:
-        return unjudged(f"Left out: {reached}."), f"Left out: {reached}."
-    except ServerGone as gone:
-        [seen] = gone.args
-        return seen, "The server no longer answers."
+        if self._on_progress is not None:
+            self._on_progress(Progress(done, total, title, result))
 
 
 def _same(measured: Baselines) -> Seen:
     if measured.faults:
         return Seen(faults=measured.faults)
     if not measured.is_deterministic:
-        return unjudged(
+        return undecided(
             "The server is not deterministic: at temperature 0 the same question got different "
             "answers. Texts are compared as far as they agree."
         )

@@ -3,8 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 from api.conformance.captures.values import WireDialect
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.cases import Level
+from api.conformance.probe.dialects.references import Reference
 
 
 class ProbeFailed(Exception):
@@ -12,12 +16,25 @@ class ProbeFailed(Exception):
 
 
 class CheckOutcome(StrEnum):
-    """What became of one check."""
+    """What became of one check.
 
-    PASSED = "passed"
+    Undecided was asked but allowed no judgement; not asked is what a probe that was cut short
+    left out; skipped does not apply to the server or its dialect.
+    """
+
+    HELD = "held"
     FAILED = "failed"
-    UNJUDGED = "unjudged"
     SKIPPED = "skipped"
+    UNDECIDED = "undecided"
+    NOT_ASKED = "not asked"
+
+
+class ProbeVerdict(StrEnum):
+    """What a whole probe says of a server."""
+
+    HELD = "held"
+    FAILED = "failed"
+    INCOMPLETE = "incomplete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,15 @@ class ProbeOptions:
         time_limit_s: How long the whole probe may take.
         max_requests: How many requests it may send.
         patience_s: How much longer than usual the next answer may take after a client hung up.
+        max_tokens: The limit of ordinary answers; None lets the probe choose.
+        headers: Headers sent with every request, beside those of the dialect.
+        base_path: Stands in every path instead of ``/v1``; None leaves paths as they are.
+        is_insecure: Whether a certificate that nobody vouches for is accepted.
+        ca_file: Certificates to trust, in a PEM file; None for those of the system.
+        only: Patterns of the cases to run, as in ``stop.*``; empty runs all.
+        skip: Patterns of the cases to leave out.
+        levels: The levels whose failures count.
+        longest_wait_s: How long a server that is busy is waited for, each time.
     """
 
     url: str
@@ -43,6 +69,15 @@ class ProbeOptions:
     time_limit_s: float = 900.0
     max_requests: int = 200
     patience_s: float = 2.0
+    max_tokens: int | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    base_path: str | None = None
+    is_insecure: bool = False
+    ca_file: Path | None = None
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    levels: frozenset[Level] = frozenset({Level.SPECIFICATION})
+    longest_wait_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +91,8 @@ class Fault:
         expected: The text, or the fact, that was expected.
         got: What came instead.
         curl: A command that shows it.
+        baseline: The answer without stops, where the difference to it is the fault.
+        exchange: Which of the check's exchanges shows it; None where it is no single one.
     """
 
     code: str
@@ -64,6 +101,8 @@ class Fault:
     expected: str = ""
     got: str = ""
     curl: str = ""
+    baseline: str = ""
+    exchange: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +110,16 @@ class CheckResult:
     """One row of the report.
 
     Attributes:
-        code: A stable word for programs, such as ``stop.one_character``.
+        code: A stable id for programs, such as ``stop.one_character``.
         title: What is checked.
         outcome: What became of it.
         sentence: What was seen.
         faults: Where it failed: how.
+        level: How binding it is in this dialect.
+        rule: What a server must do, in our words.
+        reference: Where the dialect's vendor states it; None where it does not.
+        cause: The id of the check whose failure brought about this one; empty where it is its own.
+        exchanges: What was asked and what came, raw.
     """
 
     code: str
@@ -83,6 +127,11 @@ class CheckResult:
     outcome: CheckOutcome
     sentence: str = ""
     faults: tuple[Fault, ...] = ()
+    level: Level = Level.SPECIFICATION
+    rule: str = ""
+    reference: Reference | None = None
+    cause: str = ""
+    exchanges: tuple[Exchange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +141,20 @@ class Report:
     Attributes:
         url: The address probed.
         dialect: Whose words were used.
-        model: The model asked for.
+        model: The model asked for; empty where none is named.
         server: What the server calls itself, where it says.
         is_deterministic: Whether the same request got the same answer.
         results: One for each check, in order.
         requests: How many requests were sent.
         duration_s: How long it took.
         other_dialects: Dialects that answer too and were not probed.
+        tool: What probed, with its version.
+        began_at: When it began, in UTC as ISO 8601 has it.
+        conclusions: What the probe concluded of the server before it began, in sentences.
+        cut_short: Why it ended before its time; empty where it did not.
+        waits: How often the server was busy and was waited for.
+        waited_s: How long that took in all.
+        levels: The levels whose failures count.
     """
 
     url: str
@@ -110,21 +166,61 @@ class Report:
     requests: int
     duration_s: float
     other_dialects: tuple[WireDialect, ...] = ()
+    tool: str = ""
+    began_at: str = ""
+    conclusions: tuple[str, ...] = ()
+    cut_short: str = ""
+    waits: int = 0
+    waited_s: float = 0.0
+    levels: frozenset[Level] = frozenset({Level.SPECIFICATION})
 
     @property
     def has_passed(self) -> bool:
-        """Whether no check failed."""
-        return not self.failed
+        """Whether no check failed that counts, and the probe is complete."""
+        return self.verdict is ProbeVerdict.HELD
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything was asked and more than half of it could be decided."""
+        decided = sum(one.outcome in _DECIDED for one in self.results)
+        undecided = sum(one.outcome is CheckOutcome.UNDECIDED for one in self.results)
+        return not self.not_asked and not self.cut_short and decided > undecided
+
+    @property
+    def verdict(self) -> ProbeVerdict:
+        """What the probe says of the server."""
+        if self.failed:
+            return ProbeVerdict.FAILED
+        return ProbeVerdict.HELD if self.is_complete else ProbeVerdict.INCOMPLETE
 
     @property
     def failed(self) -> tuple[CheckResult, ...]:
-        """The checks that failed."""
-        return tuple(one for one in self.results if one.outcome is CheckOutcome.FAILED)
+        """The failures that count, each its own cause."""
+        return tuple(one for one in self._own_failures() if one.level in self.levels)
+
+    @property
+    def remarks(self) -> tuple[CheckResult, ...]:
+        """The failures of levels that do not count, each its own cause."""
+        return tuple(one for one in self._own_failures() if one.level not in self.levels)
+
+    @property
+    def not_asked(self) -> tuple[CheckResult, ...]:
+        """The checks that were left out because the probe was cut short."""
+        return tuple(one for one in self.results if one.outcome is CheckOutcome.NOT_ASKED)
 
     @property
     def fault_codes(self) -> frozenset[str]:
-        """The codes of all faults."""
-        return frozenset(fault.code for result in self.results for fault in result.faults)
+        """The codes of all faults, of whatever level, but for those that follow from others."""
+        return frozenset(fault.code for result in self._own_failures() for fault in result.faults)
+
+    def consequences_of(self, code: str) -> tuple[CheckResult, ...]:
+        """Return the results that another check's failure brought about."""
+        return tuple(one for one in self.results if one.cause == code)
+
+    def _own_failures(self) -> tuple[CheckResult, ...]:
+        return tuple(
+            one for one in self.results if one.outcome is CheckOutcome.FAILED and not one.cause
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,4 +240,5 @@ class Progress:
     result: CheckResult | None = field(default=None)
 
 
+_DECIDED = (CheckOutcome.HELD, CheckOutcome.FAILED)
 OnProgress = Callable[[Progress], None]

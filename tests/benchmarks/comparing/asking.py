@@ -14,7 +14,9 @@ from typing import Any
 import aiohttp
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.dialects import DRIVERS, Ask, headers
+from api.conformance.probe.dialects.asks import Ask
+from api.conformance.probe.dialects.driver import headers
+from api.conformance.probe.dialects.drivers import DRIVERS
 from tests.benchmarks.reading import Reading
 
 Turn = tuple[str, str]

@@ -13,10 +13,11 @@ from tests.benchmarks.comparing.measures import MEASURES, Correctness, Measure, 
 
 _NOTHING = "–"
 _OUTCOMES = {
-    CheckOutcome.PASSED: "checks of stops passed",
+    CheckOutcome.HELD: "checks of stops passed",
     CheckOutcome.FAILED: "checks of stops failed",
-    CheckOutcome.UNJUDGED: "checks of stops unclear",
+    CheckOutcome.UNDECIDED: "checks of stops unclear",
     CheckOutcome.SKIPPED: "checks of stops skipped",
+    CheckOutcome.NOT_ASKED: "checks of stops not asked",
 }
 
 

@@ -15,7 +15,8 @@ import aiohttp
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.asking.client import Budget, Client
-from api.conformance.probe.dialects import DRIVERS, Ask
+from api.conformance.probe.dialects.asks import Ask
+from api.conformance.probe.dialects.drivers import DRIVERS
 from tests.endurance.soaking.cases import CASES, RAW, ask_of, fault
 
 BAD_BODIES: tuple[object, ...] = (

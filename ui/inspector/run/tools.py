@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from ui.inspector.run.shown_run import ShownRun
 
 Severity = Literal["error", "warning", "note"]
-CheckOutcome = Literal["passed", "failed", "unjudged", "skipped"]
+CheckOutcome = Literal["held", "failed", "undecided", "skipped", "not asked"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,16 +17,23 @@ from ui.kit.text.html import (
     with_code_spans,
 )
 
-_WORDS = {"passed": "Passed", "failed": "Failed", "unjudged": "Unclear", "skipped": "Skipped"}
+_WORDS = {
+    "held": "Passed",
+    "failed": "Failed",
+    "undecided": "Unclear",
+    "skipped": "Skipped",
+    "not asked": "Not asked",
+}
 
 
 def probe_page(rows: Iterable[ProbeRow], colors: Colors) -> Html:
     """Return a table with a row for each check."""
     tones = {
-        "passed": (colors.done, colors.done_soft),
+        "held": (colors.done, colors.done_soft),
         "failed": (colors.fault, colors.fault_soft),
-        "unjudged": (colors.limit, colors.limit_soft),
+        "undecided": (colors.limit, colors.limit_soft),
         "skipped": (colors.quiet, colors.quiet_soft),
+        "not asked": (colors.limit, colors.limit_soft),
     }
     return table(
         (

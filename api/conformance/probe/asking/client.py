@@ -17,7 +17,8 @@ from api.conformance.captures.parsing import parse
 from api.conformance.probe.asking.curl import curl_line
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.asking.session import read_body
-from api.conformance.probe.dialects import Ask, Driver, headers
+from api.conformance.probe.dialects.asks import Ask
+from api.conformance.probe.dialects.driver import Driver, headers
 
 # All answers of a probe are kept until its report is made.
 _MOST_BYTES_IN_ALL = 64 * 1024 * 1024

@@ -5,7 +5,7 @@ import shlex
 from typing import Any
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.dialects import headers
+from api.conformance.probe.dialects.driver import headers
 
 KEY_VARIABLE = "API_KEY"
 

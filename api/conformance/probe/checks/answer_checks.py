@@ -15,7 +15,7 @@ from api.conformance.probe.checks.checking import (
     Seen,
     fault,
     skipped,
-    unjudged,
+    undecided,
 )
 from api.conformance.probe.judging import Judgement, no_answer
 from api.conformance.probe.values import Fault
@@ -29,7 +29,7 @@ async def _limit(setting: CheckSetting) -> Seen:
     """A limit ends the answer after so many tokens, and is named as the reason."""
     given = setting.main
     if given.tokens is not None and given.tokens <= _LIMIT:
-        return unjudged("The answers are too short for a limit.")
+        return undecided("The answers are too short for a limit.")
     faults: list[Fault] = []
     for is_streamed in (False, True):
         ask = replace(given.ask, max_tokens=_LIMIT, is_streamed=is_streamed)
@@ -122,7 +122,7 @@ async def _stop_in_thinking(setting: CheckSetting) -> Seen:
         run = await setting.client.ask(replace(ask, stops=(stop,)))
         broken = _changed(stop, answer, run)
         if broken is not None and broken.code == "text_differs" and not setting.main.is_repeatable:
-            return unjudged("The server answers differently each time.")
+            return undecided("The server answers differently each time.")
         faults.extend([fault(setting.client, run, broken)] if broken is not None else [])
     return Seen(", ".join(map(repr, stops)), tuple(faults))
 
@@ -155,7 +155,7 @@ def _changed(stop: str, answer: str, run: Exchange) -> Judgement | None:
 
 
 ANSWER_CHECKS = (
-    Check("limit", "A limit of tokens", _limit),
-    Check("thinking.off", "Thinking switched off", _thinking_off),
-    Check("thinking.stop", "A stop that occurs in thinking only", _stop_in_thinking),
+    Check("limit", _limit),
+    Check("thinking.off", _thinking_off),
+    Check("thinking.stop", _stop_in_thinking),
 )

@@ -6,15 +6,25 @@ Runs on the loop of whoever probes.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from api.conformance.captures.values import WireDialect
 from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
+from api.conformance.probe.cases import Case
 from api.conformance.probe.judging import Judgement
 from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions
 
 
 class ServerGone(Exception):
-    """The server no longer answers what it answered before."""
+    """The server no longer answers what it answered before.
+
+    Attributes:
+        seen: What the check saw that noticed it.
+    """
+
+    def __init__(self, seen: "Seen") -> None:
+        super().__init__("the server no longer answers")
+        self.seen = seen
 
 
 @dataclass(slots=True)
@@ -41,16 +51,14 @@ class CheckSetting:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: a row of the report and how it is filled.
+    """One check: a case of the catalogue and how it is decided.
 
     Attributes:
-        code: A stable word for programs.
-        title: What is checked.
+        code: The id of the case.
         run: Asks and judges; raises ``ServerGone`` when nothing answers any longer.
     """
 
     code: str
-    title: str
     run: Callable[[CheckSetting], Awaitable["Seen"]]
 
 
@@ -68,14 +76,32 @@ class Seen:
     faults: tuple[Fault, ...] = ()
     outcome: CheckOutcome | None = field(default=None)
 
-    def result(self, code: str, title: str) -> CheckResult:
-        """Return the row of the report."""
-        outcome = self.outcome or (CheckOutcome.FAILED if self.faults else CheckOutcome.PASSED)
+    def result(
+        self, case: Case, dialect: WireDialect, exchanges: Sequence[Exchange] = ()
+    ) -> CheckResult:
+        """Return the row of the report.
+
+        Args:
+            case: What was checked.
+            dialect: In whose words.
+            exchanges: What was asked for it.
+        """
+        outcome = self.outcome or (CheckOutcome.FAILED if self.faults else CheckOutcome.HELD)
         sentence = self.sentence
         if self.faults:
             sentences = dict.fromkeys(fault.sentence for fault in self.faults)
             sentence = " ".join(sentences)
-        return CheckResult(code, title, outcome, sentence, self.faults)
+        return CheckResult(
+            code=case.code,
+            title=case.title,
+            outcome=outcome,
+            sentence=sentence,
+            faults=self.faults,
+            level=case.level_in(dialect),
+            rule=case.rule,
+            reference=case.reference_in(dialect),
+            exchanges=tuple(exchanges),
+        )
 
 
 # Reports are for reading: what a server says without end is cut.
@@ -99,9 +125,14 @@ def skipped(sentence: str) -> Seen:
     return Seen(sentence, outcome=CheckOutcome.SKIPPED)
 
 
-def unjudged(sentence: str) -> Seen:
+def undecided(sentence: str) -> Seen:
     """Return that a check could not be decided."""
-    return Seen(sentence, outcome=CheckOutcome.UNJUDGED)
+    return Seen(sentence, outcome=CheckOutcome.UNDECIDED)
+
+
+def not_asked(sentence: str) -> Seen:
+    """Return that a check was left out because the probe was cut short."""
+    return Seen(sentence, outcome=CheckOutcome.NOT_ASKED)
 
 
 async def make_sure_it_lives(setting: CheckSetting, cause: Exchange) -> Fault | None:

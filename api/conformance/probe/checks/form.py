@@ -50,6 +50,6 @@ async def _whole(setting: CheckSetting) -> Seen:
 
 
 FORM_CHECKS = (
-    Check("form.streamed", "Events of streamed answers", _streamed),
-    Check("form.whole", "Fields of whole answers", _whole),
+    Check("form.streamed", _streamed),
+    Check("form.whole", _whole),
 )

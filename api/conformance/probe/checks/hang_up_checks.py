@@ -7,8 +7,8 @@ whoever probes.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from api.conformance.probe.checks.checking import Check, CheckSetting, Seen, unjudged
-from api.conformance.probe.dialects import Ask
+from api.conformance.probe.checks.checking import Check, CheckSetting, Seen, undecided
+from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.values import Fault
 
 # At least one of these gets a long answer from any model.
@@ -49,13 +49,13 @@ def _hang_up(is_streamed: bool) -> Callable[[CheckSetting], Awaitable[Seen]]:
             )
             return Seen(faults=(fault,))
         if not any(left):
-            return unjudged("The answers ended before a client could hang up.")
+            return undecided("The answers ended before a client could hang up.")
         return Seen(f"the next request took {after.total_s:.2f} s")
 
     return run
 
 
 HANG_UP_CHECKS = (
-    Check("hang_up.streamed", "Clients that leave a stream", _hang_up(is_streamed=True)),
-    Check("hang_up.whole", "Clients that do not wait for an answer", _hang_up(is_streamed=False)),
+    Check("hang_up.streamed", _hang_up(is_streamed=True)),
+    Check("hang_up.whole", _hang_up(is_streamed=False)),
 )

@@ -15,7 +15,7 @@ from api.conformance.probe.checks.checking import (
     fault,
     make_sure_it_lives,
     skipped,
-    unjudged,
+    undecided,
 )
 from api.conformance.probe.checks.stop_checks import judged
 from api.conformance.probe.judging import Judgement, judge, no_answer
@@ -31,7 +31,7 @@ async def _no_stops(setting: CheckSetting) -> Seen:
     """An empty list and null mean no stops."""
     given = setting.main
     if not given.is_repeatable:
-        return unjudged("The server answers differently each time.")
+        return undecided("The server answers differently each time.")
     faults: list[Fault] = []
     values: tuple[list[str] | None, ...] = ([], None)
     for value in values:
@@ -57,7 +57,7 @@ async def _bare_string(setting: CheckSetting) -> Seen:
         return skipped("The dialect takes a list only.")
     case = next((case for one in setting.baselines if (case := _simple_case(one))), None)
     if case is None:
-        return unjudged("There is no answer that could be compared.")
+        return undecided("There is no answer that could be compared.")
     run = await setting.client.send(_with_stop(setting, case.baseline, case.stops[0]))
     verdicts = judge(case, run, names_stop=setting.client.driver.names_stop)
     faults = [fault(setting.client, run, verdict) for verdict in verdicts]
@@ -92,7 +92,7 @@ async def _blank_stop(setting: CheckSetting) -> Seen:
         for blank in ("\n", " "):
             at = given.stable.find(blank)
             if at > 0:
-                case = StopCase("blank", "Blank", given, (blank,), given.text[:at], blank)
+                case = StopCase("blank", given, (blank,), given.text[:at], blank)
                 return await _blank(setting, case)
     return skipped("The answers contain no white space.")
 
@@ -103,7 +103,7 @@ async def _blank(setting: CheckSetting, case: StopCase) -> Seen:
         return Seen(f"refused with status {run.status}")
     faults, doubt = await judged(setting, case, is_streamed=False)
     if doubt:
-        return unjudged(doubt)
+        return undecided(doubt)
     return Seen(repr(case.stops[0]), tuple(faults))
 
 
@@ -113,7 +113,7 @@ async def _token_ids(setting: CheckSetting) -> Seen:
     if driver.ids_path is None:
         return skipped("The dialect has no token ids.")
     if not given.is_repeatable:
-        return unjudged("The server answers differently each time.")
+        return undecided("The server answers differently each time.")
     middle = len(given.output_ids) // 3
     ids = (given.output_ids[middle],) if middle else _LOW_IDS
     run = await setting.client.ask(replace(given.ask, token_ids=ids))
@@ -147,14 +147,14 @@ def _simple_case(given: Baseline) -> StopCase | None:
         return None
     for at, char in enumerate(given.stable):
         if at and char.isalnum() and given.stable.find(char) == at:
-            return StopCase("string", "a string", given, (char,), given.text[:at], char)
+            return StopCase("string", given, (char,), given.text[:at], char)
     return None
 
 
 LIST_CHECKS = (
-    Check("stops.none", "No stops: an empty list, null", _no_stops),
-    Check("stops.string", "A bare string for one stop", _bare_string),
-    Check("stops.empty", "An empty stop", _empty_stop),
-    Check("stops.blank", "A stop of white space", _blank_stop),
-    Check("stops.token_ids", "Stop token ids", _token_ids),
+    Check("stops.none", _no_stops),
+    Check("stops.string", _bare_string),
+    Check("stops.empty", _empty_stop),
+    Check("stops.blank", _blank_stop),
+    Check("stops.token_ids", _token_ids),
 )

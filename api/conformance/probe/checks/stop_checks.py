@@ -13,23 +13,19 @@ from api.conformance.probe.checks.checking import (
     Seen,
     fault,
     skipped,
-    unjudged,
+    undecided,
 )
 from api.conformance.probe.judging import Judgement, invariants, judge
 from api.conformance.probe.planning import StopCase, missing
 from api.conformance.probe.values import Fault
 
 _REPEATS = 2
-_TITLE = "Stop: {}"
 
 
 def stop_checks(cases: Sequence[StopCase]) -> list[Check]:
     """Return a check for each case, and one that says why for each kind without a case."""
-    checks = [
-        Check(f"stop.{case.code}", _TITLE.format(case.title), _runner(case)) for case in cases
-    ]
-    for code, title in missing(cases):
-        checks.append(Check(f"stop.{code}", _TITLE.format(title), _nothing_to_choose))
+    checks = [Check(f"stop.{case.code}", _runner(case)) for case in cases]
+    checks += [Check(f"stop.{code}", _nothing_to_choose) for code in missing(cases)]
     return checks
 
 
@@ -47,7 +43,7 @@ def _runner(case: StopCase) -> Callable[[CheckSetting], Awaitable[Seen]]:
             doubts.extend([doubt] if doubt else [])
         shown = ", ".join(map(repr, case.stops))
         if not faults and doubts:
-            return unjudged(f"{shown}: {doubts[0]}")
+            return undecided(f"{shown}: {doubts[0]}")
         return Seen(shown, tuple(faults))
 
     return run

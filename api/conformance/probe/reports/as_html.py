@@ -17,19 +17,20 @@ h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margi
 table { border-collapse: collapse; width: 100%; }
 th, td { border-bottom: 1px solid #8884; padding: .35rem .6rem; text-align: left;
   vertical-align: top; }
-.failed { color: #c62828; font-weight: 600; } .passed { color: #2e7d32; }
-.unjudged { color: #9a6700; } .skipped { opacity: .6; }
-@media (prefers-color-scheme: dark) { .failed { color: #ff8a80; } .passed { color: #81c784; }
-  .unjudged { color: #ffcc66; } }
+.failed { color: #c62828; font-weight: 600; } .held { color: #2e7d32; }
+.undecided, .incomplete { color: #9a6700; } .skipped { opacity: .6; }
+@media (prefers-color-scheme: dark) { .failed { color: #ff8a80; } .held { color: #81c784; }
+  .undecided, .incomplete { color: #ffcc66; } }
 pre { background: #8881; border-radius: 6px; overflow-x: auto; padding: .6rem .8rem;
   white-space: pre-wrap; overflow-wrap: anywhere; }
 dt { font-weight: 600; } dd { margin: 0 0 .4rem; }
 """
 _WORDS = {
-    CheckOutcome.PASSED: "✓ passed",
+    CheckOutcome.HELD: "✓ passed",
     CheckOutcome.FAILED: "✗ failed",
-    CheckOutcome.UNJUDGED: "? unclear",
+    CheckOutcome.UNDECIDED: "? unclear",
     CheckOutcome.SKIPPED: "– skipped",
+    CheckOutcome.NOT_ASKED: "? not asked",
 }
 
 
@@ -44,8 +45,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>Stops at {_shown(report.url)}</title><style>{_STYLE}</style></head><body>"
     yield f"<h1>Stops at {_shown(report.url)}</h1>"
-    mark = "passed" if report.has_passed else "failed"
-    yield f'<p class="{mark}">{_shown(summary(report))}</p>'
+    yield f'<p class="{report.verdict}">{_shown(summary(report))}</p>'
     facts = {
         "Dialect": report.dialect,
         "Model": report.model,
@@ -71,8 +71,9 @@ def _row(result: CheckResult) -> str:
     title = _shown(result.title)
     if result.outcome is CheckOutcome.FAILED:
         title = f'<a href="#{_shown(result.code)}">{title}</a>'
+    mark = result.outcome.name.lower()
     return (
-        f'<tr><td>{title}</td><td class="{result.outcome}">{_WORDS[result.outcome]}</td>'
+        f'<tr><td>{title}</td><td class="{mark}">{_WORDS[result.outcome]}</td>'
         f"<td>{_shown(result.sentence)}</td></tr>"
     )
 

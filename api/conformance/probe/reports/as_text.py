@@ -9,10 +9,11 @@ from api.conformance.captures.harmless import harmless, on_one_line
 from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, Report
 
 _SIGNS = {
-    CheckOutcome.PASSED: "Passed",
+    CheckOutcome.HELD: "Passed",
     CheckOutcome.FAILED: "Failed",
-    CheckOutcome.UNJUDGED: "Unclear",
+    CheckOutcome.UNDECIDED: "Unclear",
     CheckOutcome.SKIPPED: "Skipped",
+    CheckOutcome.NOT_ASKED: "Not asked",
 }
 _SEEN_WIDTH = 90
 _TEXT_WIDTH = 300
@@ -26,13 +27,18 @@ def as_text(report: Report) -> str:
 
 def summary(report: Report) -> str:
     """Return in one sentence what was found."""
-    judged = [
-        one for one in report.results if one.outcome in (CheckOutcome.PASSED, CheckOutcome.FAILED)
-    ]
-    failed = len(report.failed)
-    if not failed:
-        return f"All {len(judged)} checks passed."
-    return f"{failed} of {len(judged)} checks failed."
+    held = sum(one.outcome is CheckOutcome.HELD for one in report.results)
+    failed, left_out = len(report.failed), len(report.not_asked)
+    judged = held + failed
+    if failed:
+        said = f"{failed} of {judged} checks failed"
+    elif report.is_complete:
+        said = f"All {judged} checks passed"
+    else:
+        said = f"Incomplete: {judged} checks passed"
+    why = f" ({report.cut_short})" if report.cut_short else ""
+    rest = f"; {left_out} were not asked{why}" if left_out else ""
+    return f"{said}{rest}."
 
 
 def _lines(report: Report) -> Iterator[str]:

@@ -9,7 +9,7 @@ from api.conformance.captures.parsing import parse
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
-from api.conformance.probe.dialects import Ask
+from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.judging import invariants, judge, no_answer
 from api.conformance.probe.planning import StopCase
 
@@ -21,8 +21,8 @@ def case(stop: str | None = STOP, **more: Any) -> StopCase:
     values = {"ending": CapturedEnding.NATURAL, "tokens": 20, "total_s": 2.0} | more
     full = Baseline(Ask("?"), FULL, FULL, **values)
     if stop is None:
-        return StopCase("never", "never", full, ("never",), FULL, None)
-    return StopCase("stop", "stop", full, (stop,), FULL[: FULL.index(stop)], stop)
+        return StopCase("never", full, ("never",), FULL, None)
+    return StopCase("stop", full, (stop,), FULL[: FULL.index(stop)], stop)
 
 
 def answer(text: str, reason: str = "stop_sequence", matched: str | None = STOP) -> dict[str, Any]:

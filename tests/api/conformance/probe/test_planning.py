@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from api.conformance.captures.matching import first_occurrence
 from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.baseline import Baseline
-from api.conformance.probe.dialects import Ask
+from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.planning import StopCase, missing, plan
 from engine.stopping.matcher import StopMatcher
 

@@ -11,7 +11,8 @@ from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.parsing import parse
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.asking.curl import curl_line
-from api.conformance.probe.dialects import DRIVERS, Ask
+from api.conformance.probe.dialects.asks import Ask
+from api.conformance.probe.dialects.drivers import DRIVERS
 from api.conformance.probe.reports.as_data import as_data
 from api.conformance.probe.reports.as_html import as_html
 from api.conformance.probe.reports.as_text import as_text, summary
@@ -28,10 +29,10 @@ REPORT = Report(
     server="",
     is_deterministic=True,
     results=(
-        CheckResult("stop.a", "Stop: a", CheckOutcome.PASSED, "'a|b'"),
+        CheckResult("stop.a", "Stop: a", CheckOutcome.HELD, "'a|b'"),
         CheckResult("stop.b", "Stop: b", CheckOutcome.FAILED, "It was ignored.", (FAULT,)),
         CheckResult("c", "C", CheckOutcome.SKIPPED, "Not here."),
-        CheckResult("d", "D", CheckOutcome.UNJUDGED, "x" * 200),
+        CheckResult("d", "D", CheckOutcome.UNDECIDED, "x" * 200),
     ),
     requests=12,
     duration_s=1.25,
@@ -54,12 +55,12 @@ def test_the_summary_counts_what_was_judged() -> None:
 
 def test_the_object_can_be_written_and_says_whether_all_held() -> None:
     data = json.loads(json.dumps(as_data(REPORT)))
-    assert (data["format"], data["has_passed"]) == (2, False)
+    assert (data["format"], data["has_passed"]) == (3, False)
     assert [one["outcome"] for one in data["results"]] == [
-        "passed",
+        "held",
         "failed",
         "skipped",
-        "unjudged",
+        "undecided",
     ]
     assert data["results"][1]["faults"][0]["code"] == "stop_ignored"
 

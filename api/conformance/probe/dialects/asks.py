@@ -1,0 +1,36 @@
+"""One request in no dialect's words, and where its parts stand in a body. Pure; any thread."""
+
+from dataclasses import dataclass
+from typing import Any
+
+Body = dict[str, Any]
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request, in no dialect's words.
+
+    Attributes:
+        prompt: What the user says.
+        stops: The stop strings; empty leaves the field out.
+        max_tokens: The limit.
+        is_streamed: Whether the answer is streamed.
+        is_thinking: Whether the model thinks first; None leaves it to the server.
+        token_ids: Stop token ids, where the dialect has them.
+    """
+
+    prompt: str
+    stops: tuple[str, ...] = ()
+    max_tokens: int = 128
+    is_streamed: bool = False
+    is_thinking: bool | None = None
+    token_ids: tuple[int, ...] = ()
+
+
+def put(body: Body, path: Path, value: Any) -> None:
+    """Set a field, making the objects around it."""
+    holder = body
+    for name in path[:-1]:
+        holder = holder.setdefault(name, {})
+    holder[path[-1]] = value

@@ -1,0 +1,88 @@
+"""What a dialect is to the probe: one value that knows how it is asked. Pure; any thread."""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from api.conformance.captures.values import CapturedEnding, WireDialect
+from api.conformance.probe.dialects.asks import Ask, Body, Path, put
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """Asks in one dialect.
+
+    Attributes:
+        dialect: Which.
+        path: Where requests go.
+        make: Makes the body of a request without its stops.
+        stop_path: Where stops stand in the body.
+        limit_path: Where the token limit stands.
+        prompt_path: Where the prompt stands.
+        is_envelope: Whether an error's body has the form that the dialect prescribes.
+        words: How the dialect spells each ending, as reports say what was expected.
+        ids_path: Where stop token ids stand; None where the dialect has none.
+        takes_string: Whether one stop may stand without a list.
+        can_think: Whether the dialect can switch thinking on and off.
+        has_chat_template: Whether the model's template is put around the prompt.
+        names_stop: Whether the dialect prescribes that the stop that matched is named.
+        are_stops_standard: Whether the dialect's specification has stops at all.
+    """
+
+    dialect: WireDialect
+    path: str
+    make: Callable[[Ask, str], Body]
+    stop_path: Path
+    limit_path: Path
+    prompt_path: Path
+    is_envelope: Callable[[Any], bool]
+    words: Mapping[CapturedEnding, str]
+    ids_path: Path | None = None
+    takes_string: bool = True
+    can_think: bool = True
+    has_chat_template: bool = True
+    names_stop: bool = False
+    are_stops_standard: bool = True
+
+    def body(self, ask: Ask, model: str) -> Body:
+        """Return the body of a request."""
+        body = self.make(ask, model)
+        if ask.stops:
+            put(body, self.stop_path, list(ask.stops))
+            if not self.are_stops_standard:
+                # Whoever knows the extension also knows where to report what matched.
+                put(body, ("fullstop",), {"report": True})
+        if ask.token_ids and self.ids_path is not None:
+            put(body, self.ids_path, list(ask.token_ids))
+        return body
+
+    def with_stop(self, body: Body, value: Any) -> Body:
+        """Return the body with any value, a wrong one too, where the stops stand."""
+        changed = copy.deepcopy(body)
+        put(changed, self.stop_path, value)
+        return changed
+
+    def with_limit(self, body: Body, value: Any) -> Body:
+        """Return the body with any value, a wrong one too, as the limit."""
+        changed = copy.deepcopy(body)
+        put(changed, self.limit_path, value)
+        return changed
+
+    def with_prompt(self, body: Body, value: Any) -> Body:
+        """Return the body with any value, a wrong one too, as the prompt."""
+        changed = copy.deepcopy(body)
+        put(changed, self.prompt_path, value)
+        return changed
+
+
+def headers(dialect: WireDialect, api_key: str | None) -> dict[str, str]:
+    """Return the headers of a request."""
+    found = {"content-type": "application/json"}
+    if dialect is WireDialect.MESSAGES:
+        found["anthropic-version"] = "2023-06-01"
+        if api_key:
+            found["x-api-key"] = api_key
+    if api_key:
+        found["authorization"] = f"Bearer {api_key}"
+    return found

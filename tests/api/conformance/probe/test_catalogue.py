@@ -1,0 +1,36 @@
+"""The catalogue names every check once, and says for every dialect how binding it is."""
+
+import pytest
+
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.cases import Case, Level
+from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.dialects.drivers import DRIVERS
+from api.conformance.probe.dialects.references import Topic
+from api.conformance.probe.running import all_checks
+
+
+def test_every_check_is_in_the_catalogue_and_nothing_else_is() -> None:
+    codes = [case.code for case in CASES]
+    assert len(codes) == len(set(codes))
+    assert {"baseline", *(check.code for check in all_checks(()))} == set(codes)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.code)
+def test_every_case_has_a_rule_and_a_specification_has_a_reference(case: Case) -> None:
+    assert case.rule.endswith(".")
+    for dialect in DRIVERS:
+        found = case.reference_in(dialect)
+        assert case.level_in(dialect) is not Level.SPECIFICATION or found is not None
+        if found is not None:
+            assert found.address.startswith("https://")
+            assert found.sentence.endswith(".")
+
+
+def test_what_a_vendor_does_not_state_is_an_extension() -> None:
+    levels = {case.code: case.level_in(WireDialect.RESPONSES) for case in CASES}
+    assert levels["stop.one_character"] is Level.EXTENSION
+    assert levels["limit"] is Level.SPECIFICATION
+    ids = next(case for case in CASES if case.topic is Topic.TOKEN_IDS)
+    assert ids.level_in(WireDialect.CHAT) is Level.EXTENSION
+    assert ids.level_in(WireDialect.GENERATE) is Level.SPECIFICATION
