@@ -307,6 +307,7 @@ def test_the_markdown_names_what_failed_and_what_was_given_up() -> None:
         | checks of stops failed | 1 |
         | checks of stops unclear | 0 |
         | checks of stops skipped | 0 |
+        | checks of stops not asked | 0 |
         | one stream, tokens/s | 1 |
 
         - Fullstop fails: Stop: beyond ASCII.
