@@ -133,7 +133,7 @@ async def _take_models(window: MainWindow, folder: Path, site: Hub) -> None:
     models, library = window.others.models, window.model_library
     assert models is not None
     assert library is not None
-    await until(lambda: bool(models.cards))
+    await until(lambda: bool(models.local.cards))
     begin_downloads(library)
     await until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
     await save(models, folder / "models-light.png")

@@ -183,13 +183,13 @@ class Tour:
         models, library = self.window.others.models, self.window.model_library
         assert models is not None
         assert library is not None
-        await until(lambda: bool(models.cards))
+        await until(lambda: bool(models.local.cards))
         await self.show("models", models)
         begin_downloads(library)
         await until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
         await self.show("models-downloading", models)
         library.downloads.cancel_all()
-        large = next(card for card in models.cards if "70B" in card.model.found.name)
+        large = next(card for card in models.local.cards if "70B" in card.model.found.name)
         assert large.button is not None
         large.button.click()
         await self.show("models-too-large", models)

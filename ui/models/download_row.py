@@ -46,6 +46,11 @@ class DownloadRow(QFrame):
         row.addWidget(self.close_button)
         self.refresh()
 
+    @property
+    def download(self) -> Download:
+        """What it shows."""
+        return self._one
+
     def refresh(self) -> None:
         """Show how far it is now."""
         one = self._one

@@ -156,6 +156,13 @@ class ModelLibrary(QObject):
             and not (one.found.is_partial or one.found.problem)
         ]
 
+    async def memory_now(self) -> Memory:
+        """Return this computer's memory; what the loaded model takes counts as free."""
+        now = await asyncio.to_thread(memory)
+        info = self.model.info
+        freed = 0 if info is None or self.model.is_unloaded else info.weights_bytes
+        return Memory(now.usable, now.available + freed)
+
     async def finish(self) -> None:
         """End downloads, keeping partial files, and wait for the search to end."""
         self.downloads.cancel_all()
@@ -165,17 +172,15 @@ class ModelLibrary(QObject):
         try:
             while True:
                 self._is_stale = False
-                now, found = await asyncio.to_thread(
+                found = await asyncio.to_thread(
                     _found, self._model_folders(self.folders), self.draft_of
                 )
+                self.memory = await self.memory_now()
                 if not self._is_stale:
                     break
         finally:
             self.is_looking = False
         used = dict(self._preferences.now.models.last_used)
-        info = self.model.info
-        freed = 0 if info is None or self.model.is_unloaded else info.weights_bytes
-        self.memory = Memory(now.usable, now.available + freed)
         self.models = [
             LibraryModel(
                 one,
@@ -208,7 +213,7 @@ _REMEMBERED = 50
 
 def _found(
     places: ModelFolders, draft_of: Callable[[Path], Path | None]
-) -> tuple[Memory, list[tuple[FoundModel, MemoryNeed | None]]]:
+) -> list[tuple[FoundModel, MemoryNeed | None]]:
     found: list[tuple[FoundModel, MemoryNeed | None]] = []
     for one in discover(places):
         try:
@@ -218,4 +223,4 @@ def _found(
             found.append((one, need(one.folder, there)))
         except (ModelLoadFailed, OSError):
             found.append((one, None))
-    return memory(), found
+    return found

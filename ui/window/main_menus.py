@@ -83,6 +83,7 @@ class MainMenus:
         add_entry(menu, "&New Conversation", window.new_conversation, _KEYS.New)
         add_entry(menu, "&Open Model Folder…", window.choose_model, _KEYS.Open)
         _add_everywhere(menu, "&Models…", window.others.show_models, "Ctrl+Shift+M")
+        _add_everywhere(menu, "&Find Models…", window.others.find_models, "Ctrl+Shift+F")
         menu.addSeparator()
         self.conversation.fill_file(menu)
         menu.addSeparator()

@@ -246,6 +246,7 @@ class MainWindow(QMainWindow):
         self.chat.header.sidebar.clicked.connect(self.toggle_sidebar)
         self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
         self.chat.header.badge.models_wanted.connect(self.others.show_models)
+        self.others.chat_wanted.connect(self._start_chat)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         self.chat.stops_wanted.connect(self.stop_panel.show)
         self.chat.composer.stops.clicked.connect(self.stop_panel.show)
@@ -265,6 +266,11 @@ class MainWindow(QMainWindow):
     def choose_model(self) -> None:
         """Ask for a folder and load the model in it."""
         choose_folder(self, "Open a model folder", self.workspace.model.load)
+
+    def _start_chat(self) -> None:
+        """Greet: an empty chat says that the model is ready and takes the first message."""
+        self.come_forward()
+        self.new_conversation()
 
     def _apply(self) -> None:
         now = self.preferences.now

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMainWindow, QWidget
 
 from ui.inspector.run.inspector import Inspector
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 class OtherWindows(QObject):
     """Shows the windows and dialogs of the program that are not the main window.
 
+    Signals:
+        chat_wanted: A model that was downloaded is ready; an empty chat is to be shown.
+
     Args:
         main: The main window.
         theme: The look.
@@ -49,6 +52,8 @@ class OtherWindows(QObject):
         models: The window of models.
         server: The server's window.
     """
+
+    chat_wanted = Signal()
 
     def __init__(
         self,
@@ -115,7 +120,14 @@ class OtherWindows(QObject):
             from ui.models.models_window import ModelsWindow
 
             self.models = ModelsWindow(self._theme, self._model_library, self._main)
+            self.models.chat_wanted.connect(self.chat_wanted)
         _bring_forward(self.models)
+
+    def find_models(self) -> None:
+        """Show the view that finds models on the hub."""
+        self.show_models()
+        assert self.models is not None
+        self.models.show_finding()
 
     def show_server(self) -> None:
         """Show the server's own window."""
@@ -144,7 +156,7 @@ class OtherWindows(QObject):
 
     async def finish(self) -> None:
         """Wait for the background work of all of them."""
-        for window in (self.inspector, self.capture, self.probe, self.server):
+        for window in (self.inspector, self.capture, self.probe, self.server, self.models):
             if window is not None:
                 await window.finish()
 

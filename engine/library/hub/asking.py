@@ -6,6 +6,7 @@ as https://huggingface.co/docs/hub/api describes them. Blocks; any thread but th
 engine's.
 """
 
+import contextlib
 import json
 import os
 import threading
@@ -55,6 +56,18 @@ class HubReply:
             raise HubFailed("the hub's answer cannot be read; try again later") from error
 
 
+def warm_up() -> None:
+    """Import what a request needs, so that the first one does not wait half a second for it.
+
+    A library that cannot be imported is the request's to report.
+    """
+    with contextlib.suppress(Exception):
+        from huggingface_hub import get_session
+
+        get_session()
+        request_headers()
+
+
 class Hub:
     """A hub, and the requests that are made to it.
 
@@ -68,6 +81,10 @@ class Hub:
     ) -> None:
         self._address = (endpoint or os.environ.get("HF_ENDPOINT") or _PUBLIC_HUB).rstrip("/")
         self.gives_up = threading.Event() if gives_up is None else gives_up
+
+    def page(self, repository: str) -> str:
+        """Return the address of a repository's page, for a person's browser."""
+        return f"{self._address}/{repository}"
 
     def get(
         self,

@@ -233,7 +233,7 @@ def test_every_control_of_the_other_windows_has_a_name(
         others = (window.others.capture, window.others.probe, window.others.models)
         models = window.others.models
         assert models is not None
-        await eventually(lambda: bool(models.cards))
+        await eventually(lambda: bool(models.local.cards))
         kinds = (QAbstractButton, QComboBox, QLineEdit, QTextEdit, QProgressBar, QScrollArea)
         nameless = [
             f"{type(other).__name__}: {type(control).__name__}"

@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
 from engine.library.discovery import ModelFolders
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window
@@ -37,7 +40,7 @@ class OpenedModels:
     async def __aenter__(self) -> "OpenedModels":
         self.window.show()
         self.window.others.show_models()
-        await eventually(lambda: bool(self.models.cards))
+        await eventually(lambda: bool(self.models.local.cards))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -47,10 +50,10 @@ class OpenedModels:
         self.window.deleteLater()
 
     def card(self, name: str) -> ModelCard:
-        return next(card for card in self.models.cards if card.model.found.name == name)
+        return next(card for card in self.models.local.cards if card.model.found.name == name)
 
     def has(self, name: str) -> bool:
-        return any(card.model.found.name == name for card in self.models.cards)
+        return any(card.model.found.name == name for card in self.models.local.cards)
 
     def click(self, name: str) -> None:
         button = self.card(name).button
@@ -59,6 +62,20 @@ class OpenedModels:
 
     async def loaded(self, name: str) -> None:
         await eventually(lambda: self.state.stage == "ready" and self.state.name == name)
+
+    async def found(self, *names: str) -> None:
+        """Wait until the list of the hub's models is this."""
+        finder = self.models.finding.finder
+        await eventually(
+            lambda: finder.stage != "asking" and tuple(one.name for one in finder.offers) == names
+        )
+
+    async def search(self, text: str, *names: str) -> None:
+        """Type a search, press Enter, and wait for what it finds."""
+        self.models.show_finding()
+        self.models.finding.field.setText(text)
+        QTest.keyClick(self.models.finding.field, Qt.Key.Key_Return)
+        await self.found(*names)
 
     def answer(self, words: str) -> None:
         button = next(b for b in self.models.question.buttons if b.text() == words)

@@ -1,4 +1,4 @@
-"""Downloads in the window of models."""
+"""Downloads in the window of models: from the hub's list to the first message."""
 
 import shutil
 from collections.abc import Iterator
@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QProgressBar, QPushButton
 
-from tests.support.hub import Hub, hub
+from engine.library.memory import Memory
+from tests.support.hub import COMMIT, Hub, hub
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.look.theme import Theme
+from ui.models.downloads import Download
 
 REPOSITORY = "makers/demo-model"
 
@@ -20,89 +23,196 @@ REPOSITORY = "makers/demo-model"
 def site(demo_model_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     with hub() as served:
         served.add_folder(REPOSITORY, demo_model_path)
+        served.facts[REPOSITORY] = {"tags": ["mlx"]}
         monkeypatch.setenv("HF_ENDPOINT", served.url)
         yield served
 
 
-def test_a_model_is_fetched_by_its_name_and_can_be_loaded(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, site: Hub
+@pytest.fixture
+def opened(theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub) -> OpenedModels:
+    return OpenedModels(theme, tmp_path, demo_model_path)
+
+
+async def begin(opened: OpenedModels) -> Download:
+    """Search for the model, and click Download."""
+    await opened.search("demo", REPOSITORY)
+    opened.models.finding.details.primary.click()
+    library = opened.window.model_library
+    return library.downloads.items[0]
+
+
+def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
+    run: RunOnLoop, opened: OpenedModels, site: Hub
 ) -> None:
     site.piece_s = 0.002
 
     async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.models.repository.setText(f"https://huggingface.co/{REPOSITORY}")
-            opened.models.fetch.click()
-            assert opened.models.repository.text() == ""
-            [one] = opened.window.model_library.downloads.items  # type: ignore[union-attr]
+        async with opened:
+            workspace = opened.window.workspace
+            workspace.change_settings(workspace.current.conversation.settings)
+            details = opened.models.finding.details
             seen: list[str] = []
-            one.parent().progressed.connect(
-                lambda: seen.extend(row.words.text() for row in opened.models.rows)
+            opened.window.model_library.downloads.progressed.connect(
+                lambda: seen.extend([] if details.row is None else [details.row.words.text()])
             )
-            await eventually(lambda: one.stage == "done")
-            await eventually(lambda: opened.has(REPOSITORY))
-            assert any("/s" in words and "left" in words for words in seen), seen
-            opened.click(REPOSITORY)
+            one = await begin(opened)
             await opened.loaded(REPOSITORY)
-            opened.models.rows[0].close_button.click()
-            assert opened.models.rows == []
+            assert one.stage == "done"
+            assert any("/s" in words and "left" in words for words in seen), seen
+            welcome = opened.window.chat.welcome
+            await eventually(lambda: welcome.isVisible())
+            assert f"{REPOSITORY} is ready" in welcome._state.text()
+            assert opened.window.workspace.send("Count from 1 to 3")
+            session = opened.window.workspace.current.session
+            await eventually(lambda: not session.is_running)
+            written = opened.window.workspace.current.conversation.messages[-1]
+            assert "1" in written.text
+            assert details.primary.text() == "Loaded"
+            assert not details.primary.isEnabled()
+
+    run(play())
+
+
+def test_a_model_that_was_downloaded_greets_in_a_new_chat_beside_one_with_messages(
+    run: RunOnLoop, opened: OpenedModels, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with opened:
+            opened.state.load(demo_model_path)
+            await opened.loaded("demo-model")
+            workspace = opened.window.workspace
+            assert workspace.send("Count from 1 to 3")
+            await eventually(lambda: not workspace.current.session.is_running)
+            before = workspace.current.conversation
+            await begin(opened)
+            await opened.loaded(REPOSITORY)
+            await eventually(lambda: workspace.current.conversation is not before)
+            assert workspace.current.conversation.messages == []
+
+    run(play())
+
+
+def test_whoever_looks_for_another_model_meanwhile_is_asked_before_the_chat_opens(
+    run: RunOnLoop, opened: OpenedModels, site: Hub
+) -> None:
+    site.holds_after = {"model.safetensors": 1 << 20}
+
+    async def play() -> None:
+        async with opened:
+            one = await begin(opened)
+            await eventually(lambda: one.progress.done_bytes >= 1 << 20)
+            QTest.keyClicks(opened.models.finding.field, "x")
+            one.cancel()
+            site.holds_after.clear()
+            opened.window.model_library.downloads.resume(one)
+            await opened.loaded(REPOSITORY)
+            question = opened.models.question
+            await eventually(lambda: question.isVisible())
+            assert question.words.text() == f"{REPOSITORY} is ready."
+            asked: list[bool] = []
+            opened.models.chat_wanted.connect(lambda: asked.append(True))
+            opened.answer("Start a Chat")
+            assert asked == [True]
+
+    run(play())
+
+
+def test_another_model_that_was_chosen_meanwhile_stays(
+    run: RunOnLoop, opened: OpenedModels, site: Hub, demo_model_path: Path
+) -> None:
+    site.holds_after = {"model.safetensors": 1 << 20}
+
+    async def play() -> None:
+        async with opened:
+            one = await begin(opened)
+            await eventually(lambda: one.progress.done_bytes >= 1 << 20)
+            opened.state.load(demo_model_path)
+            await opened.loaded("demo-model")
+            one.cancel()
+            site.holds_after.clear()
+            opened.window.model_library.downloads.resume(one)
+            await eventually(lambda: "not loaded" in opened.models.question.words.text())
+            assert opened.state.name == "demo-model"
+
+    run(play())
+
+
+def test_a_model_that_does_not_fit_is_downloaded_after_a_question_and_not_loaded(
+    run: RunOnLoop, opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.models.model_library.memory", lambda: Memory(10**6, 10**6))
+
+    async def play() -> None:
+        async with opened:
+            await opened.search("demo", REPOSITORY)
+            finder = opened.models.finding.finder
+            await eventually(lambda: finder.offers[0].model.need is not None)
+            opened.models.finding.details.primary.click()
+            question = opened.models.question
+            assert "may not fit" in question.words.text()
+            assert opened.window.model_library.downloads.items == []
+            opened.answer("Download Anyway")
+            await eventually(lambda: "not loaded" in question.words.text())
+            assert "can be used for models" in question.words.text()
+            assert opened.state.stage == "none"
 
     run(play())
 
 
 def test_a_download_that_is_cancelled_keeps_what_came_and_goes_on(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, site: Hub
+    run: RunOnLoop, opened: OpenedModels, site: Hub
 ) -> None:
-    site.piece_s = 0.02
+    site.holds_after = {"model.safetensors": 2 << 20}
 
     async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.models.repository.setText(REPOSITORY)
-            opened.models.fetch.click()
-            [one] = opened.window.model_library.downloads.items  # type: ignore[union-attr]
-            await eventually(lambda: one.progress.done_bytes > 2 << 20)
-            row = opened.models.rows[0]
-            row.cancel.click()
+        async with opened:
+            one = await begin(opened)
+            await eventually(lambda: one.progress.done_bytes >= 2 << 20)
+            details = opened.models.finding.details
+            assert details.row is not None
+            details.row.cancel.click()
             assert one.stage == "cancelled"
-            row = opened.models.rows[0]
+            assert details.row is not None
+            assert "kept" in details.row.words.text()
+            [row] = opened.models.local.rows
             assert "kept" in row.words.text()
-            site.piece_s = 0
-            row.resume.click()
+            site.holds_after.clear()
+            details.row.resume.click()
             await eventually(lambda: one.stage == "done")
             weights = [r for _, path, r in site.requests if path.endswith("model.safetensors")]
             assert any(wanted is not None for wanted in weights)
+            await opened.loaded(REPOSITORY)
 
     run(play())
 
 
-def test_why_a_download_failed_stands_in_its_row(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, site: Hub
+def test_why_a_download_failed_stands_in_its_row_and_it_can_be_tried_again(
+    run: RunOnLoop, opened: OpenedModels, site: Hub
 ) -> None:
     site.gated.add(REPOSITORY)
 
     async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.models.repository.setText(REPOSITORY)
-            opened.models.fetch.click()
-            await eventually(lambda: "is gated" in opened.models.rows[0].words.text())
+        async with opened:
+            await begin(opened)
+            await eventually(lambda: "is gated" in opened.models.local.rows[0].words.text())
+            row = opened.models.finding.details.row
+            assert row is not None
+            assert "accept its terms" in row.words.text()
             site.gated.clear()
-            opened.models.rows[0].resume.click()
+            row.resume.click()
             await eventually(lambda: opened.has(REPOSITORY))
 
     run(play())
 
 
-def test_what_is_no_repository_is_said_beside_the_field(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
-) -> None:
+def test_a_row_of_a_finished_download_is_dismissed(run: RunOnLoop, opened: OpenedModels) -> None:
     async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.models.repository.setText("nonsense")
-            opened.models.fetch.click()
-            assert opened.models.problem.isVisible()
-            assert "owner/name" in opened.models.problem.text()
-            assert opened.models.repository.text() == "nonsense"
-            assert opened.models.rows == []
+        async with opened:
+            one = await begin(opened)
+            await eventually(lambda: one.stage == "done")
+            opened.models.local.rows[0].close_button.click()
+            assert opened.models.local.rows == []
+            await opened.loaded(REPOSITORY)
 
     run(play())
 
@@ -110,8 +220,6 @@ def test_what_is_no_repository_is_said_beside_the_field(
 def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, site: Hub
 ) -> None:
-    from tests.support.hub import COMMIT
-
     folder = tmp_path / "hub" / "models--makers--demo-model"
     (folder / "snapshots" / COMMIT).mkdir(parents=True)
     (folder / "blobs").mkdir()
@@ -134,16 +242,21 @@ def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card(
 
 
 def test_every_control_has_a_name_and_can_be_reached_by_keys(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, site: Hub
+    run: RunOnLoop, opened: OpenedModels, site: Hub
 ) -> None:
+    site.holds_after = {"model.safetensors": 1 << 20}
+
     async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.models.repository.setText(REPOSITORY)
-            opened.models.fetch.click()
+        async with opened:
+            await begin(opened)
+            finding = opened.models.finding
             controls = [
                 *opened.models.findChildren(QPushButton),
                 *opened.models.findChildren(QProgressBar),
-                opened.models.repository,
+                finding.field,
+                finding.list,
+                finding.details,
+                finding.details.card,
                 opened.models.loaded.rest,
             ]
             for control in controls:

@@ -30,7 +30,7 @@ def test_a_model_is_loaded_from_the_list_and_shown_as_loaded(
             await opened.loaded("demo-model")
             assert opened.card("demo-model").button is None
             assert opened.models.loaded.pill.word == "Ready"
-            assert "used today" in facts(opened.models.cards[0].model.found, 1e12)
+            assert "used today" in facts(opened.models.local.cards[0].model.found, 1e12)
             opened.models.loaded.unload.click()
             await eventually(lambda: opened.state.stage == "none")
             assert opened.engine.model is None

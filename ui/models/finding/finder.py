@@ -1,0 +1,362 @@
+"""What the window knows of a hub's models: suggestions, a search, and a look at one of them.
+
+Main thread; whatever asks the hub, imports its library or reads memory runs on others. What is no
+longer wanted is cancelled there, and its outcome is dropped here.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine import UNEXPECTED, counted
+from engine.library.download_progress import DownloadFailed
+from engine.library.downloads import repository_of
+from engine.library.hub import searching
+from engine.library.hub.asking import Hub, warm_up
+from engine.library.hub.hub_model import HubModel
+from engine.library.hub.searching import MOST_RESULTS, USUAL_RESULTS, SearchResult
+from engine.library.hub.suggestions import WRITTEN_ON, suggestions
+from engine.library.hub_failures import HubCancelled, HubFailed
+from engine.library.memory import Memory
+from ui.kit.background.tasks import Tasks
+from ui.models.finding.card_text import card_text
+from ui.models.finding.offers import Offer, local_offer, suggested
+from ui.models.model_library import ModelLibrary
+from ui.models.model_words import sentence
+
+FindStage = Literal["idle", "asking", "listed", "failed"]
+CardStage = Literal["reading", "shown", "missing"]
+
+_SLOW_MS = 3000
+_CARD_CHARS = 12_000
+_MOST_CARDS = 40
+# Configurations that are asked for together: as many as the hub is asked at once.
+_TOGETHER = 8
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The model card of an offer, as the preview has it.
+
+    Attributes:
+        stage: Whether it is being read, is there, or cannot be read.
+        text: Its Markdown; why there is none, if it is missing.
+        is_cut: Whether the page has more of it.
+    """
+
+    stage: CardStage
+    text: str = ""
+    is_cut: bool = False
+
+
+class Finder(QObject):
+    """Searches the hub for models, a question at a time; the newest one counts.
+
+    Signals:
+        changed: The list, or how the question stands, is another now.
+        offer_changed: An offer of the list has more facts; carries its place.
+        card_changed: The card of the chosen offer is another now.
+
+    Attributes:
+        stage: How the question stands.
+        query: What was asked for; empty for suggestions.
+        offers: The answer so far.
+        has_more: Whether the hub has more.
+        problem: Why the hub was not asked with success; empty if it was.
+        memory: What this computer had when the question began.
+        is_slow: Whether the hub takes long to answer.
+        chosen: The name of the offer whose card is wanted.
+        card: That card.
+    """
+
+    changed = Signal()
+    offer_changed = Signal(int)
+    card_changed = Signal()
+
+    def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._library = library
+        self._tasks = Tasks()
+        self.stage: FindStage = "idle"
+        self.query = ""
+        self.offers: list[Offer] = []
+        self.has_more = False
+        self.problem = ""
+        self.memory = Memory(0, 0)
+        self.is_slow = False
+        self.chosen = ""
+        self.card = Card("missing")
+        self._most = USUAL_RESULTS
+        # Whether ``offers`` answers the present question; those of the last one stay meanwhile.
+        self._is_answered = False
+        self._hub = Hub()
+        self._card_hub = Hub()
+        self._cards: dict[str, Card] = {}
+        self._slow = QTimer(self, singleShot=True, interval=_SLOW_MS)
+        self._slow.timeout.connect(self._say_slow)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the list has the models of this computer, because the hub was not reached."""
+        return self.stage == "failed"
+
+    @property
+    def can_show_more(self) -> bool:
+        """Whether there is more, and the list may still grow."""
+        return self.stage == "listed" and self.has_more and self._most < MOST_RESULTS
+
+    def begin(self) -> None:
+        """Show suggestions, if nothing was asked yet. Needs the running loop."""
+        if self.stage == "idle":
+            # Importing the hub's library takes half a second, so it begins before a word is typed.
+            threading.Thread(target=warm_up, name="import the hub's library", daemon=True).start()
+            self.search("")
+
+    def search(self, text: str) -> None:
+        """Ask for the models whose names contain all words; no words ask for suggestions."""
+        self._most = USUAL_RESULTS
+        self._is_answered = False
+        self._ask(text.strip())
+
+    def show_more(self) -> None:
+        """Ask for more of the same."""
+        if self.can_show_more:
+            self._most = min(self._most + USUAL_RESULTS, MOST_RESULTS)
+            self._ask(self.query)
+
+    def try_again(self) -> None:
+        """Ask the same again."""
+        self._ask(self.query)
+        if self.card.stage == "missing" and self.chosen:
+            self._cards.pop(self.chosen, None)
+            self.look_at(self.chosen)
+
+    def cancel(self) -> None:
+        """Stop asking."""
+        if self.stage == "asking":
+            self._hub.gives_up.set()
+            self._fail("The search was cancelled.")
+
+    def look_at(self, name: str) -> None:
+        """Read the card of an offer; an empty name ends that."""
+        self._card_hub.gives_up.set()
+        self._card_hub = Hub()
+        self.chosen = name
+        known = self._cards.get(name)
+        self.card = known or Card("reading" if name else "missing")
+        self.card_changed.emit()
+        if not name:
+            return
+        if known is None:
+            self._tasks.start(self._read_card(name, self._card_hub), "read a model card")
+        offer = self.offer(name)
+        if offer is not None and offer.model.size_bytes is None:
+            self._tasks.start(self._read_size(name, self._card_hub), "ask for a model's size")
+
+    def offer(self, name: str) -> Offer | None:
+        """Return the offer of a name."""
+        return next((one for one in self.offers if one.name == name), None)
+
+    async def finish(self) -> None:
+        """Cancel what is being asked, and wait until it has ended."""
+        self._slow.stop()
+        self._hub.gives_up.set()
+        self._card_hub.gives_up.set()
+        await self._tasks.finish()
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def _ask(self, text: str) -> None:
+        self._hub.gives_up.set()
+        hub = self._hub = Hub()
+        self.query = text
+        self.stage, self.problem, self.is_slow = "asking", "", False
+        self._slow.start()
+        self.changed.emit()
+        work = self._search(hub, text, self._most) if text else self._suggest(hub)
+        self._tasks.start(self._guarded(work, hub), "search the hub")
+
+    async def _guarded(self, work: Coroutine[Any, Any, None], hub: Hub) -> None:
+        try:
+            await work
+        except HubCancelled:
+            pass
+        except HubFailed as error:
+            if hub is self._hub:
+                self._fail(sentence(str(error)))
+        except Exception:  # a fault of ours must not leave the list waiting
+            _log.exception("a search failed unexpectedly")
+            if hub is self._hub:
+                self._fail(sentence(UNEXPECTED))
+
+    async def _search(self, hub: Hub, text: str, most: int) -> None:
+        memory = asyncio.create_task(self._library.memory_now())
+        try:
+            found = await asyncio.to_thread(_found, hub, text, most)
+        finally:
+            self.memory = await memory
+        if hub is not self._hub:
+            return
+        known = {one.name: one for one in self.offers if one.is_checked}
+        self.has_more = found.has_more
+        self._list([known.get(one.name) or _offer(one) for one in found.models])
+        for start in range(0, len(self.offers), _TOGETHER):
+            await self._check(hub, start)
+
+    async def _check(self, hub: Hub, start: int) -> None:
+        """Read how much memory some offers of the list need."""
+        places = range(start, min(start + _TOGETHER, len(self.offers)))
+        asked = [place for place in places if not self.offers[place].is_checked]
+        models = tuple(self.offers[place].model for place in asked)
+        if models:
+            answered = await asyncio.to_thread(searching.with_needs, hub, models)
+            if hub is self._hub:
+                for place, model in zip(asked, answered, strict=True):
+                    self._replace(place, model)
+
+    async def _suggest(self, hub: Hub) -> None:
+        """Show suggestions at once, then what the hub says of them."""
+        self.memory = await self._library.memory_now()
+        if hub is not self._hub:
+            return
+        chosen = suggestions(self.memory)
+        self._list([suggested(one) for one in chosen])
+        try:
+            said = await asyncio.to_thread(
+                searching.look_up_all, hub, tuple(one.name for one in chosen)
+            )
+        except HubCancelled:
+            raise
+        except HubFailed as error:
+            if hub is self._hub:
+                self._fail(sentence(str(error)))
+            return
+        if hub is self._hub:
+            for place, model in enumerate(said):
+                if model is not None:
+                    self._replace(place, model)
+
+    def _replace(self, place: int, model: HubModel) -> None:
+        self.offers[place] = replace(self.offers[place], model=model, is_checked=True)
+        self.offer_changed.emit(place)
+
+    def _list(self, offers: list[Offer]) -> None:
+        self._slow.stop()
+        self.stage, self.is_slow, self.offers = "listed", False, offers
+        self._is_answered = True
+        self.changed.emit()
+
+    def _fail(self, problem: str) -> None:
+        """Say why the hub gave nothing; list what is on this computer, if there is no list yet."""
+        self._slow.stop()
+        self.stage = "listed" if self.query and self._is_answered else "failed"
+        if self.is_offline:
+            here = self._local()
+            names = {one.name for one in here}
+            # Suggestions are data of this program, so they are there without a hub.
+            known = self.offers if self._is_answered else []
+            self.offers = [*here, *(one for one in known if one.name not in names)]
+            self.has_more = self._is_answered = False
+        self.problem, self.is_slow = problem, False
+        self.changed.emit()
+
+    def _local(self) -> list[Offer]:
+        """Return the models on this computer whose names have all words of the query."""
+        words = self.query.casefold().split()
+        return [
+            local_offer(one)
+            for one in self._library.models
+            if all(word in one.found.name.casefold() for word in words)
+        ]
+
+    def _say_slow(self) -> None:
+        self.is_slow = True
+        self.changed.emit()
+
+    # -- a card ----------------------------------------------------------------------------
+
+    async def _read_card(self, name: str, hub: Hub) -> None:
+        try:
+            text, is_cut = await asyncio.to_thread(_card, hub, name)
+        except HubCancelled:
+            return
+        except HubFailed as error:
+            card = Card("missing", sentence(str(error)))
+        except Exception:
+            _log.exception("a model card could not be read")
+            card = Card("missing", sentence(UNEXPECTED))
+        else:
+            card = Card("shown", text, is_cut) if text else Card("missing", "The card is empty.")
+            while len(self._cards) >= _MOST_CARDS:
+                self._cards.pop(next(iter(self._cards)))
+            self._cards[name] = card
+        if name == self.chosen and hub is self._card_hub:
+            self.card = card
+            self.card_changed.emit()
+
+    async def _read_size(self, name: str, hub: Hub) -> None:
+        """Ask for the sizes of the files where a list states no size."""
+        try:
+            model = await asyncio.to_thread(searching.look_up, hub, name)
+        except HubFailed:
+            return  # the card says why
+        place = next((at for at, one in enumerate(self.offers) if one.name == name), None)
+        if place is not None:
+            self._replace(place, model)
+
+
+def _offer(model: HubModel) -> Offer:
+    return Offer(model, is_checked=model.need is not None)
+
+
+def _found(hub: Hub, text: str, most: int) -> SearchResult:
+    """Search; a text that names a repository finds that one, too, whatever its tags are."""
+    repository = _repository(text)
+    if not repository:
+        return searching.search(hub, text, most)
+    exact, problem = None, None
+    try:
+        exact = searching.look_up(hub, repository)
+    except HubCancelled:
+        raise
+    except HubFailed as error:
+        problem = error
+    others = searching.search(hub, repository, most)
+    if exact is None:
+        if not others.models and problem is not None:
+            raise problem
+        return others
+    models = (exact, *(one for one in others.models if one.name != exact.name))
+    return SearchResult(models, others.has_more)
+
+
+def _repository(text: str) -> str:
+    try:
+        return repository_of(text)
+    except DownloadFailed:
+        return ""
+
+
+def _card(hub: Hub, name: str) -> tuple[str, bool]:
+    return card_text(searching.card(hub, name), _CARD_CHARS)
+
+
+def list_words(finder: Finder) -> str:
+    """Return what the list holds, in a few words."""
+    count = len(finder.offers)
+    if finder.stage == "asking":
+        return "The hub is slow to answer…" if finder.is_slow else "Searching…"
+    if finder.is_offline:
+        here = sum(not one.purpose for one in finder.offers)
+        return f"{counted(here, 'model')} on this computer"
+    if not finder.query:
+        return f"{counted(count, 'suggestion')} of {WRITTEN_ON.isoformat()}"
+    more = "the first " if finder.has_more else ""
+    return f"{more}{counted(count, 'model')}, most downloaded first"

@@ -1,0 +1,82 @@
+"""Loads a model when its download has arrived, if a person asked for both. Main thread."""
+
+import asyncio
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from engine import ModelLoadFailed
+from engine.library.memory import Fit, Memory, need
+from ui.kit.background.tasks import Tasks
+from ui.models.model_library import ModelLibrary
+from ui.models.model_words import fit_words
+
+
+class LoadingAfter(QObject):
+    """Waits for the newest download that a person wants to chat with.
+
+    A model is not loaded if the person has chosen another one meanwhile, or if it does not fit.
+
+    Signals:
+        ready: The model is loaded; carries its name.
+        held_back: The model is here, but is not loaded; carries its name and the reason in words.
+    """
+
+    ready = Signal(str)
+    held_back = Signal(str, str)
+
+    def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._library = library
+        self._tasks = Tasks()
+        self._wanted = ""
+        self._asked_before: Path | None = None
+        self._loading: tuple[Path, str] | None = None
+        library.downloads.arrived.connect(self._arrive)
+        library.model.loaded.connect(self._greet)
+
+    def want(self, repository: str) -> None:
+        """Load this model when it arrives; earlier ones are only downloaded."""
+        self._wanted = repository
+        self._asked_before = self._library.model.path
+
+    async def finish(self) -> None:
+        """Wait until nothing is under way."""
+        self._wanted = ""
+        await self._tasks.finish()
+
+    def _arrive(self, folder: Path) -> None:
+        repository = next(
+            (one.repository for one in self._library.downloads.items if one.folder == folder), ""
+        )
+        if repository and repository == self._wanted:
+            self._wanted = ""
+            self._tasks.start(self._load(folder, repository), "load what was downloaded")
+
+    async def _load(self, folder: Path, repository: str) -> None:
+        memory = await self._library.memory_now()
+        trouble = await asyncio.to_thread(_trouble, folder, memory)
+        state = self._library.model
+        if trouble:
+            self.held_back.emit(repository, trouble)
+        elif state.path != self._asked_before:
+            self.held_back.emit(repository, "You have chosen another model meanwhile.")
+        else:
+            self._loading = folder, repository
+            state.load(folder)
+
+    def _greet(self, folder: Path) -> None:
+        if self._loading is not None and self._loading[0] == folder:
+            repository = self._loading[1]
+            self._loading = None
+            self.ready.emit(repository)
+
+
+def _trouble(folder: Path, memory: Memory) -> str:
+    """Return why a model had better not be loaded without being asked for; empty if nothing is."""
+    try:
+        wanted = need(folder)
+    except (ModelLoadFailed, OSError):
+        return ""  # loading says what is wrong
+    fit = wanted.fit(memory)
+    return fit_words(wanted, fit, memory) if fit is Fit.TOO_LARGE else ""

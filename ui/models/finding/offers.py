@@ -1,0 +1,101 @@
+"""A model that a hub offers, and what the window says of it. Pure; no Qt. Any thread."""
+
+from dataclasses import dataclass
+
+from engine import counted, size_in_words
+from engine.library.hub.hub_model import HubModel
+from engine.library.hub.suggestions import SuggestedModel
+from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed
+from ui.models.model_library import LibraryModel
+from ui.models.model_words import fit_words
+from ui.words.tones import Tone
+
+_GAP = "  ·  "
+_FITS = {
+    Fit.FITS: ("Fits", "check", Tone.DONE),
+    Fit.TIGHT: ("Tight", "warning", Tone.LIMIT),
+    Fit.TOO_LARGE: ("Too large", "fault", Tone.FAULT),
+}
+_UNKNOWN_FIT = ("Not known", "mark", Tone.QUIET)
+_CHECKING = ("Checking…", "spinner", Tone.QUIET)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A model in the list of those that can be downloaded.
+
+    Attributes:
+        model: What the hub says of it, or the repository's list of suggestions.
+        purpose: What it is good for, if it is a suggestion.
+        is_checked: Whether its configuration was asked for, which says how much memory it needs.
+    """
+
+    model: HubModel
+    purpose: str = ""
+    is_checked: bool = False
+
+    @property
+    def name(self) -> str:
+        """``owner/name``."""
+        return self.model.name
+
+
+def suggested(own: SuggestedModel) -> Offer:
+    """Return a suggestion as it is known without a hub."""
+    return Offer(own.model(), own.purpose, is_checked=True)
+
+
+def local_offer(one: LibraryModel) -> Offer:
+    """Return a model of this computer in the place of an offer, for when no hub can be reached."""
+    found = one.found
+    model = HubModel(found.name, found.size_bytes or None, found.bits, need=one.need)
+    return Offer(model, is_checked=True)
+
+
+def offer_facts(offer: Offer) -> str:
+    """Return the facts about an offer, in one line."""
+    model = offer.model
+    words = [offer.purpose[:1].upper() + offer.purpose[1:]] if offer.purpose else []
+    if model.size_bytes is not None:
+        words.append(size_in_words(model.size_bytes))
+    if model.bits is not None:
+        words.append(f"{model.bits} bit")
+    if model.downloads:
+        words.append(counted(model.downloads, "download"))
+    if model.updated is not None:
+        words.append(f"updated {model.updated.isoformat()}")
+    if model.license:
+        words.append(model.license)
+    if model.is_gated:
+        words.append("gated")
+    return _GAP.join(words)
+
+
+def fit_state(offer: Offer, memory: Memory) -> tuple[str, str, Tone]:
+    """Return whether an offer fits into the memory: in a word, with an icon and a tone."""
+    fit = offer.model.fit(memory)
+    if fit is not None:
+        return _FITS[fit]
+    return _UNKNOWN_FIT if offer.is_checked else _CHECKING
+
+
+def fit_sentence(offer: Offer, memory: Memory) -> str:
+    """Return whether an offer fits into the memory of this computer, with figures."""
+    need, fit = offer.model.need, offer.model.fit(memory)
+    if need is None:
+        if fit is Fit.TOO_LARGE:
+            return f"Its weights alone exceed the {size_in_words(memory.usable)} of this computer."
+        if offer.is_checked:
+            return "The hub does not say how much memory it needs."
+        return "How much memory it needs is being read."
+    assert fit is not None
+    return fit_words(need, fit, memory) or _roomy(need, memory)
+
+
+def _roomy(need: MemoryNeed, memory: Memory) -> str:
+    least = "" if need.context >= USUAL_CONTEXT else ", all that it can use"
+    return (
+        f"Fits this computer: it needs about {size_in_words(need.total)} with "
+        f"{counted(need.context, 'token')} of context{least}; {size_in_words(memory.available)} "
+        "are free now."
+    )

@@ -1,0 +1,167 @@
+"""The view of the models on this computer: downloads above, then a card each. Main thread."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine import counted, size_in_words
+from ui.kit.look.theme import Theme
+from ui.kit.system.file_dialogs import choose_folder
+from ui.kit.text.labels import label
+from ui.models.download_row import DownloadRow
+from ui.models.model_card import ModelCard
+from ui.models.model_library import ModelLibrary
+
+
+class LocalModels(QWidget):
+    """Lists what is here and what is being downloaded.
+
+    Signals:
+        load_wanted: A model is to be loaded; carries the ``LibraryModel``.
+        draft_wanted: Another draft model is to guess for a model; carries the ``LibraryModel`` and
+            the folder of the draft model, None for none.
+        find_wanted: Models are to be found on the hub.
+
+    Attributes:
+        rows: The downloads, the newest first.
+        cards: The models.
+    """
+
+    load_wanted = Signal(object)
+    draft_wanted = Signal(object, object)
+    find_wanted = Signal()
+
+    def __init__(self, theme: Theme, library: ModelLibrary) -> None:
+        super().__init__()
+        self._theme = theme
+        self._library = library
+        self.rows: list[DownloadRow] = []
+        self.cards: list[ModelCard] = []
+        self.find_button = QPushButton("Find Models…")
+        self.find_button.setProperty("kind", "primary")
+        self.add = QPushButton("Add a Folder…")
+        self._downloads = QVBoxLayout()
+        self._cards = QVBoxLayout()
+        self._heading = label("On this computer", "heading", weight=QFont.Weight.DemiBold)
+        self._note = label("", "muted", 0.95)
+        self._hint = label(
+            "Models downloaded with Hugging Face’s tools or LM Studio are found where they are; "
+            "nothing is copied. Add a folder for other models.",
+            "muted",
+            0.95,
+            is_wrapped=True,
+        )
+        self._lay_out()
+        self.find_button.clicked.connect(self.find_wanted)
+        self.add.clicked.connect(self._choose_folder)
+        library.changed.connect(self._fill)
+        library.model.changed.connect(self._fill)
+        library.downloads.changed.connect(self._fill_downloads)
+        library.downloads.progressed.connect(self._refresh_downloads)
+        self._fill()
+        self._fill_downloads()
+
+    def _lay_out(self) -> None:
+        self._downloads.setSpacing(8)
+        self._cards.setSpacing(8)
+        heading = QHBoxLayout()
+        heading.setSpacing(8)
+        heading.addWidget(self._heading)
+        heading.addWidget(self._note)
+        heading.addStretch(1)
+        heading.addWidget(self.add)
+        heading.addWidget(self.find_button)
+        holder = QWidget()
+        holder.setObjectName("scrolled")
+        inner = QVBoxLayout(holder)
+        inner.setContentsMargins(20, 4, 20, 18)
+        inner.setSpacing(12)
+        inner.addLayout(self._downloads)
+        inner.addLayout(self._cards)
+        inner.addWidget(self._hint)
+        inner.addStretch(1)
+        area = QScrollArea()
+        area.setAccessibleName("Models on this computer")
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(area.horizontalScrollBarPolicy().ScrollBarAlwaysOff)
+        area.setWidget(holder)
+        top = QVBoxLayout()
+        top.setContentsMargins(20, 14, 20, 8)
+        top.addLayout(heading)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(top)
+        layout.addWidget(area, 1)
+
+    def _fill(self) -> None:
+        library = self._library
+        focused = next((card.model.found for card in self.cards if _has_focus(card)), None)
+        _clear(self._cards)
+        self.cards = []
+        for model in library.models:
+            added = library.added_folder_of(model.found)
+            card = ModelCard(
+                self._theme,
+                model,
+                library.memory,
+                is_loaded=library.is_loaded(model.found),
+                is_unloaded=library.model.is_unloaded,
+                remove=None if added is None else _removal(library, added),
+                drafts=library.drafts_for(model.found),
+            )
+            card.draft_wanted.connect(self.draft_wanted)
+            card.load_wanted.connect(self.load_wanted)
+            card.resume_wanted.connect(library.downloads.start)
+            self._cards.addWidget(card)
+            self.cards.append(card)
+            if model.found == focused and card.button is not None:
+                card.button.setFocus()
+        if library.is_looking and not library.models:
+            self._note.setText("Searching…")
+        else:
+            total = sum(model.found.size_bytes for model in library.models)
+            there = counted(len(library.models), "model")
+            self._note.setText(f"{there}, {size_in_words(total)}" if total else "")
+
+    def _fill_downloads(self) -> None:
+        _clear(self._downloads)
+        self.rows = []
+        for one in self._library.downloads.items:
+            row = DownloadRow(self._theme, self._library.downloads, one)
+            self._downloads.addWidget(row)
+            self.rows.append(row)
+
+    def _refresh_downloads(self) -> None:
+        if self.isVisible():
+            for row in self.rows:
+                row.refresh()
+
+    def _choose_folder(self) -> None:
+        choose_folder(self, "Add a folder of models", self._library.add_folder)
+
+
+def _removal(library: ModelLibrary, folder: Path) -> Callable[[], None]:
+    return lambda: library.remove_folder(folder)
+
+
+def _has_focus(card: QWidget) -> bool:
+    return any(child.hasFocus() for child in card.findChildren(QWidget))
+
+
+def _clear(layout: QVBoxLayout) -> None:
+    while (item := layout.takeAt(0)) is not None:
+        if (widget := item.widget()) is not None:
+            widget.hide()
+            widget.deleteLater()

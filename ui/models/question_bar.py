@@ -1,0 +1,77 @@
+"""A question inside a window, with its answers as buttons. Main thread."""
+
+from collections.abc import Callable
+
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton
+
+from ui.kit.text.labels import label
+
+
+class QuestionBar(QFrame):
+    """Asks a question, or tells something; hidden otherwise.
+
+    Attributes:
+        words: What is asked or told.
+        buttons: The answers, the last one only hides the bar.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("question_bar")
+        self.words = label("", "", 1.0, is_wrapped=True)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(14, 9, 10, 9)
+        self._row.setSpacing(8)
+        self._row.addWidget(self.words, 1)
+        self.buttons: list[QPushButton] = []
+        self.hide()
+
+    def ask(
+        self,
+        question: str,
+        answers: list[tuple[str, Callable[[], None]]],
+        *,
+        prefers_cancel: bool = False,
+    ) -> None:
+        """Ask; each answer, and Cancel, hides the question.
+
+        Args:
+            question: What is asked.
+            answers: What each button says and does.
+            prefers_cancel: Whether Cancel has the focus, because an answer cannot be undone.
+        """
+        self._show(question, [*answers, ("Cancel", _nothing)])
+        self.buttons[-1 if prefers_cancel else 0].setFocus()
+
+    def offer(self, words: str, answer: tuple[str, Callable[[], None]]) -> None:
+        """Tell something, with something to do about it; leaves the focus where it is."""
+        self._show(words, [answer, ("Close", _nothing)])
+
+    def tell(self, words: str, *, takes_focus: bool = True) -> None:
+        """Tell something that a person closes with OK.
+
+        Args:
+            words: What is told.
+            takes_focus: Whether OK gets the focus: not where somebody may be typing.
+        """
+        self._show(words, [("OK", _nothing)])
+        if takes_focus:
+            self.buttons[0].setFocus()
+
+    def _show(self, words: str, answers: list[tuple[str, Callable[[], None]]]) -> None:
+        for button in self.buttons:
+            button.hide()
+            button.deleteLater()
+        self.buttons = []
+        self.words.setText(words)
+        for says, act in answers:
+            button = QPushButton(says)
+            button.clicked.connect(self.hide)
+            button.clicked.connect(act)
+            self._row.addWidget(button)
+            self.buttons.append(button)
+        self.show()
+
+
+def _nothing() -> None:
+    pass
