@@ -1,8 +1,8 @@
 """The store of the window: an SQLite file behind one thread, which the main thread never waits for.
 
 Fits ``ui.records.storing.ConversationStore``. Its methods are called on the main thread; all
-that touches the file runs, in order, on the store's own thread. A change that cannot be written
-stays pending and is tried again, with those after it, until the file takes it.
+that touches the file runs, in order, on the store's own thread. ``app.store.saving`` writes the
+changes.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.store import bringing_over, opening, rows, searching, store_problems, writing
+from app.store import bringing_over, opening, rows, saving, searching, store_problems, writing
 from app.store.database import Database
 from app.store.database_causes import store_cause
-from app.store.pending import PendingWrites, Write
+from app.store.pending import Write
+from app.store.saving import Saving
 from app.store.store_problems import StoreUnavailable
 from ui.records.conversations import Conversation
 from ui.records.finding import MOST_HITS, Hit
@@ -26,9 +27,6 @@ from ui.records.storing import Recovered, StoreProblem
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-# How long to wait for another program's lock: patiently at first, and not again and again.
-_PATIENT_MS, _IMPATIENT_MS = 5_000, 250
-_TRIED_AGAIN_AFTER_S = 2.0
 
 
 class SqliteConversationStore:
@@ -38,20 +36,9 @@ class SqliteConversationStore:
         self._path = path
         self._loop = loop
         self._database = Database(path)
-        # Why the file cannot be used yet, while it is tried again.
-        self._waits_because: StoreProblem | None = None
-        self._tell: Callable[[StoreProblem | None], None] | None = None
+        self._saving = Saving(path, self._database, loop, self._hand_over)
         self._saved: dict[str, tuple[Any, ...]] = {}
-        self._pending = PendingWrites()
-        self._is_write_due = False
-        # Whether the file could not be opened yet, and is tried again (store thread).
-        self._is_waiting = False
-        # Whether the last attempt to write failed (store thread).
-        self._is_failing = False
         self._found: Callable[[list[Conversation], list[Preset]], None] | None = None
-        # Why writing fails; empty while it works. Changed on the main thread alone.
-        self._failing_because = ""
-        self._again: asyncio.TimerHandle | None = None
 
     # -- life ------------------------------------------------------------------------------
 
@@ -66,27 +53,20 @@ class SqliteConversationStore:
             StoreUnavailable: It can be neither read nor made.
         """
         try:
-            await asyncio.wrap_future(self._database.submit(self._database.open, _PATIENT_MS))
+            await asyncio.wrap_future(self._database.submit(self._database.open, saving.PATIENT_MS))
         except (sqlite3.Error, OSError) as error:
             _log.error("%s cannot be opened", self._path, exc_info=error)
             cause = store_cause(error)
             if not may_wait or isinstance(error, sqlite3.NotSupportedError):
                 self._database.end_thread(waits=False)
                 raise StoreUnavailable(store_problems.unusable(self._path, cause)) from error
-            self._is_waiting = self._is_failing = True
-            self._failing_because = cause
-            self._waits_because = store_problems.not_yet_usable(self._path, cause)
-            self._try_again()
+            self._saving.open_later(cause)
 
     async def close(self) -> None:
         """Write what is still to be written and close the file."""
-        self._tell = None
+        self._saving.tell = None
         await self.settled()
-        if self._again is not None:
-            self._again.cancel()
-        if count := len(self._pending):
-            _log.error("%d changes could not be saved before the end", count)
-        await asyncio.wrap_future(self._database.submit(self._close))
+        await self._saving.close()
         await asyncio.to_thread(self._database.end_thread, waits=True)
 
     # -- the window's side -----------------------------------------------------------------
@@ -94,28 +74,28 @@ class SqliteConversationStore:
     @property
     def problem(self) -> StoreProblem | None:
         """What went wrong when the file was opened."""
-        return self._waits_because or self._database.problem
+        return self._saving.waits_because or self._database.problem
 
     @property
     def has_unsaved(self) -> bool:
         """Whether there are changes that the file does not take."""
-        return bool(self._failing_because) and self._pending.has_words
+        return bool(self.failing_because) and self._saving.pending.has_words
 
     @property
     def is_writing(self) -> bool:
         """Whether something that a person wrote is not in the file yet, and may be soon."""
-        return not self._failing_because and self._pending.has_words
+        return not self.failing_because and self._saving.pending.has_words
 
     @property
     def failing_because(self) -> str:
         """Why the file takes no changes; empty while it takes them."""
-        return self._failing_because
+        return self._saving.failing_because
 
     def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
         """Call ``tell`` on the main thread when something cannot be kept, and with None when all
         of it is kept after all.
         """
-        self._tell = tell
+        self._saving.tell = tell
 
     def on_found(self, tell: Callable[[list[Conversation], list[Preset]], None]) -> None:
         """Call ``tell`` on the main thread with what a file held that could only be opened late."""
@@ -123,7 +103,7 @@ class SqliteConversationStore:
 
     def is_kept(self, conversation: Conversation) -> bool:
         """Return whether all that was saved of a conversation is in the file."""
-        return not self._pending.concern(conversation.id)
+        return not self._saving.pending.concern(conversation.id)
 
     def load_all(self) -> list[Conversation]:
         """Return all conversations as they were when the file was opened."""
@@ -197,7 +177,7 @@ class SqliteConversationStore:
     async def settled(self) -> None:
         """Wait until all that was saved before is in the file, or its failure has been told."""
         # Whoever gives up waiting is not to keep the rest from being written.
-        await asyncio.shield(asyncio.wrap_future(self._begin_writing()))
+        await asyncio.shield(asyncio.wrap_future(self._saving.begin()))
 
     async def recover(
         self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
@@ -226,8 +206,7 @@ class SqliteConversationStore:
             if isinstance(error, sqlite3.Error | OSError):
                 cause = store_cause(error)
         await asyncio.wrap_future(self._database.submit(self._database.read_all))
-        if self._found is not None:
-            self._found(self.load_all(), self.load_presets())
+        self._hand_over()
         if not cause and not is_cancelled():
             self.decline_recovery()
         return Recovered(*recovered, cause)
@@ -238,7 +217,7 @@ class SqliteConversationStore:
         if problem is not None and problem.path is not None:
             opening.offer_no_more(problem.path)
 
-    # -- writing, the main thread's side ---------------------------------------------------
+    # -- inside ----------------------------------------------------------------------------
 
     def _save_message(self, conversation: Conversation, message: rows.MessageSnapshot) -> None:
         key = ("message", message.row.id)
@@ -259,79 +238,16 @@ class SqliteConversationStore:
         *,
         has_words: bool = True,
     ) -> None:
-        """Note a change, and have it written with all that is still pending."""
-        self._pending.put(Write(key, identity, work, has_words))
-        if not self._is_write_due:
-            self._begin_writing()
+        self._saving.put(Write(key, identity, work, has_words))
 
-    def _begin_writing(self) -> Future[None]:
-        self._is_write_due = True
-        return self._database.submit(self._write)
-
-    def _try_again(self) -> None:
-        self._again = self._loop.call_later(_TRIED_AGAIN_AFTER_S, self._begin_writing)
-
-    def _note_found(self) -> None:
-        self._failing_because = ""
-        self._waits_because = None
-        if self._tell is not None:
-            self._tell(self.problem)
+    def _hand_over(self) -> None:
+        """Hand over what a file holds that could only be opened late, or was recovered."""
         if self._found is not None:
             self._found(self.load_all(), self.load_presets())
 
-    def _note_outcome(self, failure: sqlite3.Error | OSError | None, unusable: int) -> None:
-        """Tell the window when saving begins to fail, fails otherwise, or works again."""
-        self._is_write_due = False
-        cause = "" if failure is None else store_cause(failure)
-        before, self._failing_because = self._failing_because, cause
-        if cause != before:
-            # Once, and not every two seconds.
-            _log.error("saving: %s", cause or "works again", exc_info=failure)
-        if self._again is not None:
-            self._again.cancel()
-            self._again = None
-        if cause:
-            self._try_again()
-        elif len(self._pending):
-            self._begin_writing()  # put while the last look was under way
-        if self._tell is None:
-            return
-        if cause and cause != before:
-            self._tell(store_problems.not_written(self._path, cause))
-        elif before and not cause:
-            self._tell(None)
-        if unusable:
-            self._tell(store_problems.refused(self._path))
-
     def _tell_unreadable(self, cause: str) -> None:
-        if self._tell is not None:
-            self._tell(store_problems.unreadable(self._path, cause))
-
-    # -- the store's thread ----------------------------------------------------------------
-
-    def _write(self) -> None:
-        """Write what is pending, and tell the main thread how that went."""
-        # Decided now, and not when this was asked for: of several that wait for the same lock, only
-        # the first is to be patient.
-        patience_ms = _IMPATIENT_MS if self._is_failing else _PATIENT_MS
-        failure: sqlite3.Error | OSError | None = None
-        unusable = 0
-        try:
-            if self._is_waiting:
-                self._database.open(patience_ms)
-                self._is_waiting = False
-                self._loop.call_soon_threadsafe(self._note_found)
-            if not self._database.is_open:
-                return  # closed
-            unusable = self._database.write(self._pending, patience_ms)
-        except (sqlite3.Error, OSError) as error:
-            failure = error
-        self._is_failing = failure is not None
-        self._loop.call_soon_threadsafe(self._note_outcome, failure, unusable)
-
-    def _close(self) -> None:
-        self._is_waiting = False
-        self._database.close()
+        if self._saving.tell is not None:
+            self._saving.tell(store_problems.unreadable(self._path, cause))
 
     def _read(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
         """Let the store's thread read; a failure is told to the window and logged."""

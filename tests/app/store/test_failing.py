@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.store import conversation_store as store_module
-from app.store.conversation_store import SqliteConversationStore
+from app.store import saving
+from app.store.conversation_store import SqliteConversationStore, open_store
 from app.store.database import Database
 from app.store.pending import PendingWrites
 from tests.app.store.conftest import Use
@@ -26,9 +26,9 @@ FULL, READ_ONLY, LOCKED = "full", "read-only", "locked"
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for a lock, and until saving is tried again, as short as a test wants it."""
-    monkeypatch.setattr(store_module, "_PATIENT_MS", 50)
-    monkeypatch.setattr(store_module, "_IMPATIENT_MS", 10)
-    monkeypatch.setattr(store_module, "_TRIED_AGAIN_AFTER_S", 0.05)
+    monkeypatch.setattr(saving, "PATIENT_MS", 50)
+    monkeypatch.setattr(saving, "_IMPATIENT_MS", 10)
+    monkeypatch.setattr(saving, "_TRIED_AGAIN_AFTER_S", 0.05)
 
 
 class Trouble:
@@ -305,7 +305,7 @@ def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_that_was_in
     other.execute("BEGIN EXCLUSIVE")
 
     async def late() -> None:
-        store = await store_module.open_store(path, may_wait=True)
+        store = await open_store(path, may_wait=True)
         told: list[StoreProblem | None] = []
         found: list[Conversation] = []
         store.on_problem(told.append)
@@ -340,7 +340,7 @@ def test_a_folder_that_appears_later_is_used_then(tmp_path: Path) -> None:
     one = conversation()
 
     async def late() -> None:
-        store = await store_module.open_store(tmp_path / "data" / "c.db", may_wait=True)
+        store = await open_store(tmp_path / "data" / "c.db", may_wait=True)
         store.save(one)
         store.save_messages(one, one.messages)
         await store.settled()

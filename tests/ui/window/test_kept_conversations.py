@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from app.store import conversation_store
+from app.store import saving
 from app.store.conversation_store import open_store
 from engine.scheduling.service import Engine
 from tests.support.said import sentence_of_stop
@@ -491,7 +491,7 @@ def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
 def test_closing_waits_until_text_is_saved_asks_where_that_fails_and_closes_once_it_works(
     run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation_store, "_PATIENT_MS", 100)
+    monkeypatch.setattr(saving, "PATIENT_MS", 100)
     path = tmp_path / "conversations.db"
 
     async def steps() -> None:
