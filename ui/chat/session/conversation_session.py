@@ -1,41 +1,26 @@
 """Sends the messages of one conversation, receives its answers, and paces them for display.
 
-Main thread. An asyncio task reads the engine's event batches into a deque; a timer drains it
-at 30 Hz, so that a token costs an append and only a tick costs a signal and a repaint.
+Main thread. An asyncio task (``ui.chat.session.running_answer``) collects the engine's event
+batches; a timer takes them at 30 Hz, so that a token costs an append and only a tick costs a signal
+and a repaint.
 """
 
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import (
-    UNEXPECTED,
-    EngineError,
-    Finished,
-    Generation,
-    GenerationRequest,
-    ModelInfo,
-    RequestCancelled,
-    StopInfo,
-    StopKind,
-    TextDelta,
-    ThinkingDelta,
-    Timing,
-    Usage,
-)
-from ui.chat.session.arrived_events import ArrivedEvents
+from engine import Finished, StopInfo, StopKind, TextDelta, ThinkingDelta, Timing, Usage
+from ui.chat.session.running_answer import AnsweringEngine, RunningAnswer
 from ui.chat.session.traces import Traces
 from ui.kit.background.tasks import Tasks
 from ui.records.asking import new_run, request_for
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 from ui.records.storing import ConversationStore
-from ui.words.failures import failure_words
 
 _log = logging.getLogger(__name__)
 
@@ -43,17 +28,6 @@ TICK_MS = 33
 # A running answer is stored this often. With the time that a save takes, at most half a second of
 # it is missing after a crash.
 KEEP_MS = 400
-
-
-class AnsweringEngine(Protocol):
-    """The part of the engine that a chat needs."""
-
-    @property
-    def model(self) -> ModelInfo | None:
-        """The loaded model."""
-
-    async def generate(self, request: GenerationRequest) -> Generation:
-        """Accept a request and return its running answer."""
 
 
 class ConversationSession(QObject):
@@ -93,10 +67,8 @@ class ConversationSession(QObject):
         self._is_unsaved = False
         self._engine = engine
         self._tasks = Tasks()
-        self._run: Run | None = None
-        self._generation: Generation | None = None
-        self._asking: asyncio.Task[None] | None = None
-        self._arrived = ArrivedEvents()
+        self._answer: RunningAnswer | None = None
+        self._task: asyncio.Task[None] | None = None
         self._ticks = QTimer(self)
         self._ticks.setInterval(TICK_MS)
         self._ticks.timeout.connect(self._tick)
@@ -107,17 +79,17 @@ class ConversationSession(QObject):
     @property
     def is_running(self) -> bool:
         """Whether an answer is on its way."""
-        return self._run is not None
+        return self._answer is not None
 
     @property
     def run(self) -> Run | None:
         """The running answer, if there is one."""
-        return self._run
+        return None if self._answer is None else self._answer.run
 
     def send(self, text: str, files: Sequence[Attachment] = ()) -> Run | None:
         """Ask a question; returns the run of its answer, None if one is still running."""
         asked = question(text, files)
-        if self._run is not None or not asked.text.strip():
+        if self.is_running or not asked.text.strip():
             return None
         self.conversation.add(asked)
         self.message_appended.emit(asked)
@@ -128,7 +100,7 @@ class ConversationSession(QObject):
     ) -> Run | None:
         """Ask another question in a question's place; the old one stays as a version."""
         edited = question(text, files)
-        if self._run is not None or not edited.text.strip() or replaced.role != "user":
+        if self.is_running or not edited.text.strip() or replaced.role != "user":
             return None
         self.conversation.tree.add(edited, replaced.parent)
         self.path_changed.emit(len(self.conversation.messages) - 1)
@@ -136,7 +108,7 @@ class ConversationSession(QObject):
 
     def regenerate(self, answer: ConversationMessage) -> Run | None:
         """Answer a question again; the old answer stays as a version."""
-        if self._run is not None or answer.parent is None or answer.run is None:
+        if self.is_running or answer.parent is None or answer.run is None:
             return None
         return self._begin(answer.parent)
 
@@ -152,7 +124,7 @@ class ConversationSession(QObject):
             without: Another stop of the conversation that does not count this time.
         """
         run = answer.run
-        if self._run is not None or answer.parent is None or run is None:
+        if self.is_running or answer.parent is None or run is None:
             return None
         if not run.can_be_continued:
             return None
@@ -163,14 +135,14 @@ class ConversationSession(QObject):
         self, answer: ConversationMessage, without: str | int | None = None
     ) -> Run | None:
         """Answer a question again without the stop that ended its answer, this time only."""
-        if self._run is not None or answer.parent is None or answer.run is None:
+        if self.is_running or answer.parent is None or answer.run is None:
             return None
         past = answer.run.stopped_by if without is None else without
         return self._begin(answer.parent, without=past, replaced=answer)
 
     def show_version(self, message: ConversationMessage) -> None:
         """Show a version of a message, with all that follows it."""
-        if self._run is not None:
+        if self.is_running:
             return
         before = self.conversation.messages
         self._store.save_messages(self.conversation, self.conversation.tree.show(message))
@@ -185,14 +157,13 @@ class ConversationSession(QObject):
 
         One that the engine has not taken yet, because a model is being read for it, ends at once.
         """
-        if self._run is None or self._run.is_cancelling:
+        answer = self._answer
+        if answer is None or answer.run.is_cancelling:
             return
-        self._run.is_cancelling = True
-        if self._generation is not None:
-            self._generation.cancel()
-        elif self._asking is not None:
-            self._asking.cancel()
-        self.run_changed.emit(self._run)
+        answer.run.is_cancelling = True
+        if not answer.cancel() and self._task is not None:
+            self._task.cancel()
+        self.run_changed.emit(answer.run)
 
     async def finish(self) -> None:
         """Cancel what runs and wait for its end."""
@@ -221,24 +192,25 @@ class ConversationSession(QObject):
         request = self._traces.traced(request_for(conversation, model, asked, begun, without))
         run = new_run(request, model, continued, without)
         is_first = not any(m.parent is asked for m in conversation.tree)
-        answer = ConversationMessage("assistant", run=run)
-        followers = conversation.tree.copied_after(replaced, answer)
-        conversation.tree.add(answer, asked)
-        for message in followers:
-            conversation.tree.add(message, message.parent)
-        self._run, self._answer_message = run, answer
+        message = ConversationMessage("assistant", run=run)
+        followers = conversation.tree.copied_after(replaced, message)
+        conversation.tree.add(message, asked)
+        for one in followers:
+            conversation.tree.add(one, one.parent)
+        answer = self._answer = RunningAnswer(self._engine, run, request, self._traces)
+        self._answer_message = message
         if is_first:
-            self.message_appended.emit(answer)
+            self.message_appended.emit(message)
         else:
-            self.path_changed.emit(conversation.messages.index(answer))
+            self.path_changed.emit(conversation.messages.index(message))
         self._store.save(conversation)
-        self._store.save_messages(conversation, [*unsaved, answer, *followers])
+        self._store.save_messages(conversation, [*unsaved, message, *followers])
         self.is_running_changed.emit(True)
         self._ticks.start()
         self._keeps.start()
-        self._asking = self._tasks.start(self._answer(run, request), f"answer {run.id}")
+        self._task = self._tasks.start(self._collect(answer), f"answer {run.id}")
         # A task that is cancelled before its first step never reaches its own end.
-        self._asking.add_done_callback(lambda _: self._end(run))
+        self._task.add_done_callback(lambda _: self._end(answer))
         return run
 
     def _keep(self) -> None:
@@ -247,62 +219,37 @@ class ConversationSession(QObject):
             self._is_unsaved = False
             self._store.save_messages(self.conversation, [self._answer_message])
 
-    async def _answer(self, run: Run, request: GenerationRequest) -> None:
+    async def _collect(self, answer: RunningAnswer) -> None:
         try:
-            # What was asked is on disk before the model is.
-            await self._store.settled()
-            generation = await self._engine.generate(request)
-            run.prompt_total = generation.prompt_tokens
-            self._arrived.trace = self._traces.begin(run.id, generation)
-            self._generation = generation
-            async for batch in generation.batches():
-                self._arrived.add(batch)
-        except RequestCancelled:
-            pass  # ends as an answer that was stopped
-        except EngineError as error:
-            run.refusal = failure_words(error)
-            run.state = RunState.REFUSED
-        except asyncio.CancelledError:
-            if self._generation is not None:
-                self._generation.cancel()
-            raise
-        except Exception:
-            self._fail(run)
+            # What was asked is on disk before the model begins.
+            await answer.collect(self._store.settled())
         finally:
             try:
-                self._take()
+                self._take(answer)
             except Exception:
-                self._fail(run)
-            self._end(run)
-
-    def _fail(self, run: Run) -> None:
-        """End an answer because of an exception that nobody expected."""
-        _log.exception("an answer failed unexpectedly")
-        if self._generation is not None:
-            self._generation.cancel()
-        if not run.is_over:
-            run.apply(Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=UNEXPECTED))
+                answer.fail()
+            self._end(answer)
 
     def _tick(self) -> None:
+        answer = self._answer
+        if answer is None:
+            return
         try:
-            self._take()
+            self._take(answer)
         except Exception:
-            if self._run is not None:
-                self._fail(self._run)
-            if self._asking is not None:
-                self._asking.cancel()
-        if self._run is not None and self._arrived.note_hold(self._run):
-            self.run_changed.emit(self._run)
+            answer.fail()
+            if self._task is not None:
+                self._task.cancel()
+        if self._answer is answer and answer.arrived.note_hold(answer.run):
+            self.run_changed.emit(answer.run)
 
-    def _take(self) -> None:
+    def _take(self, answer: RunningAnswer) -> None:
         """Apply what has arrived since the last tick: one signal per kind of text."""
-        run = self._run
-        if run is None:
-            return
+        run = answer.run
         if run.is_over:
-            self._arrived.clear()  # what comes after a failure is not shown
+            answer.arrived.clear()  # what comes after a failure is not shown
             return
-        events = self._arrived.take_events()
+        events = answer.arrived.take_events()
         if not events:
             return
         self._is_unsaved = True
@@ -319,22 +266,22 @@ class ConversationSession(QObject):
         if (run.state, run.prompt_processed) != (state_before, progress_before):
             self.run_changed.emit(run)
 
-    def _end(self, run: Run) -> None:
-        if self._run is not run:
+    def _end(self, answer: RunningAnswer) -> None:
+        if self._answer is not answer:
             return  # has been told
+        run = answer.run
         if not run.is_over:
             # Stopped before the engine took it, or the loop is closing: its text is kept.
             run.apply(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
         self._ticks.stop()
         self._keeps.stop()
-        answer = self._answer_message
-        self._generation = self._run = self._answer_message = None
-        self._asking = None
-        run.held, run.held_s, self._arrived = "", 0.0, ArrivedEvents()
+        message, self._answer_message = self._answer_message, None
+        self._answer = self._task = None
+        run.held, run.held_s = "", 0.0
         if run.finished is not None and run.finished.error:
             _log.error("an answer failed: %s", run.finished.error)
-        if answer is not None:
-            answer.text = run.text
-            self._store.save_messages(self.conversation, [answer])
+        if message is not None:
+            message.text = run.text
+            self._store.save_messages(self.conversation, [message])
         self.run_finished.emit(run)
         self.is_running_changed.emit(False)

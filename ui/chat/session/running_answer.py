@@ -1,0 +1,103 @@
+"""One answer under way: asks the engine for it, and collects what the engine sends.
+
+Main thread, in an asyncio task. Knows no conversation and shows nothing; the session takes what has
+arrived at its own pace.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Protocol
+
+from engine import (
+    UNEXPECTED,
+    EngineError,
+    Finished,
+    Generation,
+    GenerationRequest,
+    ModelInfo,
+    RequestCancelled,
+    StopInfo,
+    StopKind,
+    Timing,
+    Usage,
+)
+from ui.chat.session.arrived_events import ArrivedEvents
+from ui.chat.session.traces import Traces
+from ui.records.runs import Run, RunState
+from ui.words.failures import failure_words
+
+_log = logging.getLogger(__name__)
+
+
+class AnsweringEngine(Protocol):
+    """The part of the engine that a chat needs."""
+
+    @property
+    def model(self) -> ModelInfo | None:
+        """The loaded model."""
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Accept a request and return its running answer."""
+
+
+class RunningAnswer:
+    """The answer to one request.
+
+    Args:
+        engine: Generates it.
+        run: What is known of it; refusals and failures are noted here.
+        request: What is asked.
+        traces: Records it.
+
+    Attributes:
+        run: The same run.
+        arrived: What has arrived and has not been taken yet.
+    """
+
+    def __init__(
+        self, engine: AnsweringEngine, run: Run, request: GenerationRequest, traces: Traces
+    ) -> None:
+        self.run = run
+        self.arrived = ArrivedEvents()
+        self._engine = engine
+        self._request = request
+        self._traces = traces
+        self._generation: Generation | None = None
+
+    async def collect(self, ready: Awaitable[None]) -> None:
+        """Ask the engine once ``ready`` is done, and collect the answer until it ends."""
+        run = self.run
+        try:
+            await ready
+            generation = await self._engine.generate(self._request)
+            run.prompt_total = generation.prompt_tokens
+            self.arrived.trace = self._traces.begin(run.id, generation)
+            self._generation = generation
+            async for batch in generation.batches():
+                self.arrived.add(batch)
+        except RequestCancelled:
+            pass  # ends as an answer that was stopped
+        except EngineError as error:
+            run.refusal = failure_words(error)
+            run.state = RunState.REFUSED
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        except Exception:
+            self.fail()
+
+    def cancel(self) -> bool:
+        """End the answer within one step; False if the engine has not taken it yet."""
+        if self._generation is None:
+            return False
+        self._generation.cancel()
+        return True
+
+    def fail(self) -> None:
+        """End the answer because of the exception at hand, which nobody expected."""
+        _log.exception("an answer failed unexpectedly")
+        self.cancel()
+        if not self.run.is_over:
+            ending = Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=UNEXPECTED)
+            self.run.apply(ending)
