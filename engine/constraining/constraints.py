@@ -1,23 +1,20 @@
 """Checks that an answer can be held to the form that a request asks for, and compiles its grammar.
 
 Knows no MLX and no batch. Grammars are compiled on another thread than the engine's, and only
-after another process has survived them; the engine thread receives the result, a ``Form``. The
-library (llguidance) is imported, and receives the model's vocabulary, for the first constrained
-answer: most programs never ask for one. A large vocabulary is handed over when the model is loaded,
-because that keeps every thread waiting: no answer is under way then.
+after another process has survived them; the engine thread receives the result, a ``Form``.
 """
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from engine.constraining.compiling import ModelTokens, new_matcher, new_tokenizer
+from engine.constraining.compiling import new_matcher
 from engine.constraining.drafting import FormDraft, draft_of, form_field, schemas_of
 from engine.constraining.form import Form, FormMissing, is_constrained
 from engine.constraining.grammar_helper import GrammarHelper, Refusal
+from engine.constraining.grammar_vocabulary import GrammarVocabulary
 from engine.constraining.grammars import (
     answer_grammar,
     may_call,
@@ -31,10 +28,6 @@ from engine.output.vocabulary import Vocabulary
 from engine.values.request import GenerationRequest
 
 _MOST_COMPILED = 64
-# A vocabulary of so many tokens is handed over within a few milliseconds.
-_LARGE = 10_000
-# Added tokens of this form are structure, whether their tokenizer says so or not.
-_TAG = re.compile(r"<.+>", re.DOTALL)
 _MOST_REFUSED = 256
 
 T = TypeVar("T")
@@ -47,6 +40,9 @@ class Constraints:
         tokenizer: The Hugging Face tokenizer.
         vocabulary: Its token ids.
         family: How it marks the channels of its output.
+
+    Attributes:
+        grammar_vocabulary: What the grammar library knows of the model's tokens.
     """
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary, family: Family) -> None:
@@ -55,11 +51,7 @@ class Constraints:
         self._lock = threading.Lock()
         self._compiled: OrderedDict[bytes, Any] = OrderedDict()
         self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
-        self._tokenizer = tokenizer
-        # These are made for the first constrained answer.
-        self._told: ModelTokens | None = None
-        self._adapter: Any = None
-        self._problem: Exception | None = None
+        self.grammar_vocabulary = GrammarVocabulary(tokenizer, vocabulary)
         self._last_draft: FormDraft | None = None
 
     @cached_property
@@ -203,7 +195,9 @@ class Constraints:
         if (form := self.ready(draft)) is not None:
             return form
         request = draft.request
-        self._learn_tokenizer(request)
+        if (problem := self.grammar_vocabulary.hand_over(self._tokens)) is not None:
+            reason = f"this model's tokenizer cannot be held to a form: {problem}"
+            raise InvalidRequest(form_field(request), reason)
         try:
             grammar = answer_grammar(request, self._family)
             matcher = self._compile(grammar, helper)
@@ -241,11 +235,12 @@ class Constraints:
         """
         if len(grammar) > MOST_CHARACTERS:
             raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
-        assert self._told is not None, "the tokenizer was checked"
-        refusal = helper.refusal(self._told, grammar)
+        told = self.grammar_vocabulary.told
+        assert told is not None, "the tokenizer was checked"
+        refusal = helper.refusal(told, grammar)
         if refusal is not None:
             raise _Refused(refusal)
-        return new_matcher(self._adapter, grammar)
+        return new_matcher(self.grammar_vocabulary.adapter, grammar)
 
     def learn_if_large(self) -> None:
         """Hand the library a large vocabulary, which keeps every thread waiting for a while.
@@ -253,33 +248,8 @@ class Constraints:
         To be called while the model is loaded, when no answer is under way that would stand still.
         A small vocabulary takes milliseconds, and is handed over when it is first needed.
         """
-        if self._vocabulary.size > _LARGE:
-            self._learn()
-
-    def _learn_tokenizer(self, request: GenerationRequest) -> None:
-        """Hand the library the model's vocabulary, once.
-
-        Raises:
-            InvalidRequest: It cannot use this tokenizer.
-        """
-        self._learn()
-        if self._problem is not None:
-            reason = f"this model's tokenizer cannot be held to a form: {self._problem}"
-            raise InvalidRequest(form_field(request), reason)
-
-    def _learn(self) -> None:
-        if self._adapter is not None or self._problem is not None:
-            return
-        try:
-            self._told = _told_of(self._tokenizer, self._vocabulary)
-            self._adapter = new_tokenizer(self._told, self._encode)
-            self._tokens.learn(self._adapter)
-        except Exception as error:
-            self._problem = error
-
-    def _encode(self, text: str) -> list[int]:
-        fast = self._tokenizer.backend_tokenizer
-        return list(fast.encode_batch_fast([text], add_special_tokens=False)[0].ids)
+        if self.grammar_vocabulary.is_large:
+            self.grammar_vocabulary.hand_over(self._tokens)
 
 
 class _Refused(ValueError):
@@ -288,27 +258,6 @@ class _Refused(ValueError):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.reason)
         self.is_lasting = refusal.is_lasting
-
-
-def _told_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
-    """Return a vocabulary as the library is told it.
-
-    Raises:
-        ValueError: Its tokens have no bytes, or no token ends an answer.
-    """
-    if vocabulary.raw is None:
-        raise ValueError("what its tokens stand for depends on their neighbours")
-    if not vocabulary.eos:
-        raise ValueError("it has no EOS token")
-    # The model may have more ids than the tokenizer.
-    unused = range(len(vocabulary.raw), vocabulary.size)
-    added = getattr(tokenizer, "added_tokens_decoder", {}).items()
-    special = {i for i, one in added if one.special or _TAG.fullmatch(str(one.content))}
-    return ModelTokens(
-        [*vocabulary.raw, *(b"<[%d]>" % token_id for token_id in unused)],
-        sorted(special | vocabulary.special.keys() | set(unused)),
-        sorted(vocabulary.eos),
-    )
 
 
 _LONG_TAG = (

@@ -21,12 +21,10 @@ from engine.inference.backend import Joined, Prompt, PromptCacheUse, Step
 from engine.inference.batching.mlx_batch import RunningBatch
 from engine.inference.caching.disk.chains import LoadedBeginning
 from engine.inference.caching.disk.model_disk_cache import LEAST_TOKENS
+from engine.inference.call_parsing import call_parser
 from engine.inference.drafting.draft_model import DraftGuesses, DraftModel
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
-from engine.library.models import (
-    ModelInfo,
-    sampling_defaults,
-)
+from engine.library.models import ModelInfo, sampling_defaults
 from engine.output.beginnings import continues_text
 from engine.output.calls import CallParser
 from engine.output.channels import Beginning
@@ -40,9 +38,6 @@ from engine.speculating.prediction import PredictedText, PredictionGuesses
 from engine.speculating.sources import GuessSource
 from engine.values.events import TokenStats
 from engine.values.request import GenerationRequest
-
-# A header of an answer, between the end of a prompt's last turn and the answer, is not longer.
-_HEADER_TOKENS = 64
 
 
 class MlxBackend:
@@ -158,21 +153,7 @@ class MlxBackend:
 
     def call_parser(self, request: GenerationRequest) -> CallParser:
         """Return the parser of this model's tool calls."""
-        parse = self._tokenizer.tool_parser
-        tools = [prompts.tool_dict(tool) for tool in request.tools]
-
-        def parse_calls(raw: str, name: str | None) -> list[tuple[str, object]]:
-            if name is not None:  # the tag named the tool, so the text is its arguments
-                return [(name, raw)]
-            if parse is None:
-                raise ValueError("this model has no tool parser")
-            try:
-                found = parse(raw, tools)
-            except Exception as error:  # a parser may raise anything
-                raise ValueError(str(error)) from error
-            return [_call(item) for item in (found if isinstance(found, list) else [found])]
-
-        return parse_calls
+        return call_parser(self._tokenizer.tool_parser, request.tools)
 
     # -- the batch -------------------------------------------------------------------------
 
@@ -209,7 +190,7 @@ class MlxBackend:
         try:
             joined = self._batch.insert(
                 prompt.tokens,
-                turn_end=self._turn_end(prompt.tokens),
+                turn_end=prompts.turn_end(prompt.tokens, self._eos),
                 sampler=sampling.sampler(wanted, self._defaults, self.info.vocabulary_size),
                 processors=processors,
                 sources=sources,
@@ -246,16 +227,6 @@ class MlxBackend:
         if prompt.prediction is not None:
             sources.append(PredictionGuesses(prompt.prediction))
         return sources
-
-    def _turn_end(self, tokens: list[int]) -> int:
-        """Return after how many tokens a prompt's last turn ends, if only a header follows it.
-
-        What follows is often not repeated by the next turn's prompt, as the sign that the answer
-        is to be without reasoning; 0 where no such end is near.
-        """
-        first = max(0, len(tokens) - _HEADER_TOKENS)
-        ends = (at + 1 for at in range(len(tokens) - 2, first, -1) if tokens[at] in self._eos)
-        return next(ends, 0)
 
     def _no_calls(self) -> list[tuple[int, float]]:
         """Return the bias that keeps the model from opening a tool call by a tag of one token."""
@@ -325,12 +296,3 @@ def leave_thread() -> None:
 def _stats_stream() -> Any:
     """Return the stream for likelihoods: one for all models, because each stream keeps a thread."""
     return mx.new_thread_local_stream(mx.default_device())
-
-
-def _call(item: Any) -> tuple[str, object]:
-    if not isinstance(item, dict):
-        raise ValueError("a tool call must be an object")
-    name = item.get("name")
-    if not isinstance(name, str) or not name:
-        raise ValueError("a tool call must name its tool")
-    return name, item.get("arguments")

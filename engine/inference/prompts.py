@@ -5,6 +5,7 @@ the context is refused before it takes memory.
 """
 
 import json
+from collections.abc import Container, Sequence
 from typing import Any
 
 from engine.constraining.schema_bounds import is_nested_too_deeply
@@ -17,6 +18,8 @@ from engine.values.request import GenerationRequest
 _WHOLE = 1_000_000
 _SLICE = 100_000
 _MOST_SHOWN = 200
+# A header of an answer, between the end of a prompt's last turn and the answer, is not longer.
+_HEADER_TOKENS = 64
 # Templates drop white space, and tokenizers combine characters.
 _SHRINKING = 2
 
@@ -61,6 +64,21 @@ def predicted(tokenizer: Any, text: str | None, context: int) -> list[int]:
             break
         found += encoded(tokenizer, text[start : start + _SLICE])
     return found[:context]
+
+
+def turn_end(tokens: Sequence[int], ends: Container[int]) -> int:
+    """Return after how many tokens a prompt's last turn ends, if only a header follows it.
+
+    What follows is often not repeated by the next turn's prompt, as the sign that the answer is to
+    be without reasoning; 0 where no such end is near.
+
+    Args:
+        tokens: The prompt.
+        ends: The ids that end a turn.
+    """
+    first = max(0, len(tokens) - _HEADER_TOKENS)
+    places = (at + 1 for at in range(len(tokens) - 2, first, -1) if tokens[at] in ends)
+    return next(places, 0)
 
 
 def encoded(tokenizer: Any, text: str, *, adds_special: bool = False) -> list[int]:

@@ -7,130 +7,36 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QMimeData,
-    QModelIndex,
-    QObject,
-    QPersistentModelIndex,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QUndoStack
 
 from engine import StopScope
 from ui.records.conversations import StopEntry
-from ui.stops import stop_cells as cells
 from ui.stops.stop_cells import StopColumn
-from ui.stops.stop_dragging import ROW_MIME, carried, carried_row
-from ui.stops.stop_history import StopHistory
 from ui.stops.stop_input import refusal, typed_sequence
 from ui.stops.stop_list_change import StopListChange
-from ui.stops.stop_remarks import Remark, remarks
-from ui.stops.stop_tokens import StopTokens, Tokenize
-from ui.words.visible import needs_escapes, quoted
-
-Index = QModelIndex | QPersistentModelIndex
-
-_DISPLAY = int(Qt.ItemDataRole.DisplayRole)
+from ui.stops.stop_rows import Index, StopRows
+from ui.words.visible import quoted
 
 
-class StopListModel(QAbstractTableModel):
-    """Rows of stop sequences: enabled, sequence, its tokens in this model, remarks.
+class StopListModel(StopRows):
+    """Rows of stop sequences that can be changed, each change with undo.
 
     Signals:
         edited: The list changed.
         row_changed: The row that an intent, an undo or a redo put in focus (-1 for none).
         refused: Input was refused; carries the reason in words.
-        remarks_changed: The remarks may have changed, because the conversation or model did.
         mode_changed: Input is read differently now; carries whether escapes are read.
     """
 
     edited = Signal()
     row_changed = Signal(int)
     refused = Signal(str)
-    remarks_changed = Signal()
     mode_changed = Signal(bool)
 
     def __init__(self, entries: Iterable[StopEntry] = (), parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._entries = list(entries)
-        self._with_escapes = True
-        self._tokens = StopTokens(self)
-        self._tokens.changed.connect(self._repaint)
-        self._history = StopHistory()
-        self._special_tokens: frozenset[str] = frozenset()
+        super().__init__(entries, parent)
         self.undo_stack = QUndoStack(self)
-
-    # -- reading ---------------------------------------------------------------------------
-
-    def entries(self) -> list[StopEntry]:
-        """Return the rows, in their order."""
-        return list(self._entries)
-
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
-        """Return the number of sequences."""
-        return 0 if parent.isValid() else len(self._entries)
-
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
-        """Return the number of columns."""
-        return 0 if parent.isValid() else len(StopColumn)
-
-    def data(self, index: Index, role: int = _DISPLAY) -> Any:
-        """Return a cell: white space visible for display, the input text for editing."""
-        if not index.isValid() or index.row() >= len(self._entries):
-            return None
-        row = index.row()
-        entry = self._entries[row]
-        if role == Qt.ItemDataRole.AccessibleTextRole:
-            return cells.spoken(entry)
-        match StopColumn(index.column()):
-            case StopColumn.ENABLED:
-                return cells.enabled_cell(entry, role)
-            case StopColumn.SEQUENCE:
-                with_escapes = self.edits_with_escapes(row)
-                return cells.sequence_cell(entry.sequence, role, with_escapes=with_escapes)
-            case StopColumn.SCOPE:
-                return cells.scope_cell(entry.scope, role)
-            case StopColumn.TOKENS:
-                return cells.tokens_cell(self._tokens, entry.sequence, role)
-            case StopColumn.FIRED:
-                return cells.fired_cell(self._history, entry.sequence, role)
-            case StopColumn.REMARK:
-                return cells.remark_cell(self.remarks_on(row), role)
-
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
-        """Return a column's title or a row's number."""
-        if role != Qt.ItemDataRole.DisplayRole:
-            return None
-        if orientation == Qt.Orientation.Vertical:
-            return section + 1
-        return cells.TITLES[section]
-
-    def flags(self, index: Index) -> Qt.ItemFlag:
-        """Let rows be switched, edited and dragged, and dropped between rows."""
-        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
-        if not index.isValid():
-            return Qt.ItemFlag.ItemIsDropEnabled
-        flags |= Qt.ItemFlag.ItemIsDragEnabled
-        if index.column() == StopColumn.ENABLED:
-            flags |= Qt.ItemFlag.ItemIsUserCheckable
-        if index.column() == StopColumn.SEQUENCE:
-            flags |= Qt.ItemFlag.ItemIsEditable
-        return flags
-
-    @property
-    def with_escapes(self) -> bool:
-        r"""Whether input is read with escapes (``\n`` is a line break) or as typed."""
-        return self._with_escapes
-
-    def edits_with_escapes(self, row: int) -> bool:
-        """Whether editing a row takes escapes: by the mode, or because a line cannot show it."""
-        return self._with_escapes or needs_escapes(self._entries[row].sequence)
-
-    def remarks_on(self, row: int) -> list[Remark]:
-        """Return what is odd about a row, most important first."""
-        return remarks(self._entries, row, self._history, self._special_tokens)
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -235,46 +141,6 @@ class StopListModel(QAbstractTableModel):
         after.insert(to_row, after.pop(row))
         self._push("reorder", after, to_row)
 
-    def set_tokenizer(self, tokenize: Tokenize | None) -> None:
-        """Show tokens with this function from now on; None while no model is loaded."""
-        self._tokens.use(tokenize, self._sequences())
-
-    def set_special_tokens(self, texts: Iterable[str]) -> None:
-        """Set the texts of the model's special tokens."""
-        self._special_tokens = frozenset(texts)
-        self._repaint()
-        self.remarks_changed.emit()
-
-    def set_history(self, history: StopHistory) -> None:
-        """Compute counts and remarks from these answers from now on."""
-        self._history = history
-        self._repaint()
-        self.remarks_changed.emit()
-
-    # -- drag and drop ---------------------------------------------------------------------
-
-    def supportedDropActions(self) -> Qt.DropAction:
-        """Return the only action: rows are moved, never copied."""
-        return Qt.DropAction.MoveAction
-
-    def mimeTypes(self) -> list[str]:
-        """Return the type of a dragged row."""
-        return [ROW_MIME]
-
-    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
-        """Return the dragged row."""
-        return carried(indexes[0].row()) if indexes else QMimeData()
-
-    def dropMimeData(
-        self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index
-    ) -> bool:
-        """Move the dragged row. Returns False so that the view does not remove it as well."""
-        source = carried_row(data)
-        if action == Qt.DropAction.MoveAction and source is not None:
-            gap = row if row >= 0 else (parent.row() if parent.isValid() else len(self._entries))
-            self.move(source, gap - 1 if gap > source else gap)
-        return False
-
     # -- the change itself -----------------------------------------------------------------
 
     def show_entries(self, entries: Sequence[StopEntry], row: int) -> None:
@@ -315,11 +181,3 @@ class StopListModel(QAbstractTableModel):
         if reason:
             self.refused.emit(reason)
         return not reason
-
-    def _sequences(self) -> list[str]:
-        return [entry.sequence for entry in self._entries]
-
-    def _repaint(self) -> None:
-        if self._entries:
-            last = self.index(len(self._entries) - 1, len(StopColumn) - 1)
-            self.dataChanged.emit(self.index(0, 0), last)

@@ -11,8 +11,9 @@ from llguidance import LLTokenizer
 from tokenizers import Tokenizer, decoders, models, normalizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from engine.constraining import constraints
-from engine.constraining.constraints import Constraints
+from engine.constraining import grammar_vocabulary
+from engine.constraining.grammar_vocabulary import GrammarVocabulary
+from engine.constraining.token_constraint import ConstraintTokens
 from engine.errors import InvalidRequest
 from engine.output.families.known import PLAIN
 from engine.output.vocabulary import read_vocabulary
@@ -76,13 +77,13 @@ def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[str] = []
-    real = constraints.new_tokenizer
+    real = grammar_vocabulary.new_tokenizer
 
     def noted(*given: Any) -> Any:
         threads.append(threading.current_thread().name.rpartition("_")[0])
         return real(*given)
 
-    monkeypatch.setattr(constraints, "new_tokenizer", noted)
+    monkeypatch.setattr(grammar_vocabulary, "new_tokenizer", noted)
     stage = Stage(tmp_path, {"{}": ["{", "}"]})
 
     async def play() -> None:
@@ -101,14 +102,14 @@ def test_a_large_vocabulary_is_handed_over_while_the_model_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[str] = []
-    real = constraints.new_tokenizer
+    real = grammar_vocabulary.new_tokenizer
 
     def noted(*given: Any) -> Any:
         threads.append(threading.current_thread().name)
         return real(*given)
 
-    monkeypatch.setattr(constraints, "new_tokenizer", noted)
-    monkeypatch.setattr(constraints, "_LARGE", 10)
+    monkeypatch.setattr(grammar_vocabulary, "new_tokenizer", noted)
+    monkeypatch.setattr(grammar_vocabulary, "_LARGE", 10)
     stage = Stage(tmp_path, {"{}": ["{", "}"]})
 
     async def play() -> None:
@@ -130,9 +131,9 @@ def test_the_library_is_told_the_vocabulary_that_it_reads_from_a_tokenizer_by_it
         size = len(tokenizer) + 40
         vocabulary = read_vocabulary(folder, tokenizer, {0}, size)
         own = LLTokenizer(tokenizer.backend_tokenizer.to_str(), n_vocab=size, eos_token=[0])
-        made = Constraints(tokenizer, vocabulary, PLAIN)
-        made._learn()
-        told = made._adapter
+        made = GrammarVocabulary(tokenizer, vocabulary)
+        assert made.hand_over(ConstraintTokens(vocabulary, PLAIN)) is None
+        told = made.adapter
         assert (told.vocab_size, told.eos_tokens, told.is_canonical) == (size, [0], True)
         for token_id in range(size):
             assert told.is_special_token(token_id) == own.is_special_token(token_id)
@@ -168,7 +169,7 @@ def test_a_tokenizer_that_the_library_cannot_use_refuses_each_constrained_reques
     def unusable(*_: Any) -> Any:
         raise ValueError("no such kind")
 
-    monkeypatch.setattr(constraints, "new_tokenizer", unusable)
+    monkeypatch.setattr(grammar_vocabulary, "new_tokenizer", unusable)
     stage = Stage(tmp_path, {"{}": ["{", "}"]})
 
     async def play() -> None:

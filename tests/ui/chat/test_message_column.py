@@ -142,7 +142,7 @@ def test_a_message_is_brought_into_sight_wherever_it_is(use: Use) -> None:
 def test_a_message_is_brought_into_sight_however_slow_the_machine_is(use: Use) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
         # As if everything that arriving takes came later than it is waited for.
-        column._arriving.setInterval(0)
+        column._place._arriving.setInterval(0)
         column.show_conversation(opened)
         bar = column.verticalScrollBar()
         await settled()
@@ -150,7 +150,7 @@ def test_a_message_is_brought_into_sight_however_slow_the_machine_is(use: Use) -
             message = opened.conversation.messages[number]
             column.show_message(message)
             slot = next(s for s in column._slots if s.message is message)
-            await eventually(lambda: column._wanted is None)
+            await eventually(lambda: not column._place.is_arriving)
             await settled()
             assert 0 <= slot.y() - bar.value() < 200
 
@@ -179,7 +179,7 @@ def test_words_that_were_found_are_marked_and_brought_into_sight(use: Use) -> No
 
         await eventually(lambda: 0 <= height_on_screen() < 650)
         # Far away its view is given up; there again, the words are marked again.
-        column._forget_wanted()
+        column._place.forget_wanted()
         column.verticalScrollBar().setValue(0)
         await eventually(lambda: slot.view is None)
         column.verticalScrollBar().setValue(slot.y())

@@ -1,19 +1,20 @@
 """The scrolling column of a conversation's messages. Main thread.
 
-Only messages near the screen have views; the others keep their place. While the column is at its
-end it stays there; a reader who is elsewhere is never moved.
+Only messages near the screen have views; the others keep their height.
+``ui.chat.messages.readers_place`` scrolls for the reader.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
-from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal, SignalInstance
+from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtGui import QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_slot import MessageSlot
 from ui.chat.messages.question_view import QuestionView
+from ui.chat.messages.readers_place import ReadersPlace
 from ui.chat.session.open_conversation import OpenConversation
 from ui.kit.look.theme import Theme
 from ui.records.messages import ConversationMessage
@@ -21,9 +22,6 @@ from ui.records.runs import Run
 
 _WIDEST_PX = 760
 _LEAST_SIDE_PX = 26
-_NEAR_END_PX = 12
-_ABOVE_WANTED_PX = 40
-_ARRIVING_MS = 500
 # In heights of the screen: views are made this near to it, and given up beyond.
 _MADE_WITHIN, _KEPT_WITHIN = 0.75, 3.0
 
@@ -46,12 +44,7 @@ class MessageColumn(QScrollArea):
         self._slots: list[MessageSlot] = []
         self._filled: set[MessageSlot] = set()
         self._shown_run: Run | None = None
-        self._is_at_end = True
-        self._owed_px = 0
-        self._wanted: MessageSlot | None = None
         self._found: tuple[ConversationMessage, tuple[str, ...]] | None = None
-        self._arriving = QTimer(self, singleShot=True, interval=_ARRIVING_MS)
-        self._arriving.timeout.connect(self._end_arriving)
         self._reasons = QButtonGroup(self)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -63,9 +56,8 @@ class MessageColumn(QScrollArea):
         self._layout.setSpacing(14)
         self._layout.addStretch(1)
         self.setWidget(self._inner)
-        bar = self.verticalScrollBar()
-        bar.valueChanged.connect(self._notice_place)
-        bar.rangeChanged.connect(self._keep_place)
+        self._place = ReadersPlace(self, self._show_found)
+        self._place.moved.connect(self._fill_near)
         theme.changed.connect(self._mark_again)
 
     # -- what is shown ---------------------------------------------------------------------
@@ -78,7 +70,7 @@ class MessageColumn(QScrollArea):
         self._opened = opened
         self._found = None
         self._remove_from(0)
-        self._is_at_end = True
+        self._place.follow_end()
         self._add_all(opened.conversation.messages)
         for signal, slot in self._connections(opened):
             signal.connect(slot)
@@ -100,10 +92,7 @@ class MessageColumn(QScrollArea):
         self._found = message, tuple(words)
         if slot.show_found(words) is None:
             slot.mark()
-        self._wanted = slot
-        # Views that are made on the way there correct the heights above, for a moment.
-        self._arriving.start()
-        self._go_to(slot)
+        self._place.go_to(slot)
 
     def forget_found(self) -> None:
         """Take the marks of found words away."""
@@ -143,7 +132,7 @@ class MessageColumn(QScrollArea):
         self._inner.setUpdatesEnabled(False)
         for message in messages:
             slot = MessageSlot(self._theme, message)
-            slot.height_changed.connect(self._owe)
+            slot.height_changed.connect(self._place.owe)
             self._slots.append(slot)
             self._layout.insertWidget(self._layout.count() - 1, slot)
         # Whoever comes to a conversation sees its end; the views above are made when needed.
@@ -156,7 +145,7 @@ class MessageColumn(QScrollArea):
         self._inner.setUpdatesEnabled(True)
 
     def _remove_from(self, index: int) -> None:
-        self._forget_wanted()
+        self._place.forget_wanted()
         gone, self._slots = self._slots[index:], self._slots[:index]
         for slot in gone:
             slot.empty()
@@ -226,7 +215,7 @@ class MessageColumn(QScrollArea):
 
     def _append(self, message: ConversationMessage) -> None:
         if message.role == "user":
-            self._is_at_end = True  # whoever sends wants to see the answer
+            self._place.follow_end()  # whoever sends wants to see the answer
         self._add_all([message])
         self._fill(self._slots[-1])
 
@@ -254,54 +243,7 @@ class MessageColumn(QScrollArea):
             if isinstance(slot.view, QuestionView | AnswerView):
                 slot.view.show_busy(is_busy)
 
-    # -- the reader's place ----------------------------------------------------------------
-
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Let the reader go where they want."""
-        self._forget_wanted()
+        self._place.forget_wanted()
         super().wheelEvent(event)
-
-    def _go_to(self, slot: MessageSlot) -> None:
-        down = self._show_found(slot) or 0
-        height = self.viewport().height()
-        # The head of the message, unless what was found in it would be out of sight then.
-        top = slot.y() - _ABOVE_WANTED_PX if down < height // 2 else slot.y() + down - height // 3
-        self.verticalScrollBar().setValue(max(0, top))
-        self._is_at_end = False
-        self._fill_near()
-
-    def _end_arriving(self) -> None:
-        """Let go of the wanted message once it is in its place and stays there."""
-        if self._wanted is None:
-            return
-        # On a slow machine, heights that are known already may still be waiting to be used.
-        QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
-        before = self.verticalScrollBar().value()
-        self._go_to(self._wanted)
-        if self._arriving.isActive() or self.verticalScrollBar().value() != before:
-            self._arriving.start()
-        else:
-            self._forget_wanted()
-
-    def _forget_wanted(self) -> None:
-        self._arriving.stop()
-        self._wanted = None
-
-    def _owe(self, slot: MessageSlot, before: int, after: int) -> None:
-        """Note that something above the screen has another height than it had."""
-        if slot.y() + before <= self.verticalScrollBar().value():
-            self._owed_px += after - before
-
-    def _notice_place(self, value: int) -> None:
-        self._is_at_end = value >= self.verticalScrollBar().maximum() - _NEAR_END_PX
-        self._fill_near()
-
-    def _keep_place(self, least: int, most: int) -> None:
-        bar, owed, self._owed_px = self.verticalScrollBar(), self._owed_px, 0
-        if self._wanted is not None:
-            self._arriving.start()  # heights still change: arriving is not over
-            self._go_to(self._wanted)
-        elif self._is_at_end:
-            bar.setValue(most)
-        elif owed:
-            bar.setValue(bar.value() + owed)

@@ -5,13 +5,14 @@ Main thread. Knows no widgets; the main window and the panels render it.
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from engine import Engine
 from ui.chat.composing.context_meter import ContextMeter
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.history.search import Search
+from ui.chat.session.draft_keeping import DraftKeeping
 from ui.chat.session.open_conversations import OpenConversations
 from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_files import ConversationFiles
@@ -26,8 +27,6 @@ from ui.records.presets import Preset
 from ui.records.runs import Run
 from ui.records.storing import ConversationStore
 from ui.server.server_switch import ServerControl, ServerSwitch
-
-_DRAFT_KEPT_AFTER_MS = 400
 
 
 class Workspace(QObject):
@@ -82,8 +81,7 @@ class Workspace(QObject):
             lambda one: one is self.current.conversation or one is self._wanted,
             self,
         )
-        self._drafts = QTimer(self, singleShot=True, interval=_DRAFT_KEPT_AFTER_MS)
-        self._drafts.timeout.connect(self.keep_draft)
+        self._drafts = DraftKeeping(self.conversations.changed, self)
         store.on_found(self._take_found)
         self.conversations.restored.connect(self.open)
         self.files.added.connect(self.open)
@@ -181,14 +179,11 @@ class Workspace(QObject):
 
     def change_draft(self, text: str) -> None:
         """Note the text of the composer; it is saved a moment later."""
-        if self.current.conversation.draft != text:
-            self.current.conversation.draft = text
-            self._drafts.start()
+        self._drafts.change(self.current.conversation, text)
 
     def keep_draft(self) -> None:
         """Save the draft now."""
-        self._drafts.stop()
-        self.conversations.changed(self.current.conversation)
+        self._drafts.keep()
 
     def cancel(self) -> None:
         """End the open conversation's running answer."""
@@ -222,8 +217,7 @@ class Workspace(QObject):
 
     async def finish(self) -> None:
         """End all that is under way: answers, loading, the server."""
-        if self._drafts.isActive():
-            self.keep_draft()
+        self.keep_draft()
         await self._open.finish()
         await self._tasks.finish()
         await self.search.finish()
@@ -278,8 +272,7 @@ class Workspace(QObject):
         self._wanted = None
         if self.current.conversation is conversation:
             return
-        if self._drafts.isActive():
-            self.keep_draft()
+        self.keep_draft()
         self._leave_current()
         self.current = self._open.open(conversation)
         self._follow_current()

@@ -31,7 +31,6 @@ from ui.kit.text.places import anchor_position, link_targets
 
 # Rendering the tail may take this share of the time, so that a huge open block stays smooth.
 _PAUSE_PER_COST = 3.0
-_EDGE_PX, _EDGE_STEP_PX = 24, 16
 
 
 class MarkdownView(FlowText):
@@ -197,27 +196,16 @@ class MarkdownView(FlowText):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Scroll a wide part under the mouse sideways; leave other scrolling to the column."""
-        delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
-        across, along = delta.x(), delta.y()
-        if not across and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            across, along = along, 0
-        bar = self._sideways.under(event.position().y())
-        if bar is None or abs(across) <= abs(along):
+        if self._sideways.wheel(event):
+            event.accept()
+        else:
             super().wheelEvent(event)
-            return
-        bar.setValue(bar.value() - across)
-        event.accept()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Scroll sideways while a selection is dragged past an edge."""
         super().mouseMoveEvent(event)
         if event.buttons() & Qt.MouseButton.LeftButton:
-            bar = self._sideways.under(event.position().y())
-            x, width = event.position().x(), self.viewport().width()
-            if bar is not None and x > width - _EDGE_PX:
-                bar.setValue(bar.value() + _EDGE_STEP_PX)
-            elif bar is not None and x < _EDGE_PX:
-                bar.setValue(bar.value() - _EDGE_STEP_PX)
+            self._sideways.drag(event.position())
 
     def _fit(self, size: QSizeF) -> None:
         """Set the height, with room for what is painted around the last lines."""

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QTextDocument
+from PySide6.QtGui import QTextDocument, QWheelEvent
 from PySide6.QtWidgets import QScrollBar, QWidget
 
 from ui.kit.markdown.writing.markdown_style import Decoration
 
 BAR_PX = 9
+_EDGE_PX, _EDGE_STEP_PX = 24, 16
 _WORDS = {"code": "code", "table": "table", "formula": "formula"}
 
 
@@ -84,12 +85,32 @@ class Sideways:
             if one.start in wanted:
                 self._show_bar(one, place, width)
 
-    def under(self, y: float) -> QScrollBar | None:
+    def _under(self, y: float) -> QScrollBar | None:
         """Return the scroll bar of the part at a height."""
         for wide in self._wide.values():
             if wide.place.top() <= y <= wide.place.bottom() + BAR_PX:
                 return wide.bar
         return None
+
+    def wheel(self, event: QWheelEvent) -> bool:
+        """Scroll the part under the mouse sideways; False if it was turned to scroll the column."""
+        delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
+        across, along = delta.x(), delta.y()
+        if not across and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            across, along = along, 0
+        bar = self._under(event.position().y())
+        if bar is None or abs(across) <= abs(along):
+            return False
+        bar.setValue(bar.value() - across)
+        return True
+
+    def drag(self, place: QPointF) -> None:
+        """Scroll the part under a dragged selection while that is past an edge."""
+        bar, width = self._under(place.y()), self._viewport.width()
+        if bar is not None and place.x() > width - _EDGE_PX:
+            bar.setValue(bar.value() + _EDGE_STEP_PX)
+        elif bar is not None and place.x() < _EDGE_PX:
+            bar.setValue(bar.value() - _EDGE_STEP_PX)
 
     def keep_shifted(self) -> None:
         """Move lines that were laid out again since they were scrolled."""

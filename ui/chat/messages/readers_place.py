@@ -1,0 +1,113 @@
+"""Where a reader is in the column of messages: at its end, at a wanted message, or elsewhere.
+
+Main thread. Keeps a reader at the end while the column grows, and moves nobody who is elsewhere:
+what changes its height above the screen is scrolled away.
+"""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimer, Signal
+from PySide6.QtWidgets import QScrollArea
+
+from ui.chat.messages.message_slot import MessageSlot
+
+_NEAR_END_PX = 12
+_ABOVE_WANTED_PX = 40
+_ARRIVING_MS = 500
+
+
+class ReadersPlace(QObject):
+    """Scrolls a column for its reader.
+
+    Args:
+        area: The column.
+        found_in: Returns how far down in a message the words are that were searched for; None
+            where there are none.
+
+    Signals:
+        moved: Another part of the column is seen.
+    """
+
+    moved = Signal()
+
+    def __init__(self, area: QScrollArea, found_in: Callable[[MessageSlot], int | None]) -> None:
+        super().__init__(area)
+        self._area = area
+        self._found_in = found_in
+        self._is_at_end = True
+        # What the heights above the screen have changed by since the last scrolling.
+        self._owed_px = 0
+        self._wanted: MessageSlot | None = None
+        self._arriving = QTimer(self, singleShot=True, interval=_ARRIVING_MS)
+        self._arriving.timeout.connect(self._end_arriving)
+        self._bar = area.verticalScrollBar()
+        self._bar.valueChanged.connect(self._notice_place)
+        self._bar.rangeChanged.connect(self._keep_place)
+
+    @property
+    def is_arriving(self) -> bool:
+        """Whether a wanted message is not in its place yet."""
+        return self._wanted is not None
+
+    def follow_end(self) -> None:
+        """Stay at the end of the column from now on."""
+        self._is_at_end = True
+
+    def go_to(self, slot: MessageSlot) -> None:
+        """Scroll to a message, and stay with it until the heights around it are settled."""
+        self._wanted = slot
+        # Views that are made on the way there correct the heights above, for a moment.
+        self._arriving.start()
+        self._scroll_to(slot)
+
+    def forget_wanted(self) -> None:
+        """Let the reader go on from where they are."""
+        self._arriving.stop()
+        self._wanted = None
+
+    def owe(self, slot: MessageSlot, before: int, after: int) -> None:
+        """Note that a message has another height than it had.
+
+        Args:
+            slot: The message; what is below the top of the screen moves nobody.
+            before: Its height before, in pixels.
+            after: Its height now.
+        """
+        if slot.y() + before <= self._bar.value():
+            self._owed_px += after - before
+
+    def _scroll_to(self, slot: MessageSlot) -> None:
+        down = self._found_in(slot) or 0
+        height = self._area.viewport().height()
+        # The head of the message, unless what was found in it would be out of sight then.
+        top = slot.y() - _ABOVE_WANTED_PX if down < height // 2 else slot.y() + down - height // 3
+        self._bar.setValue(max(0, top))
+        self._is_at_end = False
+        self.moved.emit()
+
+    def _end_arriving(self) -> None:
+        """Let go of the wanted message once it is in its place and stays there."""
+        if self._wanted is None:
+            return
+        # On a slow machine, heights that are known already may still be waiting to be used.
+        QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
+        before = self._bar.value()
+        self._scroll_to(self._wanted)
+        if self._arriving.isActive() or self._bar.value() != before:
+            self._arriving.start()
+        else:
+            self.forget_wanted()
+
+    def _notice_place(self, value: int) -> None:
+        self._is_at_end = value >= self._bar.maximum() - _NEAR_END_PX
+        self.moved.emit()
+
+    def _keep_place(self, least: int, most: int) -> None:
+        owed, self._owed_px = self._owed_px, 0
+        if self._wanted is not None:
+            self._arriving.start()  # heights still change: arriving is not over
+            self._scroll_to(self._wanted)
+        elif self._is_at_end:
+            self._bar.setValue(most)
+        elif owed:
+            self._bar.setValue(self._bar.value() + owed)

@@ -1,0 +1,39 @@
+"""Saves the text of the composer, a moment after it was typed. Main thread."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, QTimer
+
+from ui.records.conversations import Conversation
+
+_KEPT_AFTER_MS = 400
+
+
+class DraftKeeping(QObject):
+    """The draft of the conversation that is being written in.
+
+    Args:
+        save: Stores a conversation.
+        parent: Its owner.
+    """
+
+    def __init__(self, save: Callable[[Conversation], None], parent: QObject) -> None:
+        super().__init__(parent)
+        self._save = save
+        self._changed: Conversation | None = None
+        self._later = QTimer(self, singleShot=True, interval=_KEPT_AFTER_MS)
+        self._later.timeout.connect(self.keep)
+
+    def change(self, conversation: Conversation, text: str) -> None:
+        """Note what was typed; it is saved a moment later."""
+        if conversation.draft != text:
+            conversation.draft = text
+            self._changed = conversation
+            self._later.start()
+
+    def keep(self) -> None:
+        """Save what was typed and is not saved yet."""
+        self._later.stop()
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            self._save(changed)
