@@ -63,7 +63,7 @@ def _parts(value: Any) -> Iterator[str]:
         yield json_text(value)
 
 
-class GrowingText:
+class GrowingJsonText:
     """A JSON string that grows at its end. What was added before is not encoded again."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.errors import ApiError
 from api.transport.events import DONE, SseEvent
-from api.transport.json_text import GrowingList, GrowingText, json_text, json_with
+from api.transport.json_text import GrowingJsonText, GrowingList, json_text, json_with
 from engine import Event, Finished, PromptProgress, StopKind, TokenStats, TokenTrace
 
 
@@ -152,7 +152,7 @@ class _GrowingAnswer:
 
     def __init__(self, params: GenerateParams, head: Head, index: int) -> None:
         self.known = _Meta(params, head, index)
-        self.text = GrowingText()
+        self.text = GrowingJsonText()
         self._has_logprobs = bool(params.return_logprob)
         self._reports = is_report_wanted(params.fullstop)
         self._index = index if is_batch(params) else None

@@ -11,7 +11,13 @@ from api.dialects.sglang.wire import GenerateParams
 from api.dialects.sglang.write import GenerateEncoder
 from api.dialects.shared.dialect import Head
 from api.transport import json_text as module
-from api.transport.json_text import GrowingList, GrowingText, json_text, json_with, long_json_text
+from api.transport.json_text import (
+    GrowingJsonText,
+    GrowingList,
+    json_text,
+    json_with,
+    long_json_text,
+)
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Event, Finished, TextDelta, Timing, TokenStats, TokenTrace, Usage
 
@@ -97,7 +103,7 @@ def test_every_frame_is_what_encoding_the_whole_answer_would_make(
 
 @given(st.lists(st.text(alphabet=st.characters(), max_size=4), max_size=6))
 def test_a_growing_text_is_the_json_of_all_of_it(pieces: list[str]) -> None:
-    growing, whole = GrowingText(), ""
+    growing, whole = GrowingJsonText(), ""
     for piece in pieces:
         growing.add(piece)
         whole += piece
