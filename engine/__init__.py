@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         GenerationRequest,
         OutputConstraint,
         Sampling,
+        TextForm,
         ToolChoice,
         TraceLevel,
     )
@@ -150,6 +151,7 @@ _NAMES_BY_MODULE = {
         "PromptProgress",
         "Speculation",
         "TextDelta",
+        "TextForm",
         "ThinkingDelta",
         "Timing",
         "TokenOrigin",
@@ -166,6 +168,7 @@ _NAMES_BY_MODULE = {
         "GenerationRequest",
         "OutputConstraint",
         "Sampling",
+        "TextForm",
         "ToolChoice",
         "TraceLevel",
     ),

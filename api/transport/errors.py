@@ -234,7 +234,8 @@ def is_permanent(status: int) -> bool:
 
 
 def _renamed(field: str, names: Mapping[str, str]) -> str:
-    for known, name in names.items():
+    # The longest name first: a field may have another name than the object that it is a part of.
+    for known, name in sorted(names.items(), key=lambda one: -len(one[0])):
         if field == known or field.startswith((f"{known}[", f"{known}.")):
             return name + field[len(known) :]
     # What is left of the domain's nesting has no counterpart in any request body.

@@ -86,7 +86,7 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
 
     Args:
         tokenizer: What ``new_tokenizer`` returned.
-        grammar: In llguidance's Lark dialect.
+        grammar: In llguidance's Lark dialect, or several such grammars as JSON.
 
     Raises:
         ValueError: The grammar is wrong, or too large; the message is one line.
@@ -95,8 +95,9 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
 
     limits = LLParserLimits(verbose_errors=False)
     try:
-        lark = LLMatcher.grammar_from_lark(grammar)
-        matcher = LLMatcher(tokenizer, lark, log_level=0, limits=limits)
+        # No rule of Lark begins with a brace.
+        whole = grammar if grammar.startswith("{") else LLMatcher.grammar_from_lark(grammar)
+        matcher = LLMatcher(tokenizer, whole, log_level=0, limits=limits)
         matcher.compute_bitmask()
     except BaseException as error:
         if isinstance(error, Exception) or not is_panic(error):
@@ -107,6 +108,21 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
     if matcher.is_stopped() and not matcher.is_accepting():
         raise ValueError("no value can satisfy it")
     return matcher
+
+
+def as_lark(grammar: str) -> str:
+    """Return a grammar of a request in Lark; GBNF (llama.cpp's dialect) is translated.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    from llguidance.gbnf_to_lark import any_to_lark
+
+    try:
+        return str(any_to_lark(grammar))
+    except Exception as error:  # the translator has a kind of error for each of its parts
+        detail = str(error) or type(error).__name__
+    raise ValueError(in_words(f"it is neither Lark (with a rule start:) nor GBNF: {detail}"))
 
 
 def is_panic(error: BaseException) -> bool:

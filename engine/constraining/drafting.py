@@ -1,6 +1,6 @@
-"""Drafts of the forms of answers: the schemas of a request, within their bounds. Any thread.
+"""Drafts of the forms of answers: what a request asks for, within its bounds. Any thread.
 
-Takes a few milliseconds at most, whatever the schemas are; nothing is compiled here.
+Takes a few milliseconds at most, whatever is asked for; nothing is compiled here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,13 +10,14 @@ from typing import Any
 
 from engine.constraining.grammars import answer_schema, arguments_schema, may_call, schema_text
 from engine.constraining.schema_bounds import Bounds
+from engine.constraining.text_forms import check_bounds, field_of, fingerprint
 from engine.errors import InvalidRequest
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, TextForm
 
 
 @dataclass(frozen=True, slots=True)
 class FormDraft:
-    """A request whose schemas keep within the bounds.
+    """A request whose schemas, or other form, keep within the bounds.
 
     Attributes:
         request: The request, without its conversation.
@@ -35,7 +36,7 @@ def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormD
         last: The draft before, which another choice of the same answer shares.
 
     Raises:
-        InvalidRequest: A schema goes beyond what is supported.
+        InvalidRequest: A schema or another form goes beyond what is supported.
     """
     if last is not None and _is_same_form(last.request, request):
         return last
@@ -48,18 +49,29 @@ def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormD
             digest.update(f"\0{field}\0{schema_text(schema)}".encode())
         except ValueError as error:
             raise InvalidRequest(field, str(error)) from error
+    if (form := text_form_of(request)) is not None:
+        try:
+            check_bounds(form)
+        except ValueError as error:
+            raise InvalidRequest(field_of(form), str(error)) from error
+        digest.update(fingerprint(form).encode())
     # Without the conversation, which may be long and decides nothing here.
     return FormDraft(replace(request, messages=(), prompt=None, prediction=None), digest.digest())
 
 
 def schemas_of(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the schemas that an answer can be held to, each with its field."""
-    if request.constraint is not None:
+    if request.constraint is not None and request.constraint.text_form is None:
         yield "constraint.json_schema", answer_schema(request.constraint)
     if may_call(request):
         # By name: a dialect may have left tools of other kinds out.
         for tool in request.tools:
             yield f"tools.{tool.name}.parameters", arguments_schema(tool)
+
+
+def text_form_of(request: GenerationRequest) -> TextForm | None:
+    """Return the form of text other than JSON that an answer can be held to."""
+    return None if request.constraint is None else request.constraint.text_form
 
 
 def form_field(request: GenerationRequest) -> str:

@@ -15,7 +15,7 @@ class Form:
     """What an answer is held to, compiled for one model and one answer.
 
     Attributes:
-        maker: The ``Constraints`` of the model, which made it.
+        maker: The ``FormCompiler`` of the model, which made it.
         matcher: The grammar at its beginning.
     """
 
@@ -27,7 +27,7 @@ class FormMissing(EngineError):
     """A constrained request came without a form of the loaded model.
 
     Attributes:
-        maker: The ``Constraints`` that can prepare it.
+        maker: The ``FormCompiler`` that can prepare it.
     """
 
     def __init__(self, maker: Any) -> None:

@@ -17,8 +17,8 @@ from engine.constraining.form import Form
 from engine.errors import EngineClosed, QueueFull
 
 if TYPE_CHECKING:  # imported no sooner than there is something to compile
-    from engine.constraining.constraints import Constraints
     from engine.constraining.drafting import FormDraft
+    from engine.constraining.form_compiler import FormCompiler
     from engine.constraining.grammar_helper import GrammarHelper
 
 MOST_WAITING = 64
@@ -41,7 +41,7 @@ class Forms:
         self._waiting = 0
         self._why_closed: str | None = None
         # Not kept alive: the model's memory may be freed.
-        self._maker: weakref.ref[Constraints] | None = None
+        self._maker: weakref.ref[FormCompiler] | None = None
 
     @property
     def helper(self) -> "GrammarHelper":
@@ -57,15 +57,15 @@ class Forms:
         return self._helper
 
     @property
-    def maker(self) -> "Constraints | None":
+    def maker(self) -> "FormCompiler | None":
         """Who makes the forms of the model that was asked last, if it is still there."""
         return None if self._maker is None else self._maker()
 
-    def learn(self, maker: "Constraints") -> None:
+    def learn(self, maker: "FormCompiler") -> None:
         """Note who makes the forms of the loaded model. Any thread."""
         self._maker = weakref.ref(maker)
 
-    async def prepared(self, maker: "Constraints", draft: "FormDraft") -> Form:
+    async def prepared(self, maker: "FormCompiler", draft: "FormDraft") -> Form:
         """Return the form of a draft; cancelling the caller ends the wait.
 
         Raises:
@@ -99,7 +99,7 @@ class Forms:
         if thread is not None:
             thread.shutdown(wait=False, cancel_futures=True)
 
-    def _submit(self, maker: "Constraints", draft: "FormDraft") -> "Future[Form]":
+    def _submit(self, maker: "FormCompiler", draft: "FormDraft") -> "Future[Form]":
         with self._lock:
             if self._why_closed is not None:
                 raise EngineClosed(self._why_closed)

@@ -24,7 +24,9 @@ from engine.processes.helper_process import (
 
 _START_PATIENCE_S = 180.0
 _MEBIBYTE = 1 << 20
-_NOT_STARTED = "schemas cannot be compiled: the process that compiles them first did not start"
+_NOT_STARTED = (
+    "forms of answers cannot be compiled: the process that compiles them first did not start"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +97,16 @@ class GrammarHelper:
             HelperUnavailable: The process does not start.
             EngineClosed: It has been closed.
         """
-        with self._asking:
-            try:
-                try:
-                    return self._tried(tokens, grammar)
-                except HelperDied as death:
-                    if death.code is None or not death.is_foreign:
-                        raise
-                    return self._tried(tokens, grammar)
-            except HelperDied as death:
-                reason = f"this schema could not be compiled: {_cause(death, self._limits)}"
-                return Refusal(reason, not death.is_foreign)
-            except HelperNotStarted as error:
-                raise HelperUnavailable(f"{_NOT_STARTED} ({error})") from error
-            except HelperClosed:
-                raise EngineClosed(self._why_closed) from None
+        found = self._tried(tokens, {"grammar": grammar})
+        return found if isinstance(found, Refusal) else None
+
+    def translated(self, tokens: ModelTokens, grammar: str) -> str | Refusal:
+        """Return a request's own grammar in Lark, or why that cannot be done.
+
+        Takes and raises what ``refusal`` does.
+        """
+        found = self._tried(tokens, {"translate": grammar})
+        return found if isinstance(found, Refusal) else str(found["lark"])
 
     def close(self, why: str = "the engine has been shut down") -> None:
         """End the process, whatever it does; nothing is tried any more, for the reason given."""
@@ -118,12 +115,30 @@ class GrammarHelper:
         with self._asking:
             self._process.forget()
 
-    def _tried(self, tokens: ModelTokens, grammar: str) -> Refusal | None:
+    def _tried(self, tokens: ModelTokens, question: dict[str, Any]) -> dict[str, Any] | Refusal:
+        with self._asking:
+            try:
+                try:
+                    return self._asked(tokens, question)
+                except HelperDied as death:
+                    if death.code is None or not death.is_foreign:
+                        raise
+                    return self._asked(tokens, question)
+            except HelperDied as death:
+                reason = f"this form could not be compiled: {_cause(death, self._limits)}"
+                return Refusal(reason, not death.is_foreign)
+            except HelperNotStarted as error:
+                raise HelperUnavailable(f"{_NOT_STARTED} ({error})") from error
+            except HelperClosed:
+                raise EngineClosed(self._why_closed) from None
+
+    def _asked(self, tokens: ModelTokens, question: dict[str, Any]) -> dict[str, Any] | Refusal:
         self._prepare(tokens)
         limits = self._limits
-        asked = {"grammar": grammar, "cpu_s": limits.cpu_s, "most_bytes": limits.most_bytes}
-        reason = self._ask(asked, limits.patience_s).get("refused")
-        return None if reason is None else Refusal(str(reason))
+        bounds = {"cpu_s": limits.cpu_s, "most_bytes": limits.most_bytes}
+        answer = self._ask(question | bounds, limits.patience_s)
+        reason = answer.get("refused")
+        return answer if reason is None else Refusal(str(reason))
 
     def _prepare(self, tokens: ModelTokens) -> None:
         """See to a process that lives and knows the vocabulary."""
@@ -156,7 +171,7 @@ def _cause(death: HelperDied, limits: TrialLimits) -> str:
     if death.code == -signal.SIGABRT:
         most = limits.most_bytes // _MEBIBYTE
         return (
-            f"the compiler failed, or needed more than {most} MB of memory; make the schema smaller"
+            f"the compiler failed, or needed more than {most} MB of memory; make the form smaller"
         )
     if death.code < 0:
         return f"the compiler crashed ({death.signal_name}); make it simpler"

@@ -7,6 +7,7 @@ four bytes each, and their bytes:
 
     {"tokens": n, "special": [ids], "eos": [ids]}                → {}
     {"tokens": 0, "grammar": text, "cpu_s": s, "most_bytes": n}  → {} or {"refused": reason}
+    {"tokens": 0, "translate": text, …}                  → {"lark": text} or {"refused": reason}
 
 Imports neither MLX nor Qt. It has bounds that the program itself does not have (time, memory and a
 small stack), so that a grammar which compiles here compiles safely there.
@@ -21,7 +22,7 @@ from array import array
 from json import dumps, loads
 from typing import Any
 
-from engine.constraining.compiling import ModelTokens, is_panic, new_matcher, new_tokenizer
+from engine.constraining.compiling import ModelTokens, as_lark, is_panic, new_matcher, new_tokenizer
 from engine.processes.frames import read_frame, write_frame
 from engine.processes.own_limits import CpuTimer, allow_memory, give_way
 
@@ -52,7 +53,7 @@ def main() -> None:
         else:
             allow_memory(asked["most_bytes"])
             with CpuTimer(asked["cpu_s"]):
-                answer = _try(tokenizer, asked["grammar"])
+                answer = _answer(tokenizer, asked)
         write_frame(answers, dumps(answer).encode())
 
 
@@ -63,13 +64,17 @@ def _cut(joined: bytes, count: int) -> list[bytes]:
     return [joined[start:end] for start, end in itertools.pairwise(ends)]
 
 
-def _try(tokenizer: Any, grammar: str) -> dict[str, Any]:
-    """Compile a grammar and draw some tokens from it, on a thread of a small stack."""
+def _answer(tokenizer: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    """Translate a grammar, or compile it and draw some tokens, on a thread of a small stack."""
     found: list[dict[str, Any]] = []
 
     def work() -> None:
+        answer: dict[str, Any] = {}
         try:
-            _draw(new_matcher(tokenizer, grammar))
+            if "translate" in asked:
+                answer["lark"] = as_lark(asked["translate"])
+            else:
+                _draw(new_matcher(tokenizer, asked["grammar"]))
         except ValueError as error:
             found.append({"refused": str(error)})
         except MemoryError:
@@ -79,7 +84,7 @@ def _try(tokenizer: Any, grammar: str) -> dict[str, Any]:
                 raise
             found.append({"refused": "the compiler failed"})
         else:
-            found.append({})
+            found.append(answer)
 
     thread = threading.Thread(target=work)
     thread.start()

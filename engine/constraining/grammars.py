@@ -1,4 +1,4 @@
-"""Writes the grammar of a constrained answer: JSON of a schema, or a call of one of the tools.
+"""Writes the grammar of a constrained answer: JSON, another form of text, or a call of a tool.
 
 Pure text in llguidance's Lark dialect: ``<[5]>`` is the token 5, ``%json`` a JSON schema. Knows no
 tokenizer and no model. Any thread.
@@ -11,10 +11,11 @@ from typing import Any
 
 from engine.constraining.closing import closed
 from engine.constraining.schema_bounds import MOST_CHARACTERS
+from engine.constraining.text_forms import document_rules, with_own_grammar
 from engine.errors import InvalidRequest
 from engine.output.families.family import Family, Marks, OptionalMarks, OutputFrame
 from engine.values.chat import Tool
-from engine.values.request import GenerationRequest, OutputConstraint
+from engine.values.request import GenerationRequest, OutputConstraint, TextForm
 
 # One blank, or a new line and its indentation. JSON allows any amount of white space, and a model
 # that is unsure would write it until it meets the limit.
@@ -31,15 +32,16 @@ def may_call(request: GenerationRequest) -> bool:
     return choice == "required" or (choice == "auto" and bool(request.tools))
 
 
-def answer_grammar(request: GenerationRequest, family: Family) -> str:
+def answer_grammar(request: GenerationRequest, family: Family, lark: str | None = None) -> str:
     """Return the grammar of a constrained request's answer.
 
-    Where the model may choose, both JSON and a call are allowed; a call that is required
-    leaves no room for the JSON.
+    Where the model may choose, both the text and a call are allowed; a call that is required
+    leaves no room for the text.
 
     Args:
         request: With a constraint, or with a tool call required.
         family: How the model marks what it writes.
+        lark: The request's own grammar in Lark, if it has one.
 
     Raises:
         InvalidRequest: The tools, or the model, cannot do what is asked.
@@ -48,7 +50,8 @@ def answer_grammar(request: GenerationRequest, family: Family) -> str:
     if request.tool_choice.mode == "required":
         return rules.grammar(None, _wanted_tools(request))
     assert request.constraint is not None
-    return rules.grammar(request.constraint, request.tools if may_call(request) else ())
+    whole = rules.grammar(request.constraint, request.tools if may_call(request) else ())
+    return with_own_grammar(whole, lark)
 
 
 def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False) -> str:
@@ -62,6 +65,17 @@ def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False)
         ValueError: The schema is not JSON.
     """
     return f"start: %json {_json_schema(schema, allows_more_keys)}\n"
+
+
+def form_grammar(form: TextForm, lark: str | None = None) -> str:
+    """Return the grammar of one form of text alone.
+
+    Args:
+        form: The form.
+        lark: Its own grammar in Lark, if it has one.
+    """
+    rules = "\n".join([_OPTIONS, "start: document", *document_rules(form), ""])
+    return with_own_grammar(rules, lark)
 
 
 _DESCRIBING = frozenset(
@@ -115,13 +129,13 @@ class _Rules:
         self._allows_more_keys = allows_more_keys
 
     def grammar(self, constraint: OutputConstraint | None, tools: Sequence[Tool]) -> str:
-        """Return the grammar of JSON, if a constraint is given, or a call of one of the tools."""
+        """Return the rules of text, if a constraint is given, or a call of one of the tools."""
         rules: list[str] = []
         choices: list[str] = []
         if constraint is not None:
             choices.append("answer")
             rules.append(f"answer: {_framed(self._family.answer_frame, 'document')}")
-            rules.append(f"document: {self._json(answer_schema(constraint))}")
+            rules.extend(self._document(constraint))
         for number, tool in enumerate(tools):
             field = "tool_choice" if constraint is None else "constraint"
             frame = self._call_frame(tool.name, field)
@@ -130,6 +144,11 @@ class _Rules:
             rules.append(f"arguments{number}: {self._json(arguments_schema(tool))}")
         start = f"start: {self._reasoning(rules)}({' | '.join(choices)})"
         return "\n".join([_OPTIONS, start, *rules, ""])
+
+    def _document(self, constraint: OutputConstraint) -> list[str]:
+        if constraint.text_form is not None:
+            return document_rules(constraint.text_form)
+        return [f"document: {self._json(answer_schema(constraint))}"]
 
     def _json(self, schema: Mapping[str, Any]) -> str:
         return f"%json {_json_schema(schema, self._allows_more_keys)}"

@@ -71,7 +71,7 @@ class MlxBackend:
         self._defaults = sampling_defaults(info.path)
         self.family = family_of(tokenizer, vocabulary, tool_format(tokenizer))
         self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
-        self._constraints.learn_if_large()
+        self._constraints.compiler.learn_if_large()
         self._held: dict[int, TokenConstraint] = {}
         self._eos = sorted(vocabulary.eos)
         self._batch = batch

@@ -45,6 +45,22 @@ class TraceLevel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TextForm:
+    """A form of the answer's text other than JSON: exactly one of the attributes is given.
+
+    Attributes:
+        regex: A regular expression that the whole text matches, in the syntax of Rust's crate
+            ``regex`` (https://docs.rs/regex/latest/regex/#syntax): no look-around, no references.
+        choices: The text is one of these.
+        grammar: A grammar in llguidance's Lark dialect or llama.cpp's GBNF.
+    """
+
+    regex: str | None = None
+    choices: tuple[str, ...] = ()
+    grammar: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OutputConstraint:
     """What the answer's text must be; it can then be nothing else, whatever the model prefers.
 
@@ -52,9 +68,11 @@ class OutputConstraint:
 
     Attributes:
         json_schema: The JSON schema of the answer; None asks for any JSON object.
+        text_form: Instead of JSON, another form of text.
     """
 
     json_schema: Mapping[str, Any] | None = None
+    text_form: TextForm | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
             tool_choice=_choice(request.tool_choice),
             response_format=_format(request.constraint),
             prediction=_prediction(request),
+            **_text_form(request.constraint),
         ),
     }
 
@@ -54,9 +55,21 @@ def _prediction(request: GenerationRequest) -> JsonObject | None:
 
 
 def _format(constraint: OutputConstraint | None) -> JsonObject | None:
-    if constraint is None:
+    if constraint is None or constraint.text_form is not None:
         return None
     if constraint.json_schema is None:
         return {"type": "json_object"}
     schema = {"name": "answer", "schema": dict(constraint.json_schema)}
     return {"type": "json_schema", "json_schema": schema}
+
+
+def _text_form(constraint: OutputConstraint | None) -> JsonObject:
+    """Return the fields that ask for a form other than JSON, as vLLM spells them."""
+    form = None if constraint is None else constraint.text_form
+    if form is None:
+        return {}
+    return {
+        "guided_regex": form.regex,
+        "guided_choice": list(form.choices),
+        "guided_grammar": form.grammar,
+    }

@@ -4,20 +4,22 @@ Pure functions, no web framework. Any thread.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from api.dialects.openai.parameters import GenerationParams, StructuredOutputs
 from api.dialects.shared.parameters.extension import allows_more_keys
+from api.dialects.shared.parameters.text_forms import choices_form, grammar_form, regex_form
 from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import OutputConstraint
 
-_OTHER_FORMS = {
-    "regex": "a regular expression",
-    "choice": "a list of texts",
-    "grammar": "a grammar",
-    "structural_tag": "structural tags",
-}
+_FIELDS_OF_FORMS = (
+    "constraint",
+    "constraint.json_schema",
+    "constraint.regex",
+    "constraint.choices",
+    "constraint.grammar",
+)
 
 
 def constraint_of(
@@ -57,33 +59,21 @@ def guided(
         constraint: What the API's own field asks for.
 
     Raises:
-        ApiError: More than one field asks for a form, or the form is not JSON.
+        ApiError: More than one field asks for a form, or what one asks for is no form.
     """
     found = constraint
-    for name, asked in (
-        ("guided_json", _guided_json(params.guided_json, ("guided_json",))),
-        ("structured_outputs", _structured(params.structured_outputs)),
-    ):
-        if asked is not None and found is not None:
-            raise invalid((name,), "the format of the answer is given twice; leave one of them out")
-        found = found or asked
+    for path, asked in _asked(params):
+        if found is not None:
+            raise invalid(path, "the format of the answer is given twice; leave one of them out")
+        found = asked
     return found
 
 
 def form_names(params: GenerationParams) -> Mapping[str, str]:
     """Return this request's names of the engine's constraint fields, if not those of its API."""
-    asked = _asking_field(params)
-    return {} if asked is None else {"constraint.json_schema": asked, "constraint": asked}
-
-
-def _asking_field(params: GenerationParams) -> str | None:
-    """Return the field of open servers that asks for a form; None where none does."""
-    if params.guided_json is not None:
-        return "guided_json"
-    wanted = params.structured_outputs
-    if wanted is None or (wanted.json_schema is None and not wanted.json_object):
-        return None
-    return "structured_outputs.json" if wanted.json_schema is not None else "structured_outputs"
+    for path, _ in _asked(params):
+        return dict.fromkeys(_FIELDS_OF_FORMS, ".".join(map(str, path)))
+    return {}
 
 
 def allows_more(params: GenerationParams) -> bool:
@@ -94,14 +84,46 @@ def allows_more(params: GenerationParams) -> bool:
     return allows_more_keys(params.fullstop)
 
 
-def _structured(wanted: StructuredOutputs | None) -> OutputConstraint | None:
-    if wanted is None:
-        return None
-    for name, what in _OTHER_FORMS.items():
-        if getattr(wanted, name) is not None:
-            raise unsupported(("structured_outputs", name), f"holding the answer to {what}")
-    asked = _guided_json(wanted.json_schema, ("structured_outputs", "json"))
-    return OutputConstraint() if asked is None and wanted.json_object else asked
+def _asked(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputConstraint]]:
+    """Yield what the fields of open servers ask for, each with its place in the request.
+
+    Raises:
+        ApiError: What one asks for is no form.
+    """
+    for path, asked in _spellings(params):
+        if asked is not None:
+            yield path, asked
+
+
+def _spellings(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputConstraint | None]]:
+    # vLLM until 0.11: https://docs.vllm.ai/en/v0.10.2/features/structured_outputs.html
+    yield ("guided_json",), _guided_json(params.guided_json, ("guided_json",))
+    yield ("guided_regex",), regex_form(params.guided_regex)
+    yield ("guided_choice",), choices_form(params.guided_choice)
+    yield ("guided_grammar",), grammar_form(params.guided_grammar)
+    # SGLang: https://docs.sglang.ai/advanced_features/structured_outputs.html
+    yield ("regex",), regex_form(params.regex)
+    yield ("ebnf",), grammar_form(params.ebnf)
+    # llama.cpp: https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md
+    yield ("grammar",), grammar_form(params.grammar)
+    if (wanted := params.structured_outputs) is not None:
+        yield from _structured(wanted)
+
+
+def _structured(
+    wanted: StructuredOutputs,
+) -> Iterator[tuple[FieldPath, OutputConstraint | None]]:
+    # vLLM since 0.11: https://docs.vllm.ai/en/latest/features/structured_outputs.html
+    name = "structured_outputs"
+    if wanted.structural_tag is not None:
+        raise unsupported((name, "structural_tag"), "holding the answer to structural tags")
+    schema = _guided_json(wanted.json_schema, (name, "json"))
+    yield (name, "json"), schema
+    if schema is None and wanted.json_object:
+        yield (name, "json_object"), OutputConstraint()
+    yield (name, "regex"), regex_form(wanted.regex)
+    yield (name, "choice"), choices_form(wanted.choice)
+    yield (name, "grammar"), grammar_form(wanted.grammar)
 
 
 def _guided_json(schema: object, path: FieldPath) -> OutputConstraint | None:

@@ -49,9 +49,9 @@ class StructuredOutputs(WireModel):
     json_schema: Annotated[Any, SCHEMA_OR_TEXT] = Field(default=None, alias="json")
     json_object: bool | None = None
     disable_additional_properties: bool | None = None
-    regex: SkipJsonSchema[Any] = None
-    choice: SkipJsonSchema[Any] = None
-    grammar: SkipJsonSchema[Any] = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
     structural_tag: SkipJsonSchema[Any] = None
 
 
@@ -69,5 +69,11 @@ class GenerationParams(WireModel):
     chat_template_kwargs: ChatTemplateKwargs | None = None
     stop_token_ids: list[int] | None = None
     guided_json: Annotated[Any, SCHEMA_OR_TEXT] = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+    regex: str | None = None
+    ebnf: str | None = None
+    grammar: str | None = None
     structured_outputs: StructuredOutputs | None = None
     fullstop: FullstopOptions | None = None

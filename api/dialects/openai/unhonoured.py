@@ -8,13 +8,7 @@ from collections.abc import Mapping
 from api.dialects.shared.parameters.refusing import EMPTY, RefusedParameter
 
 UNHONOURED: Mapping[str, RefusedParameter] = {
-    # Forms of the answer other than JSON.
-    "ebnf": RefusedParameter("holding the answer to a grammar", EMPTY),
-    "grammar": RefusedParameter("holding the answer to a grammar", EMPTY),
-    "guided_choice": RefusedParameter("holding the answer to a list of texts", EMPTY),
-    "guided_grammar": RefusedParameter("holding the answer to a grammar", EMPTY),
-    "guided_regex": RefusedParameter("holding the answer to a regular expression", EMPTY),
-    "regex": RefusedParameter("holding the answer to a regular expression", EMPTY),
+    # Forms of the answer.
     "structural_tag": RefusedParameter("holding the answer to structural tags", EMPTY),
     # Which tokens are drawn.
     "allowed_token_ids": RefusedParameter("a list of allowed tokens", EMPTY),

@@ -29,7 +29,9 @@ DIALECT = Dialect(
         "sampling.logit_bias": "sampling_params.logit_bias",
         "top_logprobs": "top_logprobs_num",
         "constraint.json_schema": "sampling_params.json_schema",
-        "constraint": "sampling_params.json_schema",
+        "constraint.regex": "sampling_params.regex",
+        "constraint.grammar": "sampling_params.ebnf",
+        "constraint": "sampling_params",
         # The engine uses this name only to say that the prompt is empty.
         "messages": "text",
     },

@@ -10,6 +10,7 @@ from api.dialects.shared.parameters.refusing import FALSY, RefusedParameter, ref
 from api.dialects.shared.parameters.sampling import choices_of, sampling_of
 from api.dialects.shared.parameters.stop_options import stop_options_of
 from api.dialects.shared.parameters.stops import stop_strings
+from api.dialects.shared.parameters.text_forms import grammar_form, regex_form
 from api.transport.errors import invalid, unsupported
 from engine import (
     GenerationRequest,
@@ -36,8 +37,6 @@ _REFUSED_LOGPROBS = {
     "return_text_in_logprobs": RefusedParameter("text in log-probabilities", FALSY),
 }
 _REFUSED_SAMPLING = {
-    "regex": RefusedParameter("regex", FALSY),
-    "ebnf": RefusedParameter("ebnf", FALSY),
     "structural_tag": RefusedParameter("structural_tag", FALSY),
     "stop_regex": RefusedParameter("stop_regex", FALSY),
     "skip_special_tokens": RefusedParameter("text of special tokens in the answer", (True,)),
@@ -133,11 +132,26 @@ def _request(
 
 
 def _constraint(wanted: SamplingParams) -> OutputConstraint | None:
-    if wanted.json_schema is None:
+    asked = {
+        "json_schema": _json_constraint(wanted.json_schema),
+        "regex": regex_form(wanted.regex),
+        "ebnf": grammar_form(wanted.ebnf),
+    }
+    found = [name for name, constraint in asked.items() if constraint is not None]
+    if len(found) > 1:
+        raise invalid(
+            ("sampling_params", found[1]),
+            f"the form of the answer is given twice; leave {found[0]} or {found[1]} out",
+        )
+    return asked[found[0]] if found else None
+
+
+def _json_constraint(text: str | None) -> OutputConstraint | None:
+    if text is None:
         return None
     field = ("sampling_params", "json_schema")
     try:
-        schema = json.loads(wanted.json_schema)
+        schema = json.loads(text)
     except (ValueError, RecursionError):
         raise invalid(field, "must be a JSON schema as JSON text") from None
     if not isinstance(schema, dict):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.constraining import constraints, forms
+from engine.constraining import form_compiler, forms
 from engine.constraining.compiling import new_matcher
 from engine.errors import EngineClosed, InvalidRequest, QueueFull
 from engine.scheduling.generation import Answer
@@ -95,7 +95,7 @@ def test_nothing_is_compiled_on_the_engine_thread(
         names.append(threading.current_thread().name)
         return new_matcher(tokenizer, grammar)
 
-    monkeypatch.setattr(constraints, "new_matcher", noted)
+    monkeypatch.setattr(form_compiler, "new_matcher", noted)
     assert run(ask(engine, "Say: x", constraint=held({"const": "on which thread"})))
     # Another test's abandoned request may still compile here: what counts is the thread.
     assert {name.rpartition("_")[0] for name in names} == {"fullstop-grammars"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.constraining import constraints
+from engine.constraining import form_compiler
 from engine.constraining.token_constraint import TokenConstraint
 from engine.errors import InvalidRequest
 from engine.scheduling.generation import Answer
@@ -49,13 +49,13 @@ def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the_other
 
 def test_a_grammar_is_compiled_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
-    compile_grammar = constraints.new_matcher
+    compile_grammar = form_compiler.new_matcher
 
     def counted(adapter: Any, grammar: str) -> Any:
         compiled.append(grammar)
         return compile_grammar(adapter, grammar)
 
-    monkeypatch.setattr(constraints, "new_matcher", counted)
+    monkeypatch.setattr(form_compiler, "new_matcher", counted)
     schema = {"const": "compiled once"}
     for _ in range(3):
         run(ask(engine, "Say: x", constraint=held(schema)))
@@ -111,8 +111,8 @@ class Panicking:
 def test_a_panic_of_the_library_ends_its_answer_alone(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    make = constraints.new_matcher
-    monkeypatch.setattr(constraints, "new_matcher", lambda *of: Panicking(make(*of), at))
+    make = form_compiler.new_matcher
+    monkeypatch.setattr(form_compiler, "new_matcher", lambda *of: Panicking(make(*of), at))
     schema = {"type": "string", "minLength": 5, "maxLength": 9, "description": at}
     answer = run(ask(engine, "Say: x", constraint=held(schema)))
     assert answer.finished.stop.kind is StopKind.ERROR

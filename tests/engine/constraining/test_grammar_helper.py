@@ -64,7 +64,7 @@ def test_a_grammar_that_ends_the_process_is_refused_and_the_next_one_is_tried_an
     assert helper.refusal(demo, GOOD) is None
     refusal = helper.refusal(demo, raw(DEADLY[name]))
     assert refusal is not None
-    assert refusal.reason.startswith("this schema could not be compiled: the compiler crashed")
+    assert refusal.reason.startswith("this form could not be compiled: the compiler crashed")
     assert refusal.is_lasting
     assert helper.refusal(demo, GOOD) is None
     assert helper.starts == 2

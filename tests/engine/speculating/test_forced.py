@@ -128,7 +128,7 @@ def constraints(demo_model_path: Any) -> Constraints:
 def begun(constraints: Constraints, request: GenerationRequest) -> TokenConstraint:
     helper = GrammarHelper()
     try:
-        form = constraints.prepare(constraints.draft(request), helper)
+        form = constraints.compiler.prepare(constraints.compiler.draft(request), helper)
     finally:
         helper.close()
     constraint = constraints.hold(request, [1], form, thinks=False)
@@ -173,7 +173,7 @@ def test_what_is_forced_is_written_in_the_tokenizers_own_tokens(constraints: Con
         found.append(only)
         constraint.advance(only)
     # All but the last, which depends on what follows, is what the tokenizer makes of the text.
-    whole = constraints.grammar_vocabulary.encode(json.dumps(NOTICE))
+    whole = constraints.compiler.grammar_vocabulary.encode(json.dumps(NOTICE))
     assert found[:-1] == whole[: len(found) - 1]
     assert len(found) >= len(whole) - 1
 
@@ -204,7 +204,7 @@ def test_a_forced_call_is_expected_up_to_its_first_choice(constraints: Constrain
 
 def test_an_answer_is_expected_to_keep_to_its_white_space(constraints: Constraints) -> None:
     source = guessing(constraints, held(SCHEMAS["alike"]))
-    encode = constraints.grammar_vocabulary.encode
+    encode = constraints.compiler.grammar_vocabulary.encode
     source.extend(encode('[{"width": 1, "height": 3}, {"width"'))
     expected = "".join(constraints._vocabulary.text_of(one) for one in source.propose(64))
     assert expected.startswith(": ")
@@ -214,7 +214,7 @@ def test_nothing_is_looked_for_inside_a_string(
     constraints: Constraints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = guessing(constraints, held(closed(a={"type": "string"}, b={"const": "end"})))
-    source.extend(constraints.grammar_vocabulary.encode('{"a": "some'))
+    source.extend(constraints.compiler.grammar_vocabulary.encode('{"a": "some'))
     looked: list[int] = []
     expected = TokenConstraint.expected
 
@@ -223,11 +223,11 @@ def test_nothing_is_looked_for_inside_a_string(
         return expected(self, *of)
 
     monkeypatch.setattr(TokenConstraint, "expected", counted)
-    for token in constraints.grammar_vocabulary.encode(" words and more"):
+    for token in constraints.compiler.grammar_vocabulary.encode(" words and more"):
         assert source.likelihood() == 0
         source.extend([token])
     assert not looked
-    source.extend(constraints.grammar_vocabulary.encode('", "'))
+    source.extend(constraints.compiler.grammar_vocabulary.encode('", "'))
     assert source.likelihood() > 0.9
     text = "".join(constraints._vocabulary.text_of(one) for one in source.propose(3))
     assert text.startswith('b"')
@@ -276,5 +276,7 @@ def test_the_text_of_a_tag_in_a_schema_is_written_letter_by_letter(engine: Engin
 
 
 def test_a_matcher_is_asked_through_the_library(constraints: Constraints) -> None:
-    matcher = new_matcher(constraints.grammar_vocabulary.adapter, 'start: "one text alone"\n')
-    assert constraints._tokens.forced(matcher)
+    matcher = new_matcher(
+        constraints.compiler.grammar_vocabulary.adapter, 'start: "one text alone"\n'
+    )
+    assert constraints.compiler.tokens.forced(matcher)

@@ -1,0 +1,198 @@
+"""Compiles the grammars of one loaded model's answers, and keeps those that were asked for lately.
+
+Knows no MLX and no batch. Grammars are compiled on another thread than the engine's, and only
+after another process has survived them; the engine thread receives the result, a ``Form``.
+"""
+
+import threading
+from collections import OrderedDict
+from functools import cached_property
+from typing import Any, TypeVar
+
+from engine.constraining.compiling import new_matcher
+from engine.constraining.drafting import (
+    FormDraft,
+    draft_of,
+    form_field,
+    schemas_of,
+    text_form_of,
+)
+from engine.constraining.form import Form
+from engine.constraining.grammar_helper import GrammarHelper, Refusal
+from engine.constraining.grammar_vocabulary import GrammarVocabulary
+from engine.constraining.grammars import answer_grammar, form_grammar, schema_grammar
+from engine.constraining.schema_bounds import MOST_CHARACTERS
+from engine.constraining.text_forms import checked_lark, field_of
+from engine.constraining.token_constraint import ConstraintTokens
+from engine.errors import InvalidRequest
+from engine.output.families.family import Family
+from engine.output.vocabulary import Vocabulary
+from engine.values.request import GenerationRequest
+
+_MOST_COMPILED = 64
+_MOST_REFUSED = 256
+
+T = TypeVar("T")
+
+
+class FormCompiler:
+    """The grammars of one loaded model.
+
+    Args:
+        tokenizer: The Hugging Face tokenizer.
+        vocabulary: Its token ids.
+        family: How it marks the channels of its output.
+
+    Attributes:
+        grammar_vocabulary: What the grammar library knows of the model's tokens.
+    """
+
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, family: Family) -> None:
+        self._vocabulary = vocabulary
+        self._family = family
+        self._lock = threading.Lock()
+        self._compiled: OrderedDict[bytes, Any] = OrderedDict()
+        self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
+        self.grammar_vocabulary = GrammarVocabulary(tokenizer, vocabulary)
+        self._last_draft: FormDraft | None = None
+
+    @cached_property
+    def tokens(self) -> ConstraintTokens:
+        """What constraints know of the model's tokens."""
+        return ConstraintTokens(self._vocabulary, self._family)
+
+    def draft(self, request: GenerationRequest) -> FormDraft:
+        """Check the bounds of a request's schemas before they are compiled. Any thread.
+
+        Takes a few milliseconds at most, whatever the schemas are.
+
+        Raises:
+            InvalidRequest: One of them goes beyond what is supported.
+        """
+        self._last_draft = draft = draft_of(request, self._last_draft)
+        return draft
+
+    def ready(self, draft: FormDraft) -> Form | None:
+        """Return the form of a draft that was prepared lately; None where it was not. Any thread.
+
+        Raises:
+            InvalidRequest: It was refused lately.
+        """
+        with self._lock:
+            refused = self._refused.get(draft.digest)
+            matcher = self._compiled.get(draft.digest)
+            if matcher is not None:
+                self._compiled.move_to_end(draft.digest)
+        if refused is not None:
+            raise InvalidRequest(*refused)
+        return None if matcher is None else Form(self, matcher.deep_copy())
+
+    def prepare(self, draft: FormDraft, helper: GrammarHelper) -> Form:
+        """Compile what holds an answer to its form: first where it can do no harm. Blocks.
+
+        One thread at a time, and not the engine thread: compiling takes up to seconds.
+
+        Args:
+            draft: What ``draft`` returned.
+            helper: Tries each grammar before this process does.
+
+        Raises:
+            InvalidRequest: It cannot be compiled; the message names the field.
+            HelperUnavailable: It cannot be tried.
+            EngineClosed: The helper has been closed.
+        """
+        if (form := self.ready(draft)) is not None:
+            return form
+        request = draft.request
+        self._learn_tokenizer(request)
+        try:
+            grammar = answer_grammar(request, self._family, self._lark_of(request, helper))
+            matcher = self._compile(grammar, helper)
+        except ValueError as error:
+            refused = self._culprit(request, str(error), helper)
+            if not isinstance(error, _Refused) or error.is_lasting:
+                self._keep(self._refused, draft.digest, refused, _MOST_REFUSED)
+            raise InvalidRequest(*refused) from error
+        self._keep(self._compiled, draft.digest, matcher, _MOST_COMPILED)
+        return Form(self, matcher.deep_copy())
+
+    def _keep(self, kept: OrderedDict[bytes, T], digest: bytes, value: T, most: int) -> None:
+        with self._lock:
+            kept[digest] = value
+            if len(kept) > most:
+                kept.popitem(last=False)
+
+    def _culprit(
+        self, request: GenerationRequest, reason: str, helper: GrammarHelper
+    ) -> tuple[str, str]:
+        """Find what does not compile; return its field and what is wrong with it."""
+        for field, schema in schemas_of(request):
+            try:
+                more = request.allows_more_keys
+                self._compile(schema_grammar(schema, allows_more_keys=more), helper)
+            except ValueError as error:
+                return field, str(error)
+        if (form := text_form_of(request)) is not None:
+            try:
+                self._compile(form_grammar(form, self._lark_of(request, helper)), helper)
+            except ValueError as error:
+                return field_of(form), str(error)
+        return form_field(request), reason
+
+    def _lark_of(self, request: GenerationRequest, helper: GrammarHelper) -> str | None:
+        """Return the request's own grammar in Lark; None if it has none.
+
+        Raises:
+            ValueError: It is no grammar, or about more than text.
+        """
+        form = text_form_of(request)
+        if form is None or form.grammar is None:
+            return None
+        told = self.grammar_vocabulary.told
+        assert told is not None, "the tokenizer was checked"
+        lark = helper.translated(told, form.grammar)
+        if isinstance(lark, Refusal):
+            raise _Refused(lark)
+        return checked_lark(lark)
+
+    def _compile(self, grammar: str, helper: GrammarHelper) -> Any:
+        """Compile a grammar that the helper has survived.
+
+        Raises:
+            ValueError: It has not, or the grammar is wrong.
+        """
+        if len(grammar) > MOST_CHARACTERS:
+            raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
+        told = self.grammar_vocabulary.told
+        assert told is not None, "the tokenizer was checked"
+        refusal = helper.refusal(told, grammar)
+        if refusal is not None:
+            raise _Refused(refusal)
+        return new_matcher(self.grammar_vocabulary.adapter, grammar)
+
+    def learn_if_large(self) -> None:
+        """Hand the library a large vocabulary, which keeps every thread waiting for a while.
+
+        To be called while the model is loaded, when no answer is under way that would stand still.
+        A small vocabulary takes milliseconds, and is handed over when it is first needed.
+        """
+        if self.grammar_vocabulary.is_large:
+            self.grammar_vocabulary.hand_over(self.tokens)
+
+    def _learn_tokenizer(self, request: GenerationRequest) -> None:
+        """Hand the library the model's vocabulary, once.
+
+        Raises:
+            InvalidRequest: It cannot use this tokenizer.
+        """
+        if (problem := self.grammar_vocabulary.hand_over(self.tokens)) is not None:
+            reason = f"this model's tokenizer cannot be held to a form: {problem}"
+            raise InvalidRequest(form_field(request), reason)
+
+
+class _Refused(ValueError):
+    """The helper has refused a grammar."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.is_lasting = refusal.is_lasting
