@@ -1,0 +1,257 @@
+"""Large bodies are answered as small ones are, in the same words."""
+
+import asyncio
+import gzip
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.dialects.anthropic.wire import MessageCreateParams
+from api.dialects.shared import reading
+from api.transport.large_bodies import LargeBodies
+from api.transport.request_body import SMALL_BYTES, SentBody
+from engine import Engine
+from engine.scheduling.queue.preparing import prompts_size
+from tests.api.bodies.large import ANSWERS, ASK, PADDING, helpers, overflow_words, padded
+from tests.api.protection.test_fuzz import BODIES
+
+# One thing that is wrong, in every place that the routes look at.
+WRONG: dict[str, Any] = {
+    "messages": [1],
+    "model": 7,
+    "max_tokens": -1,
+    "stop": [5],
+    "stop_sequences": [""],
+    "temperature": "warm",
+    "top_p": 7,
+    "tools": [{"name": ""}],
+    "tool_choice": {"type": "z" * 300},
+    "input": [{"type": "nothing"}],
+    "prompt": [{"a": 1}],
+    "options": {"temperature": 10**40},
+    "sampling_params": {"logit_bias": {"x": 1}},
+    "input_ids": ["1"],
+    "text": {"a": 1},
+    "stream": "yes",
+    "n": 10**400,
+    "fullstop": {"stop_scope": "nowhere"},
+}
+
+
+def gist(reply: Any) -> Any:
+    """Return what an answer says, without what differs from one request to the next."""
+    told = dict(reply.json)
+    told.pop("request_id", None)
+    return reply.status, told, reply.headers.get("x-should-retry")
+
+
+@pytest.mark.parametrize("path", sorted(BODIES))
+def test_what_is_wrong_with_a_large_body_is_said_as_of_a_small_one(
+    serve: Callable[..., Any], staged: Callable[..., Any], path: str
+) -> None:
+    site = serve(staged(step_s=0).engine)
+    refused = 0
+    for name, value in WRONG.items():
+        body = BODIES[path] | {name: value}
+        small, large = site.send("POST", path, body), site.send("POST", path, padded(body))
+        assert small.status == large.status
+        if small.status != 200:
+            assert gist(small) == gist(large)
+            refused += 1
+    assert refused >= 1
+    assert len(helpers()) == 1
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/generate", "/api/chat"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"model": "m", "max_tokens": }',
+        b'{"model": "\\ud800"}',
+        b'{"model": "m", "n": NaN}',
+        b'{"model": "m", "messages": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+        b'{"model": "\xff"}',
+        b'{"max_tokens": ' + b"9" * 5000 + b"}",
+    ],
+    ids=["syntax", "surrogate", "NaN", "deep", "no UTF-8", "digits"],
+)
+def test_a_large_body_that_is_no_json_is_refused_with_the_same_words(
+    shared_site: Any, path: str, raw: bytes
+) -> None:
+    large = raw[:-1] + b', "padding": "' + PADDING.encode() + b'"}'
+
+    assert gist(shared_site.send("POST", path, large)) == gist(shared_site.send("POST", path, raw))
+
+
+def test_a_large_request_is_answered_like_a_small_one(shared_site: Any) -> None:
+    for path, body in (
+        ("/v1/messages", ASK),
+        ("/v1/completions", {"model": "m", "prompt": ["a", "b"], "max_tokens": 2}),
+        ("/generate", {"input_ids": [5, 6], "sampling_params": {"max_new_tokens": 2}}),
+    ):
+        small, large = (
+            shared_site.send("POST", path, body),
+            shared_site.send("POST", path, padded(body)),
+        )
+        assert (small.status, large.status) == (200, 200)
+
+
+def test_a_long_conversation_reaches_the_model_whole(shared_site: Any) -> None:
+    body = ASK | {"messages": [{"role": "user", "content": "word " * 40_000 + "é👋"}]}
+    # A count needs every character.
+    small = shared_site.send("POST", "/v1/messages/count_tokens", ASK | {"messages": [
+        {"role": "user", "content": "word " * 10_000 + "é👋"}
+    ]})  # fmt: skip
+    large = shared_site.send("POST", "/v1/messages/count_tokens", padded(ASK | {"messages": [
+        {"role": "user", "content": "word " * 10_000 + "é👋"}
+    ]}))  # fmt: skip
+    assert small.status == large.status == 200
+    assert small.json == large.json
+    assert shared_site.send("POST", "/v1/messages", body).status == 400
+
+
+def test_a_short_body_of_many_values_is_read_beside_the_server(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    site = serve(staged(step_s=0).engine)
+    body = ASK | {"messages": [{"role": "user", "content": ""}] * 3_500}
+    assert len(json.dumps(body)) < SMALL_BYTES * 1.2
+    before = len(helpers())
+    packed = gzip.compress(json.dumps(body).encode())
+    assert site.send("POST", "/v1/messages", packed, {"Content-Encoding": "gzip"}).status == 200
+    assert len(helpers()) == before + 1
+
+
+def test_what_a_large_body_asks_for_is_worked_out_beside_the_server(
+    serve: Callable[..., Any], staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = serve(staged(step_s=0).engine)
+
+    def fails(*_: object, **__: object) -> Any:
+        raise AssertionError("read on the server's loop")
+
+    monkeypatch.setattr(reading, "asked_by", fails)
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        assert site.send("POST", path, padded(ASK)).status == 200
+        assert site.send("POST", path, ASK).status == 500
+
+
+@pytest.mark.parametrize("path", ANSWERS)
+def test_a_large_body_asks_for_the_same_as_a_small_one(
+    bodies: Callable[..., LargeBodies], path: str
+) -> None:
+    route = ANSWERS[path]
+    fields = route.request.model_fields.keys() & {"n", "best_of"}
+    asked_for = BODIES[path] | dict.fromkeys(fields, 3)
+    small = SentBody(None, 1 << 25, bodies())
+    small.add(json.dumps(asked_for).encode())
+    small.settle()
+    large = SentBody(None, 1 << 25, bodies())
+    large.add(padded(asked_for))
+
+    async def both() -> list[Any]:
+        return [
+            (await reading.read_as_asked(one, route.request, route.read, strict=False)).requests()
+            for one in (small, large)
+        ]
+
+    here, beside = asyncio.run(both())
+    assert beside == here
+    # What one prompt's choices share is shared on the other side as well.
+    assert prompts_size(beside) == prompts_size(here)
+
+
+def test_bodies_that_arrive_together_are_read_in_one_round_each(
+    bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = bodies()
+    read_in: list[int] = []
+    rounds = 0
+
+    def parsed(raw: bytes, model: Any) -> Any:
+        read_in.append(rounds)
+        return raw
+
+    monkeypatch.setattr(reading, "parsed", parsed)
+
+    async def run() -> None:
+        nonlocal rounds
+        tasks = []
+        for _ in range(10):
+            body = SentBody(None, 1 << 25, helper)
+            body.add(padded(ASK)[:50_000])
+            body.settle()
+            tasks.append(asyncio.create_task(reading.read(body, MessageCreateParams)))
+        while not all(one.done() for one in tasks):
+            await asyncio.sleep(0)
+            rounds += 1
+
+    asyncio.run(run())
+    assert len(read_in) == len(set(read_in)) == 10
+
+
+@pytest.mark.parametrize("wide", ["👋", "—"])
+@pytest.mark.parametrize("is_ascii", [False, True], ids=["UTF-8", "escaped"])
+def test_a_text_that_takes_many_times_its_size_is_refused_in_words(
+    serve: Callable[..., Any], wide: str, is_ascii: bool
+) -> None:
+    site = serve(max_body_bytes=600_000)
+
+    def sent(text: str) -> Any:
+        body = ASK | {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
+        raw = json.dumps(body, ensure_ascii=is_ascii).encode()
+        return site.send("POST", "/v1/messages/count_tokens", raw)
+
+    assert sent("a" * 500_000).status != 413
+    assert sent("a" * 130_000 + wide).status != 413
+    refused = sent("a" * 500_000 + wide)
+    assert refused.status == 413
+    width = len(wide.encode("utf-16-le")) if wide == "—" else 4
+    assert f"at most {600_000 // width:,} such characters" in refused.json["error"]["message"]
+
+
+def test_small_bodies_need_no_process(site: Any) -> None:
+    before = len(helpers())
+    assert site.send("POST", "/v1/messages", ASK).status == 200
+    assert len(helpers()) == before
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/messages/count_tokens"])
+def test_a_large_body_waits_for_the_model_that_judges_it_as_a_small_one_does(
+    serve: Callable[..., Any], demo_model_path: Path, path: str
+) -> None:
+    engine = Engine()
+    site = serve(engine)
+    try:
+        more = {"prompt": [1] * 1_100_000} if path == "/v1/completions" else {}
+        small, large = BODIES[path], padded(BODIES[path] | more)
+        refused = site.send("POST", path, large)
+        assert gist(refused) == gist(site.send("POST", path, small))
+        assert refused.json["error"]["message"] == "no model is loaded"
+        is_loading = threading.Event()
+
+        async def load() -> None:
+            loading = asyncio.create_task(engine.load(demo_model_path))
+            ends_at = time.monotonic() + 60
+            while engine.status.state != "loading":
+                assert time.monotonic() < ends_at
+                await asyncio.sleep(0)
+            is_loading.set()
+            await loading
+
+        thread = threading.Thread(target=lambda: asyncio.run(load()))
+        thread.start()
+        assert is_loading.wait(60)
+        reply = site.send("POST", path, large)
+        thread.join()
+        if more:
+            assert "1100000" in overflow_words(reply, path)
+        else:
+            assert reply.status == 200
+    finally:
+        engine.close()
