@@ -77,7 +77,7 @@ class ModelsWindow(OwnWindow):
         self.tabs.addTab(self.local, "On This Computer")
         self.tabs.addTab(self.finding, "Find Models")
         asked = QVBoxLayout()
-        asked.setContentsMargins(20, 10, 20, 4)
+        asked.setContentsMargins(20, 6, 20, 0)
         asked.addWidget(self.question)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

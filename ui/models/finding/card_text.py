@@ -16,7 +16,7 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _UNSHOWN = re.compile(r"<(script|style|svg|video|iframe)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.I)
 _IMAGE = re.compile(r"<img\b[^<>]*>", re.I)
 _ALT = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I)
-_MARKDOWN_IMAGE = re.compile(r"!\[([^\]\n]*)\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)")
+_MARKDOWN_IMAGE = re.compile(r"!\[([^\[\]\n]*)\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)")
 _LINK = re.compile(
     r"""<a\b[^<>]*?\bhref\s*=\s*["']([^"'<>\s]*)["'][^<>]*>(.*?)</a\s*>""", re.DOTALL | re.I
 )
@@ -26,6 +26,10 @@ _BREAK = re.compile(r"<br\s*/?>|</(?:p|div|tr|li|ul|ol|table|details|summary)\s*
 _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*(?:\s[^<>]*)?/?>")
 _EMPTY_LINK = re.compile(r"(?<!!)\[\s*\]\([^()\s]*\)")
 _INDENT = re.compile(r"^[ \t]{4,}(?=[^\s*+0-9-])", re.MULTILINE)
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+# What begins a block of its own, so that the line before does not go on in it.
+_BLOCK = re.compile(r"\s*(?:[#>|<]|[-*+](?:\s|$)|\d+[.)]\s|={2,}|-{2,}|\*{3,}|_{3,}|\[[^\]]*\]:)")
+_CLOSED = re.compile(r"\s*(?:[#>|<]|={2,}|-{2,}|\*{3,}|_{3,}|\[[^\]]*\]:)|.*(?:\s\s|\\)$")
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
 
 
@@ -45,7 +49,27 @@ def card_text(card: str, most_chars: int) -> tuple[str, bool]:
         parts += [_without_html(card[end : code.start()]), code[0]]
         end = code.end()
     parts.append(_without_html(card[end:]))
-    return _BLANK_LINES.sub("\n\n", "".join(parts)).strip(), is_cut
+    return _BLANK_LINES.sub("\n\n", _unwrapped("".join(parts))).strip(), is_cut
+
+
+def _unwrapped(text: str) -> str:
+    """Join the lines of a paragraph: the window shows each line break, as chats do."""
+    lines: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        marks = _FENCE.match(line)
+        before = lines[-1] if lines else ""
+        goes_on = not (fence or marks or _BLOCK.match(line)) and bool(line.strip())
+        is_open = bool(before.strip()) and not (_CLOSED.match(before) or _FENCE.match(before))
+        if goes_on and is_open:
+            lines[-1] = f"{before} {line.strip()}"
+        else:
+            lines.append(line)
+        if marks and not fence:
+            fence = marks[1][:3]
+        elif marks and marks[1].startswith(fence):
+            fence = ""
+    return "\n".join(lines)
 
 
 def _without_html(text: str) -> str:

@@ -357,6 +357,6 @@ def list_words(finder: Finder) -> str:
         here = sum(not one.purpose for one in finder.offers)
         return f"{counted(here, 'model')} on this computer"
     if not finder.query:
-        return f"{counted(count, 'suggestion')} of {WRITTEN_ON.isoformat()}"
+        return f"{counted(count, 'model')} that fit, chosen on {WRITTEN_ON.isoformat()}"
     more = "the first " if finder.has_more else ""
     return f"{more}{counted(count, 'model')}, most downloaded first"

@@ -61,14 +61,22 @@ def offer_facts(offer: Offer) -> str:
     if model.bits is not None:
         words.append(f"{model.bits} bit")
     if model.downloads:
-        words.append(counted(model.downloads, "download"))
+        words.append(_downloads(model.downloads))
     if model.updated is not None:
-        words.append(f"updated {model.updated.isoformat()}")
+        words.append(model.updated.isoformat())
     if model.license:
         words.append(model.license)
     if model.is_gated:
         words.append("gated")
     return _GAP.join(words)
+
+
+def _downloads(count: int) -> str:
+    """Return a number of downloads as short as a row needs it: ``97k downloads``."""
+    for unit, factor in (("M", 1_000_000), ("k", 1_000)):
+        if count >= 10 * factor:
+            return f"{count / factor:,.0f}{unit} downloads"
+    return counted(count, "download")
 
 
 def fit_state(offer: Offer, memory: Memory) -> tuple[str, str, Tone]:
