@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from api.conformance.captures.values import WireDialect
+from api.conformance.probe.asking.access import Access
 from api.conformance.probe.asking.curl import curl_line
 
 KEY_VARIABLE = "API_KEY"
@@ -33,7 +34,7 @@ def curl_of(path: str, base_url: str, body: dict[str, Any]) -> str:
     """Return a shell command that posts a body to a path of a server."""
     is_messages = path == "/v1/messages"
     dialect = WireDialect.MESSAGES if is_messages else WireDialect.CHAT  # decides the headers
-    return curl_line(base_url + path, dialect, body, has_key=False)
+    return curl_line(base_url + path, dialect, body, Access())
 
 
 def python_of(path: str, base_url: str, body: dict[str, Any]) -> str:

@@ -25,6 +25,8 @@ class Baseline:
         is_repeatable: Whether all runs were the same.
         total_s: How long the whole answer took.
         output_ids: The ids of its tokens, where the dialect has them.
+        streamed_text: The text of streams, where it always differs; None where it is the same.
+        streamed_tokens: Tokens of the streamed answer; None where the server does not say.
     """
 
     ask: Ask
@@ -37,6 +39,26 @@ class Baseline:
     is_repeatable: bool = True
     total_s: float = 0.0
     output_ids: tuple[int, ...] = ()
+    streamed_text: str | None = None
+    streamed_tokens: int | None = None
+
+    def text_in(self, *, is_streamed: bool) -> str:
+        """Return the answer as it comes in one mode."""
+        if is_streamed and self.streamed_text is not None:
+            return self.streamed_text
+        return self.text
+
+    def tokens_in(self, *, is_streamed: bool) -> int | None:
+        """Return the tokens of the answer as they are counted in one mode."""
+        return self.streamed_tokens if is_streamed else self.tokens
+
+    @property
+    def inline_thinking(self) -> str:
+        """What streams have before the answer, where they carry the thinking in their text."""
+        streamed, answer = self.streamed_text, self.text.strip()
+        if streamed is None or not streamed.rstrip().endswith(answer):
+            return ""
+        return streamed[: streamed.rindex(answer)]
 
     @property
     def is_usable(self) -> bool:
@@ -52,11 +74,13 @@ class Baselines:
         usable: Those from which stops can be chosen, in the order of the prompts.
         runs: All exchanges.
         faults: What is wrong between whole and streamed answers.
+        conclusions: What was concluded of the server on the way, in sentences.
     """
 
     usable: tuple[Baseline, ...]
     runs: tuple[Exchange, ...]
     faults: tuple[Fault, ...]
+    conclusions: tuple[str, ...] = ()
 
     @property
     def is_deterministic(self) -> bool:

@@ -3,26 +3,39 @@
 Runs on the loop of whoever probes.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 
-from api.conformance.captures.draft import items
-from api.conformance.captures.harmless import on_one_line
+from api.conformance.captures.draft import items, mapping
 from api.conformance.captures.json_text import parsed
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.asking.client import Budget, Client
+from api.conformance.probe.adapting import (
+    adapted,
+    advice,
+    may_be_the_model,
+    names_the_model,
+    why,
+)
+from api.conformance.probe.asking.access import Access
+from api.conformance.probe.asking.budget import Budget
+from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.asking.session import read_body
-from api.conformance.probe.dialects.driver import Driver
+from api.conformance.probe.asking.session import Received, read_body
+from api.conformance.probe.dialects.driver import Driver, path_of
 from api.conformance.probe.dialects.drivers import DRIVERS
 from api.conformance.probe.values import ProbeFailed, ProbeOptions
 
 _ABSENT = (404, 405, 501)
-_LISTS = ("/v1/models", "/api/tags")
 _ANY_MODEL = "default"
+_NO_MODEL = ""
+_MOST_MODELS = 2
+_MOST_ADAPTATIONS = 6
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LIST_TIMEOUT_S = 10.0
 _NAME_CHARS = 500
 
@@ -48,11 +61,35 @@ class Found:
         client: Asks it in its dialect.
         others: Dialects that it answers too.
         server: What it calls itself.
+        model: The model's name, as it is asked for or as the server says it.
+        conclusions: How it is asked otherwise than its dialect has it, in sentences.
     """
 
     client: Client
     others: tuple[WireDialect, ...]
     server: str
+    model: str
+    conclusions: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Tried:
+    """What came of asking in one dialect.
+
+    Attributes:
+        client: Asks in it, as far as adapted.
+        run: The last answer.
+        conclusions: What was concluded on the way.
+    """
+
+    client: Client
+    run: Exchange
+    conclusions: list[str]
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the server speaks the dialect."""
+        return self.run.is_answer and bool(self.run.capture.events)
 
 
 def place_of(url: str) -> Place:
@@ -78,63 +115,107 @@ def place_of(url: str) -> Place:
 
 
 async def found_server(
-    session: aiohttp.ClientSession, options: ProbeOptions, budget: Budget
+    session: aiohttp.ClientSession, options: ProbeOptions, access: Access, budget: Budget
 ) -> Found:
     """Return the server, in the dialect that was asked for or the first that it answers.
 
     Raises:
         ProbeFailed: Nothing answers there, or not in any dialect; the message says what did.
+        LimitReached: The server stays busy, or there is no time.
     """
     place = place_of(options.url)
-    if options.api_key is not None and not options.api_key.isprintable():
-        raise ProbeFailed("the API key contains a character that a header cannot carry")
-    model = options.model or await _listed_model(session, place.base, options)
+    _check_headers(options)
     wanted = options.dialect or place.dialect
     drivers = [DRIVERS[wanted]] if wanted is not None else list(DRIVERS.values())
-    answering: list[tuple[Client, Exchange]] = []
+    if options.model is not None:
+        models = [options.model]
+    else:
+        models = _candidates(await _listed_models(session, place.base, options))
+    answering: list[_Tried] = []
     refusals: list[str] = []
     for driver in drivers:
-        client = _client(session, driver, place.base, model, options, budget)
-        run = await client.ask_shortly()
+        tried = await _tried(session, driver, place.base, models, access, budget)
+        run = tried.run
         if run.status == 0:
             raise ProbeFailed(f"{place.base} does not answer: {run.problem}")
-        if run.is_answer and run.capture.events:
-            answering.append((client, run))
-        elif run.status not in _ABSENT or wanted is not None:
-            refusals.append(f"{driver.path}: {_why(run)}")
+        if tried.is_answer:
+            answering.append(tried)
+        elif wanted is not None or run.status not in _ABSENT or names_the_model(run):
+            refusals.append(f"{tried.client.path}: {why(run)}{advice(run)}")
     if not answering:
-        raise ProbeFailed(_nothing(place.base, refusals))
-    client, run = answering[0]
-    if not options.model and run.capture.model is not None and _is_name(run.capture.model):
-        client.model = run.capture.model
-    others = tuple(other.driver.dialect for other, _ in answering[1:])
-    return Found(client, others, run.headers.get("server", ""))
-
-
-def _client(
-    session: aiohttp.ClientSession,
-    driver: Driver,
-    base: str,
-    model: str,
-    options: ProbeOptions,
-    budget: Budget,
-) -> Client:
-    return Client(
-        session,
-        driver,
-        base,
-        model=model,
-        api_key=options.api_key,
-        timeout_s=options.timeout_s,
-        budget=budget,
+        raise ProbeFailed(_nothing(place.base, refusals, options))
+    first = answering[0]
+    said = first.run.capture.model
+    return Found(
+        client=first.client,
+        others=tuple(other.client.driver.dialect for other in answering[1:]),
+        server=first.run.headers.get("server", ""),
+        model=said if not options.model and _is_name(said) and said else first.client.model,
+        conclusions=tuple(first.conclusions),
     )
 
 
-async def _listed_model(session: aiohttp.ClientSession, base: str, options: ProbeOptions) -> str:
-    """Return the first model that the server lists; any name where it lists none."""
+async def _tried(
+    session: aiohttp.ClientSession,
+    driver: Driver,
+    base: str,
+    models: Sequence[str],
+    access: Access,
+    budget: Budget,
+) -> _Tried:
+    """Ask shortly, adapting to what is refused, with one model's name after the other."""
+    conclusions: list[str] = []
+    first: _Tried | None = None
+    for number, model in enumerate(models):
+        for _ in range(_MOST_ADAPTATIONS):
+            client = Client(session, driver, base, model=model, access=access, budget=budget)
+            run = await client.ask_shortly()
+            change = None if run.is_answer else adapted(driver, run)
+            if change is None:
+                break
+            driver = change.driver
+            conclusions.append(change.conclusion)
+        tried = _Tried(client, run, conclusions)
+        first = first or tried
+        if tried.is_answer or not may_be_the_model(run):
+            if tried.is_answer and number:
+                named = f"{model!r} is asked for" if model else "no model is named"
+                refused = first.run.status
+                conclusions.append(f"The model: {named}, for {models[0]!r} got status {refused}.")
+            return tried
+    assert first is not None
+    return first
+
+
+def _candidates(listed: Sequence[str]) -> list[str]:
+    """Return the names to try; of several models the server's own choice need not be loaded."""
+    match listed:
+        case [only]:
+            return [only, _NO_MODEL]
+        case []:
+            return [_NO_MODEL, _ANY_MODEL]
+        case _:
+            return [_NO_MODEL, *listed[:_MOST_MODELS]]
+
+
+def _check_headers(options: ProbeOptions) -> None:
+    """Raise ``ProbeFailed`` for what a header cannot carry."""
+    if options.api_key is not None and not options.api_key.isprintable():
+        raise ProbeFailed("the API key contains a character that a header cannot carry")
+    for name, value in options.headers:
+        if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
+            raise ProbeFailed(f"{name!r} is not a header that can be sent")
+
+
+async def _listed_models(
+    session: aiohttp.ClientSession, base: str, options: ProbeOptions
+) -> list[str]:
+    """Return the first models that the server lists; [] where it lists none."""
     key = options.api_key
     headers = {"authorization": f"Bearer {key}", "x-api-key": key} if key else {}
-    for path in _LISTS:
+    headers |= {name.lower(): value for name, value in options.headers}
+    begin = "/v1" if options.base_path is None else f"/{options.base_path.strip('/')}".rstrip("/")
+    for path in (f"{begin}/models", "/api/tags"):
         try:
             async with session.get(
                 base + path,
@@ -142,25 +223,24 @@ async def _listed_model(session: aiohttp.ClientSession, base: str, options: Prob
                 timeout=aiohttp.ClientTimeout(total=min(_LIST_TIMEOUT_S, options.timeout_s)),
                 allow_redirects=False,  # the key is for this server alone
             ) as response:
-                received = bytearray()
+                received = Received()
                 if response.status != 200 or await read_body(response, received):
                     continue
-            name = _first_name(parsed(received.decode("utf-8", "replace")))
-            if name:
-                return name
+            names = _names(parsed(received.content.decode("utf-8", "replace")))
+            if names:
+                return names
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
             continue
-    return _ANY_MODEL
+    return []
 
 
-def _first_name(listed: Any) -> str | None:
+def _names(listed: Any) -> list[str]:
     if not isinstance(listed, dict):
-        return None
-    for item in items(listed.get("data")) + items(listed.get("models")):
-        name = (item.get("id") or item.get("name")) if isinstance(item, dict) else None
-        if _is_name(name):
-            return str(name)
-    return None
+        return []
+    listing = items(listed.get("data")) + items(listed.get("models"))
+    names = [mapping(item).get("id") or mapping(item).get("name") for item in listing]
+    # A server that lists in two forms at once names each model twice.
+    return list(dict.fromkeys(str(name) for name in names if _is_name(name)))[: _MOST_MODELS + 1]
 
 
 def _is_name(name: object) -> bool:
@@ -168,19 +248,11 @@ def _is_name(name: object) -> bool:
     return isinstance(name, str) and 0 < len(name) <= _NAME_CHARS and name.isprintable()
 
 
-def _why(run: Exchange) -> str:
-    if run.problem:
-        return run.problem if run.status < 300 else f"status {run.status}, {run.problem}"
-    said = run.capture.error or run.text or "an empty answer"
-    return f"status {run.status}, {on_one_line(said, 200)}"
-
-
-def _nothing(base: str, refusals: list[str]) -> str:
-    if not refusals:
-        return (
-            f"{base} answers none of the dialects "
-            f"({', '.join(driver.path for driver in DRIVERS.values())}); "
-            "give the address without the path of an endpoint"
-        )
-    hint = "; --model NAME and --api-key KEY may be needed"
-    return f"{base} answers no request. {'; '.join(refusals)}{hint}"
+def _nothing(base: str, refusals: list[str], options: ProbeOptions) -> str:
+    if refusals:
+        return f"{base} answers no request. {'; '.join(refusals)}"
+    paths = ", ".join(path_of(driver, options.base_path) for driver in DRIVERS.values())
+    return (
+        f"{base} answers none of the dialects ({paths}); give the address without the path of an "
+        "endpoint, or --base-path PATH where the API is not under /v1"
+    )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from api.conformance.captures.matching import first_occurrence
 from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.dialects.driver import Driver
 from api.conformance.probe.planning import StopCase
 
 # How much of an answer must lie behind a stop before its cost says whether it was generated.
@@ -27,21 +28,23 @@ class Judgement:
         sentence: What is wrong.
         expected: What should have come.
         got: What came.
+        baseline: The answer without stops, where the difference to it is the fault.
     """
 
     code: str
     sentence: str
     expected: str = ""
     got: str = ""
+    baseline: str = ""
 
 
-def judge(case: StopCase, run: Exchange, *, names_stop: bool) -> list[Judgement]:
+def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Judgement]:
     """Return what is wrong with an answer; [] where it is as it must be.
 
     Args:
         case: The stops and what they must do.
         run: The answer.
-        names_stop: Whether the dialect prescribes that the stop that matched is named.
+        driver: The dialect, with its words.
     """
     broken = no_answer(run)
     if broken is not None:
@@ -50,7 +53,7 @@ def judge(case: StopCase, run: Exchange, *, names_stop: bool) -> list[Judgement]
     if text_fault is not None and text_fault.code in ("stop_ignored", "stop_cut_out"):
         # Reason and cost of an answer that did not end there follow from that.
         return [text_fault]
-    found = [text_fault, _reason(case, run), _matched(case, run, names_stop)]
+    found = [text_fault, _reason(case, run, driver), _matched(case, run, driver)]
     if text_fault is None:
         found.append(_cost(case, run))
     return [one for one in found if one is not None]
@@ -86,7 +89,8 @@ def invariants(case: StopCase, run: Exchange) -> list[Judgement]:
             Judgement(
                 "stop_ignored",
                 f"The answer contains the stop {inside.stop!r}.",
-                got=capture.text,
+                "the text before the stop",
+                capture.text,
             )
         )
     if isinstance(capture.matched, str) and capture.matched not in case.stops:
@@ -101,9 +105,9 @@ def _text(case: StopCase, run: Exchange) -> Judgement | None:
     if got == expected + (case.matched or "") and run.capture.matched == case.matched:
         # At the very end only what is named tells a stop that is shown from one that is ignored.
         sentence = f"The answer ends with the stop {case.matched!r}."
-        return Judgement("stop_included", sentence, expected, got)
+        return Judgement("stop_included", sentence, expected, got, full)
     code, sentence = _difference(case, got, expected, full)
-    return Judgement(code, sentence, expected, got)
+    return Judgement(code, sentence, expected, got, full)
 
 
 def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str, str]:
@@ -151,36 +155,37 @@ def _without(text: str, stops: Sequence[str]) -> tuple[str, ...]:
     return (kept + everywhere, first)
 
 
-def _reason(case: StopCase, run: Exchange) -> Judgement | None:
+def _reason(case: StopCase, run: Exchange, driver: Driver) -> Judgement | None:
     ending, reason = run.capture.ending, run.capture.reason
+    wanted = CapturedEnding.STOP if case.matched is not None else case.baseline.ending
+    words = driver.words.get(wanted, str(wanted)) if wanted is not None else "a reason"
     if ending is None:
-        return Judgement("reason_missing", "The answer gives no reason for its end.")
+        return Judgement("reason_missing", "The answer gives no reason for its end.", words, "none")
     if case.matched is None:
-        wanted = case.baseline.ending
         if ending is wanted or {ending, wanted} <= {
             CapturedEnding.NATURAL,
             CapturedEnding.NATURAL_OR_STOP,
         }:
             return None
         return Judgement(
-            "wrong_reason", "No stop fired, but the reason has changed.", str(wanted), str(reason)
+            "wrong_reason", "No stop fired, but the reason has changed.", words, str(reason)
         )
     if ending in _STOPPED:
         return None
     return Judgement(
-        "wrong_reason", "A stop fired, but the reason says otherwise.", "stop", str(reason)
+        "wrong_reason", "A stop fired, but the reason says otherwise.", words, str(reason)
     )
 
 
-def _matched(case: StopCase, run: Exchange, names_stop: bool) -> Judgement | None:
+def _matched(case: StopCase, run: Exchange, driver: Driver) -> Judgement | None:
     capture = run.capture
     if capture.ending is not None and case.matched is not None and capture.ending not in _STOPPED:
         return None  # the wrong reason is the fault; what it names follows from it
     if case.matched is None:
         if isinstance(capture.matched, str):
-            return _wrong_sequence("none", capture.matched)
+            return _wrong_sequence("no stop named", capture.matched)
         return None
-    if not (names_stop or capture.says_matched) or capture.matched == case.matched:
+    if not (driver.names_stop or capture.says_matched) or capture.matched == case.matched:
         return None
     if capture.matched is None:
         return Judgement(
@@ -202,12 +207,13 @@ def _cost(case: StopCase, run: Exchange) -> Judgement | None:
         return None
     usage = run.capture.usage
     tokens = usage.output_tokens if usage is not None else None
-    if tokens is not None and full.tokens is not None:
-        if full.tokens >= _LEAST_TOKENS and tokens >= full.tokens:
+    full_tokens = full.tokens_in(is_streamed=run.is_streamed)
+    if tokens is not None and full_tokens is not None:
+        if full_tokens >= _LEAST_TOKENS and tokens >= full_tokens:
             return Judgement(
                 "stop_only_hidden",
                 "The text is cut, but as many tokens were generated as without the stop.",
-                f"fewer than {full.tokens} tokens",
+                f"fewer than {full_tokens} tokens",
                 f"{tokens} tokens",
             )
         return None

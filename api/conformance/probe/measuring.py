@@ -4,9 +4,9 @@ Runs on the loop of whoever probes.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from api.conformance.captures.values import Capture
+from api.conformance.captures.values import Capture, CapturedEnding
 from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline, Baselines
@@ -14,6 +14,9 @@ from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.values import Fault
 
 MAX_TOKENS = 128
+# What a server with little room, or one that thinks long, is asked for at most.
+_FEWEST_TOKENS = 16
+_MOST_TOKENS = 2048
 
 _CHAT_PROMPTS = (
     "Count from 1 to 20, one number per line",
@@ -28,8 +31,12 @@ _PLAIN_PROMPTS = (
 )
 
 
-async def baselines(client: Client) -> Baselines:
+async def baselines(client: Client, max_tokens: int | None = None) -> Baselines:
     """Ask without stops, each prompt whole twice and streamed.
+
+    Args:
+        client: Asks.
+        max_tokens: The limit of each answer; None lets the answers decide.
 
     Raises:
         LimitReached: The probe may ask no more.
@@ -38,22 +45,17 @@ async def baselines(client: Client) -> Baselines:
     found: list[Baseline] = []
     runs: list[Exchange] = []
     faults: list[Fault] = []
-    is_thinking: bool | None = None
+    opening = await _opening(client, prompts[0], max_tokens)
     for prompt in prompts:
-        ask = Ask(prompt, max_tokens=MAX_TOKENS, is_thinking=is_thinking)
-        first = await client.ask(ask)
-        if first.capture.thinking and is_thinking is None and client.driver.can_think:
-            # Stops and costs are easier to judge without; thinking has checks of its own.
-            silent = await client.ask(replace(ask, is_thinking=False))
-            if silent.is_answer and not silent.capture.thinking:
-                is_thinking, first = False, silent
-                ask = replace(ask, is_thinking=False)
+        ask = replace(opening.ask, prompt=prompt)
+        first = opening.run if prompt == prompts[0] else await client.ask(ask)
         if not first.is_answer:
             runs.append(first)
             continue
         again = await client.ask(ask)
         streamed = await client.ask(replace(ask, is_streamed=True))
         three = [first, again, streamed]
+        other_text: str | None = None
         if not streamed.is_answer:
             faults.append(_not_streamed(client, streamed))
             three = [first, again]
@@ -64,9 +66,64 @@ async def baselines(client: Client) -> Baselines:
                 faults.append(_differs(client, first, streamed))
                 # The stream always says something else: that is no lack of determinism.
                 three = [first, again]
+                other_text = streamed.capture.text
         runs.extend(three)
-        found.append(_baseline(ask, three, streamed))
-    return Baselines(tuple(one for one in found if one.is_usable), tuple(runs), tuple(faults))
+        one = _baseline(ask, three, streamed)
+        found.append(replace(one, streamed_text=other_text))
+    return Baselines(
+        usable=tuple(one for one in found if one.is_usable),
+        runs=tuple(runs),
+        faults=tuple(faults),
+        conclusions=opening.conclusions,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """How this server is asked for an ordinary answer, and the first one.
+
+    Attributes:
+        ask: The request.
+        run: The answer.
+        conclusions: What was concluded on the way.
+    """
+
+    ask: Ask
+    run: Exchange
+    conclusions: tuple[str, ...] = ()
+
+
+async def _opening(client: Client, prompt: str, max_tokens: int | None) -> _Opening:
+    """Find out whether the model thinks, and how many tokens an answer needs, or may have."""
+    ask = Ask(prompt, max_tokens=max_tokens or MAX_TOKENS)
+    run = await client.ask(ask)
+    conclusions: list[str] = []
+    while max_tokens is None and run.is_refusal and ask.max_tokens > _FEWEST_TOKENS:
+        ask = replace(ask, max_tokens=ask.max_tokens // 2)
+        run = await client.ask(ask)
+        if run.is_answer:
+            conclusions.append(f"Answers are limited to {ask.max_tokens} tokens: more is refused.")
+    if run.capture.thinking and client.driver.can_think:
+        # Stops and costs are easier to judge without; thinking has checks of its own.
+        silent = await client.ask(replace(ask, is_thinking=False))
+        if silent.is_answer and not silent.capture.thinking:
+            return _Opening(replace(ask, is_thinking=False), silent, tuple(conclusions))
+    while max_tokens is None and _thinks_only(run) and ask.max_tokens < _MOST_TOKENS:
+        ask = replace(ask, max_tokens=ask.max_tokens * 4)
+        run = await client.ask(ask)
+        if run.is_answer and not _thinks_only(run):
+            conclusions.append(f"Answers may have {ask.max_tokens} tokens: the model thinks long.")
+    return _Opening(ask, run, tuple(conclusions))
+
+
+def _thinks_only(run: Exchange) -> bool:
+    """Return whether the limit came before the answer."""
+    text = run.capture.text
+    is_inline = text.lstrip().startswith("<think") and "</think" not in text
+    has_thought = bool(run.capture.thinking) and not text.strip()
+    return (
+        run.is_answer and run.capture.ending is CapturedEnding.LIMIT and (has_thought or is_inline)
+    )
 
 
 def _baseline(ask: Ask, runs: Sequence[Exchange], streamed: Exchange) -> Baseline:
@@ -84,6 +141,9 @@ def _baseline(ask: Ask, runs: Sequence[Exchange], streamed: Exchange) -> Baselin
         is_repeatable=len(set(texts)) == 1,
         total_s=runs[0].total_s,
         output_ids=first.output_ids,
+        streamed_tokens=(
+            streamed.capture.usage.output_tokens if streamed.capture.usage is not None else None
+        ),
     )
 
 
@@ -117,6 +177,7 @@ def _not_streamed(client: Client, run: Exchange) -> Fault:
         run.mode,
         got=run.text[:200],
         curl=client.curl(run.body),
+        exchange=_place(client, run),
     )
 
 
@@ -128,4 +189,10 @@ def _differs(client: Client, whole: Exchange, streamed: Exchange) -> Fault:
         whole.capture.text,
         streamed.capture.text,
         client.curl(streamed.body),
+        baseline=whole.capture.text,
+        exchange=_place(client, streamed),
     )
+
+
+def _place(client: Client, run: Exchange) -> int | None:
+    return next((at for at, one in enumerate(client.exchanges) if one is run), None)

@@ -4,7 +4,7 @@ Knows no server and no model: everything is taken from the text. Pure; any threa
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from api.conformance.captures.matching import first_occurrence
@@ -44,6 +44,21 @@ class StopCase:
             return len(self.baseline.text)
         return len(self.text) + len(self.matched)
 
+    def in_mode(self, *, is_streamed: bool) -> "StopCase | None":
+        """Return what the stops must do to answers of one mode; None where that is not known.
+
+        Streams may carry other text than whole answers, which is one fault; stops are then judged
+        by what they do to the text of streams.
+        """
+        text = self.baseline.text_in(is_streamed=is_streamed)
+        if text == self.baseline.text:
+            return self
+        found = first_occurrence(text, self.stops)
+        if (found.stop if found is not None else None) != self.matched:
+            return None
+        end = len(text) if found is None else found.start
+        return replace(self, baseline=replace(self.baseline, text=text), text=text[:end])
+
 
 _Chosen = tuple[str, ...]
 _Choose = Callable[[Baseline], Iterator[_Chosen]]
@@ -58,7 +73,9 @@ def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
                 _case(code, baseline, stops, why)
                 for baseline in baselines
                 for stops in choose(baseline)
-                if not any(stop in baseline.thinking for stop in stops)
+                if not any(
+                    stop in baseline.thinking or stop in baseline.inline_thinking for stop in stops
+                )
             ),
             None,
         )

@@ -10,8 +10,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
+import aiohttp
+
 from api.conformance.captures.harmless import on_one_line
-from api.conformance.probe.asking.client import Budget, LimitReached
+from api.conformance.probe.asking.access import Access
+from api.conformance.probe.asking.budget import Budget, LimitReached
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.asking.session import open_session
 from api.conformance.probe.baseline import Baseline, Baselines
@@ -97,6 +100,7 @@ class ProbeRun:
         self._found: Found | None = None
         self._is_deterministic = True
         self._results: dict[str, CheckResult] = {}
+        self._conclusions: tuple[str, ...] = ()
         self._cut_short = _CANCELLED
         self._codes = [case.code for case in CASES if selected(case.code, options)]
 
@@ -106,9 +110,10 @@ class ProbeRun:
         Raises:
             ProbeFailed: Nothing answers there, or nothing from which stops could be chosen.
         """
-        async with open_session() as session:
+        access = _access(self._options)
+        async with _session(access) as session:
             try:
-                self._found = await found_server(session, self._options, self._budget)
+                self._found = await found_server(session, self._options, access, self._budget)
                 await self._check_all(self._found)
                 self._cut_short = ""
             except LimitReached as reached:
@@ -128,7 +133,7 @@ class ProbeRun:
         return Report(
             url=found.client.url,
             dialect=found.client.driver.dialect,
-            model=found.client.model,
+            model=found.model,
             server=found.server,
             is_deterministic=self._is_deterministic,
             results=tuple(self._results.get(code) or self._left_out(code) for code in self._codes),
@@ -137,19 +142,24 @@ class ProbeRun:
             other_dialects=found.others,
             tool=tool_name(),
             began_at=self._began_at,
+            conclusions=(*found.conclusions, *self._conclusions),
             cut_short=self._cut_short,
+            waits=self._budget.waits,
+            waited_s=self._budget.waited_s,
             levels=self._options.levels,
         )
 
     async def _check_all(self, found: Found) -> None:
         self._tell(0, 0, _BEGINNING)
         short = await found.client.ask_shortly()
-        measured = await baselines(found.client)
+        before = len(found.client.exchanges)
+        measured = await baselines(found.client, self._options.max_tokens)
         if not measured.usable:
             raise ProbeFailed(_too_little(measured))
         self._is_deterministic = measured.is_deterministic
+        self._conclusions = measured.conclusions
         setting = CheckSetting(found.client, self._options, measured.usable, short.total_s)
-        self._note("baseline", _same(measured), measured.runs)
+        self._note("baseline", _same(measured), before)
         checks = [check for check in all_checks(measured.usable) if check.code in self._codes]
         for number, check in enumerate(checks):
             title = case_of(check.code).title
@@ -168,15 +178,26 @@ class ProbeRun:
         try:
             seen = await check.run(setting)
         except ServerGone as gone:
-            self._note(check.code, gone.seen, setting.client.exchanges[before:])
+            self._note(check.code, gone.seen, before)
             raise
-        return self._note(check.code, seen, setting.client.exchanges[before:])
+        return self._note(check.code, seen, before)
 
-    def _note(self, code: str, seen: Seen, exchanges: Sequence[Exchange]) -> CheckResult | None:
+    def _note(self, code: str, seen: Seen, before: int) -> CheckResult | None:
+        """Keep a result, with what was asked since ``before`` and what else its faults show."""
         found = self._found
         if code not in self._codes or found is None:
             return None
-        result = seen.result(case_of(code), found.client.driver.dialect, exchanges)
+        asked = found.client.exchanges
+        shown = [fault.exchange for fault in seen.faults if fault.exchange is not None]
+        places = sorted({*range(before, len(asked)), *shown})
+        new_place = {old: new for new, old in enumerate(places)}
+        faults = tuple(
+            fault if fault.exchange is None else replace(fault, exchange=new_place[fault.exchange])
+            for fault in seen.faults
+        )
+        result = replace(seen, faults=faults).result(
+            case_of(code), found.client.driver.dialect, [asked[at] for at in places]
+        )
         result = replace(result, cause=cause_of(result, self._results.values()))
         self._results[code] = result
         return result
@@ -189,6 +210,27 @@ class ProbeRun:
     def _tell(self, done: int, total: int, title: str, result: CheckResult | None = None) -> None:
         if self._on_progress is not None:
             self._on_progress(Progress(done, total, title, result))
+
+
+def _access(options: ProbeOptions) -> Access:
+    return Access(
+        api_key=options.api_key,
+        headers=options.headers,
+        base_path=options.base_path,
+        timeout_s=options.timeout_s,
+        longest_wait_s=options.longest_wait_s,
+        is_insecure=options.is_insecure,
+        ca_file=options.ca_file,
+    )
+
+
+def _session(access: Access) -> aiohttp.ClientSession:
+    try:
+        return open_session(access)
+    except OSError as error:
+        raise ProbeFailed(
+            f"{access.ca_file} is not a file of certificates (PEM) that can be read"
+        ) from error
 
 
 def _same(measured: Baselines) -> Seen:

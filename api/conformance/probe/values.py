@@ -92,7 +92,7 @@ class Fault:
         got: What came instead.
         curl: A command that shows it.
         baseline: The answer without stops, where the difference to it is the fault.
-        exchange: Which of the check's exchanges shows it; None where it is no single one.
+        exchange: Which of the result's exchanges shows it; None where it is no single one.
     """
 
     code: str

@@ -14,7 +14,9 @@ from collections.abc import Callable
 import aiohttp
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.asking.client import Budget, Client
+from api.conformance.probe.asking.access import Access
+from api.conformance.probe.asking.budget import Budget
+from api.conformance.probe.asking.client import Client
 from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.dialects.drivers import DRIVERS
 from tests.endurance.soaking.cases import CASES, RAW, ask_of, fault
@@ -80,8 +82,7 @@ class Clients:
                     DRIVERS[dialect],
                     url,
                     model=model,
-                    api_key=None,
-                    timeout_s=self._patience_s,
+                    access=Access(timeout_s=self._patience_s),
                     budget=budget,
                 )
                 what = rng.choices(list(_SHARES), list(_SHARES.values()))[0]

@@ -8,72 +8,47 @@ import asyncio
 import json
 import time
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
 from api.conformance.captures.parsing import parse
+from api.conformance.captures.values import Capture
+from api.conformance.probe.asking.access import Access
+from api.conformance.probe.asking.budget import Budget, LimitReached
 from api.conformance.probe.asking.curl import curl_line
+from api.conformance.probe.asking.end_marks import EndMark
 from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.asking.session import read_body
+from api.conformance.probe.asking.problems import BROKEN, problem_of
+from api.conformance.probe.asking.session import Received, read_body
+from api.conformance.probe.asking.waiting import BUSY, MAY_BE_BROKEN, MOST_WAITS, wait_s
 from api.conformance.probe.dialects.asks import Ask
-from api.conformance.probe.dialects.driver import Driver, headers
+from api.conformance.probe.dialects.driver import Driver, headers, path_of
 
-# All answers of a probe are kept until its report is made.
-_MOST_BYTES_IN_ALL = 64 * 1024 * 1024
 # A stream that says nothing for so long is left as one that says something.
 _MOST_BEFORE_TEXT = 64 * 1024
-# What a connection to a broken server raises; ValueError where a header is not what it must be.
-_BROKEN = (aiohttp.ClientError, OSError, ValueError)
 _LONGEST_SHORT = 1
 _SHORT_CHARS = 64 * 1024
-
-
-class LimitReached(Exception):
-    """The probe has sent as many requests, or taken as much time, as it may."""
-
-
-@dataclass(slots=True)
-class Budget:
-    """How much a probe may still do.
-
-    Attributes:
-        max_requests: Requests that may be sent in all.
-        ends_at_s: When it has to end, on the monotonic clock.
-        requests: Requests sent.
-        received_bytes: How much the answers were.
-    """
-
-    max_requests: int
-    ends_at_s: float
-    requests: int = 0
-    received_bytes: int = 0
-
-    def note(self, byte_count: int) -> None:
-        """Note how much came."""
-        self.received_bytes += byte_count
-
-    def spend(self) -> None:
-        """Take one request from the budget.
-
-        Raises:
-            LimitReached: There is none left, or no time.
-        """
-        if self.requests >= self.max_requests:
-            raise LimitReached(f"the limit of {self.max_requests} requests was reached")
-        if self.received_bytes >= _MOST_BYTES_IN_ALL:
-            raise LimitReached(f"the answers exceeded {_MOST_BYTES_IN_ALL >> 20} MiB in all")
-        if time.monotonic() >= self.ends_at_s:
-            raise LimitReached("the time limit of the probe was reached")
-        self.requests += 1
+# How long a connection may stay open after the end of its stream: the first time, and when it is
+# known that the server leaves it open.
+_GRACE_S = 5.0
+_SHORT_GRACE_S = 0.05
 
 
 class Client:
     """Asks one server in one dialect.
 
+    Args:
+        session: Its connections.
+        driver: The dialect, as the server wants it.
+        base_url: The server's address, without the dialect's path.
+        model: The model's name; empty names none.
+        access: What every request needs beside.
+        budget: How much may be asked.
+
     Attributes:
         driver: The dialect.
+        path: The path of the dialect's requests.
         url: Where requests go.
         model: The model's name.
         exchanges: Every answer so far, in order.
@@ -86,23 +61,23 @@ class Client:
         base_url: str,
         *,
         model: str,
-        api_key: str | None,
-        timeout_s: float,
+        access: Access,
         budget: Budget,
     ) -> None:
         self.driver = driver
-        self.url = base_url + driver.path
+        self.path = path_of(driver, access.base_path)
+        self.url = base_url + self.path
         self.model = model
         self.exchanges: list[Exchange] = []
         self._session = session
-        self._has_key = api_key is not None
-        self._headers = headers(driver.dialect, api_key)
-        self._timeout_s = timeout_s
+        self._access = access
+        self._headers = headers(driver.dialect, access.api_key, access.headers)
         self._budget = budget
+        self._grace_s = _GRACE_S
 
     def curl(self, body: Any, *, is_cut: bool = False) -> str:
         """Return a command that sends this body."""
-        return curl_line(self.url, self.driver.dialect, body, has_key=self._has_key, is_cut=is_cut)
+        return curl_line(self.url, self.driver.dialect, body, self._access, is_cut=is_cut)
 
     async def ask(self, ask: Ask) -> Exchange:
         """Ask and return what came; a fault of the server is in the exchange.
@@ -113,40 +88,24 @@ class Client:
         return await self.send(self.driver.body(ask, self.model))
 
     async def send(self, body: Any, timeout_s: float | None = None) -> Exchange:
-        """Send a body as it is (bytes unchanged, anything else as JSON); as ``ask``."""
-        self._budget.spend()
-        is_streamed = isinstance(body, dict) and bool(body.get("stream"))
-        began_s = time.monotonic()
-        status, problem, found = 0, "", {}
-        received = bytearray()
-        try:
-            async with asyncio.timeout(timeout_s or self._timeout_s):
-                async with self._post(body) as response:
-                    status = response.status
-                    found = {name.lower(): value for name, value in response.headers.items()}
-                    problem = await read_body(response, received)
-        except TimeoutError:
-            problem = f"no whole answer within {timeout_s or self._timeout_s:g} s"
-        except _BROKEN as error:
-            problem = _problem_of(error)
-        self._budget.note(len(received))
-        text = received.decode("utf-8", "replace")
-        # Reading a short answer takes less than a thread does; a long one must not stall a window.
-        capture = (
-            parse(text, self.driver.dialect)
-            if len(text) <= _SHORT_CHARS
-            else await asyncio.to_thread(parse, text, self.driver.dialect)
-        )
-        exchange = Exchange(
-            body=body,
-            status=status,
-            text=text,
-            capture=capture,
-            problem=problem,
-            total_s=time.monotonic() - began_s,
-            is_streamed=is_streamed,
-            headers=found,
-        )
+        """Send a body as it is (bytes unchanged, anything else as JSON); as ``ask``.
+
+        A server that says it is busy is waited for and asked again.
+        """
+        waits = 0
+        while True:
+            self._budget.spend()
+            exchange = await self._exchange(body, timeout_s or self._access.timeout_s)
+            if exchange.status not in BUSY or waits == MOST_WAITS:
+                break
+            pause_s = wait_s(exchange.headers, waits, self._access.longest_wait_s)
+            self._budget.note_wait(pause_s)
+            waits += 1
+            await asyncio.sleep(pause_s)
+        if exchange.status in BUSY and exchange.status != MAY_BE_BROKEN:
+            raise LimitReached(
+                f"the server stays busy: status {exchange.status} after {waits} waits"
+            )
         self.exchanges.append(exchange)
         return exchange
 
@@ -163,7 +122,7 @@ class Client:
         body = self.driver.body(ask, self.model)
         seen = b""
         try:
-            async with asyncio.timeout(self._timeout_s if ask.is_streamed else wait_s):
+            async with asyncio.timeout(self._access.timeout_s if ask.is_streamed else wait_s):
                 async with self._post(body) as response:
                     async for part in response.content.iter_any():
                         seen += part[:_MOST_BEFORE_TEXT]
@@ -173,7 +132,7 @@ class Client:
                             return True
         except TimeoutError:
             return True
-        except _BROKEN:
+        except BROKEN:
             return False
         return False
 
@@ -181,6 +140,47 @@ class Client:
         """Ask for one token, to see how soon an answer can come, and whether one comes at all."""
         ask = Ask("Hi", max_tokens=_LONGEST_SHORT)
         return await self.send(self.driver.body(ask, self.model), timeout_s)
+
+    async def _exchange(self, body: Any, timeout_s: float) -> Exchange:
+        is_streamed = isinstance(body, dict) and bool(body.get("stream"))
+        mark = EndMark(self.driver.dialect) if is_streamed else None
+        began_s = time.monotonic()
+        status, problem, found = 0, "", {}
+        received = Received()
+        try:
+            async with asyncio.timeout(timeout_s):
+                async with self._post(body) as response:
+                    status = response.status
+                    found = {name.lower(): value for name, value in response.headers.items()}
+                    problem = await read_body(response, received, mark, self._grace_s)
+        except TimeoutError:
+            problem = f"no whole answer within {timeout_s:g} s"
+        except BROKEN as error:
+            problem = problem_of(error)
+        total_s = time.monotonic() - began_s
+        if received.is_left_open:
+            total_s -= self._grace_s
+            self._grace_s = _SHORT_GRACE_S
+        self._budget.note(len(received.content))
+        text = received.content.decode("utf-8", "replace")
+        return Exchange(
+            body=body,
+            status=status,
+            text=text,
+            capture=await self._parsed(text),
+            problem=problem,
+            total_s=total_s,
+            first_s=None if received.first_at_s is None else received.first_at_s - began_s,
+            is_streamed=is_streamed,
+            is_left_open=received.is_left_open,
+            headers=found,
+        )
+
+    async def _parsed(self, text: str) -> Capture:
+        # Reading a short answer takes less than a thread does; a long one must not stall a window.
+        if len(text) <= _SHORT_CHARS:
+            return parse(text, self.driver.dialect)
+        return await asyncio.to_thread(parse, text, self.driver.dialect)
 
     def _says_something(self, seen: bytes) -> bool:
         capture = parse(seen.decode("utf-8", "replace"), self.driver.dialect)
@@ -190,22 +190,3 @@ class Client:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         # A redirect is not followed: the key, and the prompts, are for this server alone.
         return self._session.post(self.url, data=raw, headers=self._headers, allow_redirects=False)
-
-
-def _problem_of(error: Exception) -> str:
-    """Return in words what became of a connection; a library's own text helps nobody."""
-    match error:
-        case aiohttp.ClientConnectorDNSError():
-            return "no computer has that name"
-        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
-            return "no secure connection could be made; is it http rather than https?"
-        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
-            return "nothing listens there"
-        case aiohttp.ClientConnectorError():
-            return "it cannot be reached"
-        case aiohttp.ServerDisconnectedError() | ConnectionError():
-            return "the server closed the connection before its answer was whole"
-        case aiohttp.ClientPayloadError():
-            return "the answer broke off"
-        case _:
-            return "the answer is not valid HTTP"

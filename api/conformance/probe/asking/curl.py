@@ -1,25 +1,29 @@
 """Requests as curl commands that can be pasted into a shell. Pure; any thread."""
 
 import json
+import re
 import shlex
 from typing import Any
 
 from api.conformance.captures.values import WireDialect
+from api.conformance.probe.asking.access import Access
 from api.conformance.probe.dialects.driver import headers
 
 KEY_VARIABLE = "API_KEY"
 
 
 def curl_line(
-    url: str, dialect: WireDialect, body: Any, *, has_key: bool, is_cut: bool = False
+    url: str, dialect: WireDialect, body: Any, access: Access, *, is_cut: bool = False
 ) -> str:
-    """Return a command that sends a request; a key appears in it as a variable, never itself.
+    """Return a command that sends a request.
+
+    A key, and the value of a header that the user gave, appear as variables, never themselves.
 
     Args:
         url: Where to.
         dialect: Decides the headers.
         body: The body, as JSON value or as raw bytes.
-        has_key: Whether the server wants a key.
+        access: How the server is reached.
         is_cut: Hang up after a second instead of reading to the end.
     """
     words = ["curl", "-sS", "-i"]
@@ -27,12 +31,23 @@ def curl_line(
         words.append("-N")
     if is_cut:
         words += ["--max-time", "1"]
+    if access.ca_file is not None:
+        words += ["--cacert", shlex.quote(str(access.ca_file))]
+    elif access.is_insecure:
+        words.append("--insecure")
     words.append(shlex.quote(url))
-    placeholder = f"${KEY_VARIABLE}"
-    for name, value in headers(dialect, placeholder if has_key else None).items():
-        # Double quotes where the shell has to put the key in.
-        quoted = f'"{name}: {value}"' if placeholder in value else shlex.quote(f"{name}: {value}")
+    key = f"${KEY_VARIABLE}" if access.api_key is not None else None
+    hidden = [(name, f"${_variable(name)}") for name, _ in access.headers]
+    placeholders = {key, *(value for _, value in hidden)}
+    for name, value in headers(dialect, key, hidden).items():
+        # Double quotes where the shell has to put the value in.
+        is_hidden = value.removeprefix("Bearer ") in placeholders
+        quoted = f'"{name}: {value}"' if is_hidden else shlex.quote(f"{name}: {value}")
         words.append(f"-H {quoted}")
     raw = body.decode("utf-8", "replace") if isinstance(body, bytes) else json.dumps(body)
     words.append(f"--data-raw {shlex.quote(raw)}")
     return " ".join(words)
+
+
+def _variable(header: str) -> str:
+    return re.sub(r"\W", "_", header, flags=re.ASCII).upper()

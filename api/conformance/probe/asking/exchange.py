@@ -17,7 +17,9 @@ class Exchange:
         capture: The body, read.
         problem: Why there is no whole answer: a time-out or a broken connection; else empty.
         total_s: How long it took.
+        first_s: When the first byte of the body came; None where none did.
         is_streamed: Whether a stream was asked for.
+        is_left_open: Whether the connection stayed open after the end of the stream.
         headers: The answer's headers, names in lower case.
     """
 
@@ -27,7 +29,9 @@ class Exchange:
     capture: Capture
     problem: str = ""
     total_s: float = 0.0
+    first_s: float | None = None
     is_streamed: bool = False
+    is_left_open: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
     @property

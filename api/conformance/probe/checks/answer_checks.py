@@ -4,6 +4,7 @@ Runs on the loop of whoever probes.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from api.conformance.captures.values import CapturedEnding
@@ -28,45 +29,62 @@ _TAGS = ("<think>", "</think>", "<thinking>", "<|channel|>")
 async def _limit(setting: CheckSetting) -> Seen:
     """A limit ends the answer after so many tokens, and is named as the reason."""
     given = setting.main
-    if given.tokens is not None and given.tokens <= _LIMIT:
+    limit = max(_LIMIT, setting.client.driver.least_tokens)
+    if given.tokens is not None and given.tokens <= limit:
         return undecided("The answers are too short for a limit.")
     faults: list[Fault] = []
     for is_streamed in (False, True):
-        ask = replace(given.ask, max_tokens=_LIMIT, is_streamed=is_streamed)
+        ask = replace(given.ask, max_tokens=limit, is_streamed=is_streamed)
         run = await setting.client.ask(ask)
         broken = no_answer(run)
-        verdicts = [broken] if broken is not None else _limited(given, run)
+        verdicts = (
+            [broken]
+            if broken is not None
+            else _limited(given, run, limit, setting.client.driver.words)
+        )
         faults.extend(fault(setting.client, run, verdict) for verdict in verdicts)
-    return Seen(f"{_LIMIT} tokens", tuple(faults))
+    return Seen(f"{limit} tokens", tuple(faults))
 
 
-def _limited(given: Baseline, run: Exchange) -> list[Judgement]:
+def _limited(
+    given: Baseline, run: Exchange, limit: int, words: Mapping[CapturedEnding, str]
+) -> list[Judgement]:
     found = []
     capture = run.capture
     usage = capture.usage
     tokens = usage.output_tokens if usage is not None else None
     # What is left of a character whose bytes are cut apart is not judged.
     got = capture.text.rstrip("\ufffd")
-    if (tokens is not None and tokens > _LIMIT) or len(got) >= len(given.stable):
-        found.append(
+    full = given.text_in(is_streamed=run.is_streamed)
+    is_whole = len(got) >= len(given.stable) and got == full
+    if is_whole or (tokens is not None and tokens > limit):
+        said = "The limit was ignored: the answer is as long as without it."
+        counted = "The answer has more tokens than the limit allows."
+        is_counted = tokens is not None and tokens > limit
+        return [
             Judgement(
                 "limit_ignored",
-                "The answer has more tokens than the limit allows.",
-                f"at most {_LIMIT} tokens",
-                f"{tokens} tokens" if tokens is not None else got,
+                counted if is_counted else said,
+                f"at most {limit} tokens" if is_counted else "the beginning of the answer",
+                f"{tokens} tokens" if is_counted else got,
+            )
+        ]
+    if given.is_repeatable and not full.startswith(got):
+        found.append(Judgement("text_differs", "With a limit, the text differs.", full, got))
+    if capture.ending is None:
+        found.append(
+            Judgement(
+                "reason_missing",
+                "The answer gives no reason for its end.",
+                words[CapturedEnding.LIMIT],
             )
         )
-        return found
-    if given.is_repeatable and not given.text.startswith(got):
-        found.append(Judgement("text_differs", "With a limit, the text differs.", given.text, got))
-    if capture.ending is None:
-        found.append(Judgement("reason_missing", "The answer gives no reason for its end."))
     elif capture.ending is not CapturedEnding.LIMIT:
         found.append(
             Judgement(
                 "wrong_reason",
                 "The limit ended the answer, but the reason says otherwise.",
-                "the limit",
+                words[CapturedEnding.LIMIT],
                 str(capture.reason),
             )
         )
@@ -75,7 +93,7 @@ def _limited(given: Baseline, run: Exchange) -> list[Judgement]:
             Judgement(
                 "wrong_sequence",
                 "The answer names a stop that did not fire.",
-                "none",
+                "no stop named",
                 capture.matched,
             )
         )

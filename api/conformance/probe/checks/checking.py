@@ -117,6 +117,8 @@ def fault(client: Client, run: Exchange, verdict: Judgement) -> Fault:
         verdict.expected[:_SHOWN_CHARS],
         verdict.got[:_SHOWN_CHARS],
         client.curl(run.body),
+        verdict.baseline[:_SHOWN_CHARS],
+        next((at for at, one in enumerate(client.exchanges) if one is run), None),
     )
 
 

@@ -59,7 +59,7 @@ async def _bare_string(setting: CheckSetting) -> Seen:
     if case is None:
         return undecided("There is no answer that could be compared.")
     run = await setting.client.send(_with_stop(setting, case.baseline, case.stops[0]))
-    verdicts = judge(case, run, names_stop=setting.client.driver.names_stop)
+    verdicts = judge(case, run, setting.client.driver)
     faults = [fault(setting.client, run, verdict) for verdict in verdicts]
     return Seen(repr(case.stops[0]), tuple(faults))
 

@@ -58,6 +58,10 @@ async def judged(
         LimitReached: The probe may ask no more.
     """
     client = setting.client
+    in_mode = case.in_mode(is_streamed=is_streamed)
+    if in_mode is None:
+        return [], "streams have another text, in which this stop says nothing."
+    case = in_mode
     ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
     run = await client.ask(ask)
     verdicts = _verdicts(setting, case, run)
@@ -80,7 +84,7 @@ async def judged(
 
 
 def _verdicts(setting: CheckSetting, case: StopCase, run: Exchange) -> list[Judgement]:
-    return judge(case, run, names_stop=setting.client.driver.names_stop)
+    return judge(case, run, setting.client.driver)
 
 
 def _faults(setting: CheckSetting, run: Exchange, verdicts: Sequence[Judgement]) -> list[Fault]:

@@ -1,8 +1,8 @@
 """What a dialect is to the probe: one value that knows how it is asked. Pure; any thread."""
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from api.conformance.captures.values import CapturedEnding, WireDialect
@@ -28,6 +28,9 @@ class Driver:
         has_chat_template: Whether the model's template is put around the prompt.
         names_stop: Whether the dialect prescribes that the stop that matched is named.
         are_stops_standard: Whether the dialect's specification has stops at all.
+        limit_name: Another name of the limit that a server insists on; empty for the dialect's.
+        least_tokens: The smallest limit that a server takes.
+        left_out: Fields that a server refuses and can do without.
     """
 
     dialect: WireDialect
@@ -44,10 +47,22 @@ class Driver:
     has_chat_template: bool = True
     names_stop: bool = False
     are_stops_standard: bool = True
+    limit_name: str = ""
+    least_tokens: int = 1
+    left_out: tuple[str, ...] = ()
 
     def body(self, ask: Ask, model: str) -> Body:
-        """Return the body of a request."""
+        """Return the body of a request; an empty name of a model leaves the field out."""
+        if ask.max_tokens < self.least_tokens:
+            ask = replace(ask, max_tokens=self.least_tokens)
         body = self.make(ask, model)
+        if not model:
+            body.pop("model", None)
+        for name in self.left_out:
+            for holder in (body, *(part for part in body.values() if isinstance(part, dict))):
+                holder.pop(name, None)
+        if self.limit_name:
+            put(body, self._limit_path, body.pop(self.limit_path[-1]))
         if ask.stops:
             put(body, self.stop_path, list(ask.stops))
             if not self.are_stops_standard:
@@ -66,8 +81,12 @@ class Driver:
     def with_limit(self, body: Body, value: Any) -> Body:
         """Return the body with any value, a wrong one too, as the limit."""
         changed = copy.deepcopy(body)
-        put(changed, self.limit_path, value)
+        put(changed, self._limit_path, value)
         return changed
+
+    @property
+    def _limit_path(self) -> Path:
+        return (*self.limit_path[:-1], self.limit_name or self.limit_path[-1])
 
     def with_prompt(self, body: Body, value: Any) -> Body:
         """Return the body with any value, a wrong one too, as the prompt."""
@@ -76,8 +95,16 @@ class Driver:
         return changed
 
 
-def headers(dialect: WireDialect, api_key: str | None) -> dict[str, str]:
-    """Return the headers of a request."""
+def headers(
+    dialect: WireDialect, api_key: str | None, more: Sequence[tuple[str, str]] = ()
+) -> dict[str, str]:
+    """Return the headers of a request, names in lower case.
+
+    Args:
+        dialect: Decides which there are.
+        api_key: The key, where the server wants one.
+        more: Headers beside those; they replace others of the same name.
+    """
     found = {"content-type": "application/json"}
     if dialect is WireDialect.MESSAGES:
         found["anthropic-version"] = "2023-06-01"
@@ -85,4 +112,12 @@ def headers(dialect: WireDialect, api_key: str | None) -> dict[str, str]:
             found["x-api-key"] = api_key
     if api_key:
         found["authorization"] = f"Bearer {api_key}"
-    return found
+    return found | {name.lower(): value for name, value in more}
+
+
+def path_of(driver: Driver, base_path: str | None) -> str:
+    """Return where requests go, with another path in place of ``/v1`` where one is given."""
+    if base_path is None:
+        return driver.path
+    begin = f"/{base_path.strip('/')}" if base_path.strip("/") else ""
+    return begin + driver.path.removeprefix("/v1")

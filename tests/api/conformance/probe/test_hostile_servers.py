@@ -14,7 +14,7 @@ from aiohttp import web
 
 from api.conformance.captures.harmless import harmless
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.asking.client import Budget, LimitReached
+from api.conformance.probe.asking.budget import Budget, LimitReached
 from api.conformance.probe.reports.as_data import as_data
 from api.conformance.probe.reports.as_html import as_html
 from api.conformance.probe.reports.as_text import as_text

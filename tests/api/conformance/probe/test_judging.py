@@ -1,6 +1,7 @@
 """What is wrong with one answer, given the answer without stops."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.dialects.asks import Ask
+from api.conformance.probe.dialects.drivers import DRIVERS
 from api.conformance.probe.judging import invariants, judge, no_answer
 from api.conformance.probe.planning import StopCase
 
@@ -42,7 +44,8 @@ def exchange(body: Any, dialect: WireDialect = WireDialect.MESSAGES, **more: Any
 
 
 def codes(one: StopCase, run: Exchange, *, names_stop: bool = True) -> list[str]:
-    return [verdict.code for verdict in judge(one, run, names_stop=names_stop)]
+    driver = replace(DRIVERS[WireDialect.MESSAGES], names_stop=names_stop)
+    return [verdict.code for verdict in judge(one, run, driver)]
 
 
 def test_what_must_come_has_no_fault() -> None:

@@ -10,6 +10,7 @@ import pytest
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.parsing import parse
 from api.conformance.captures.values import WireDialect
+from api.conformance.probe.asking.access import Access
 from api.conformance.probe.asking.curl import curl_line
 from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.dialects.drivers import DRIVERS
@@ -98,7 +99,7 @@ def test_the_page_stands_alone_and_escapes_what_servers_say() -> None:
 @pytest.mark.parametrize("dialect", WireDialect)
 def test_a_key_is_never_in_a_command(dialect: WireDialect) -> None:
     body = DRIVERS[dialect].body(Ask("it's", stops=("\n",), is_streamed=True), "m")
-    line = curl_line("http://127.0.0.1/", dialect, body, has_key=True)
+    line = curl_line("http://127.0.0.1/", dialect, body, Access(api_key="k"))
     assert '"authorization: Bearer $API_KEY"' in line
     assert "-N" in line
 

@@ -1,0 +1,41 @@
+"""How a server is reached: its key, its headers, its certificates, how long it is waited for.
+
+Pure values but for reading the file of certificates; any thread.
+"""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What every request to a server needs beside its dialect.
+
+    Attributes:
+        api_key: The key that the server wants, or None.
+        headers: Headers beside those of the dialect.
+        base_path: Stands in every path instead of ``/v1``; None leaves paths as they are.
+        timeout_s: How long one answer may take.
+        longest_wait_s: How long a server that is busy is waited for, each time.
+        is_insecure: Whether a certificate that nobody vouches for is accepted.
+        ca_file: Certificates to trust, in a PEM file; None for those of the system.
+    """
+
+    api_key: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    base_path: str | None = None
+    timeout_s: float = 60.0
+    longest_wait_s: float = 60.0
+    is_insecure: bool = False
+    ca_file: Path | None = None
+
+    def tls(self) -> ssl.SSLContext | bool:
+        """Return what decides which certificates are trusted; True for the system's choice.
+
+        Raises:
+            OSError: The file of certificates cannot be read, or is not one.
+        """
+        if self.ca_file is not None:
+            return ssl.create_default_context(cafile=str(self.ca_file))
+        return not self.is_insecure
