@@ -84,7 +84,7 @@ def test_a_server_without_the_dialect_is_said_so(probed: Probed) -> None:
 
 
 def test_a_key_that_is_missing_is_said_so_and_one_that_is_given_is_sent(probed: Probed) -> None:
-    with pytest.raises(ProbeFailed, match=r"a key is needed; 401 asks for a key: give --api-key KEY"):
+    with pytest.raises(ProbeFailed, match=r"401 asks for a key: give --api-key KEY"):
         probed(Guarded)
     report = probed(Guarded, api_key="secret")
     assert report.failed == ()
