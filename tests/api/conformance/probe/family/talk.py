@@ -1,0 +1,78 @@
+"""What a server of the family is asked and says, in no dialect's words."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+PIECE = 3
+
+
+@dataclass(frozen=True)
+class Query:
+    """A request.
+
+    Attributes:
+        prompt: What the user says.
+        stops: The stops.
+        limit: The largest number of tokens.
+        is_streamed: Whether a stream is asked for.
+        choices: How many answers.
+        has_tool: Whether a tool is offered.
+        has_schema: Whether JSON is asked for.
+        has_logprobs: Whether logprobs are asked for.
+        token_ids: Stop token ids.
+        is_thinking: Whether thinking is asked for.
+        body: The body itself.
+    """
+
+    prompt: str
+    stops: tuple[str, ...]
+    limit: int
+    is_streamed: bool
+    choices: int = 1
+    has_tool: bool = False
+    has_schema: bool = False
+    has_logprobs: bool = False
+    token_ids: tuple[int, ...] = ()
+    is_thinking: bool | None = None
+    body: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Said:
+    """One answer.
+
+    Attributes:
+        text: Its text.
+        ending: ``natural``, ``stop``, ``limit`` or ``tool``.
+        matched: The stop that ended it.
+        tokens: The tokens generated.
+        thinking: What was thought before.
+        call: The arguments of a call of the tool, as JSON.
+        logged: The tokens that are listed with logprobs; None lists none.
+        prompt_tokens: The tokens of the prompt.
+        total: Both together, where a dialect says so; None adds up.
+    """
+
+    text: str
+    ending: str = "natural"
+    matched: str | None = None
+    tokens: int = 0
+    thinking: str = ""
+    call: str | None = None
+    logged: tuple[str, ...] | None = None
+    prompt_tokens: int = 5
+    total: int | None = None
+
+    @property
+    def all_tokens(self) -> int:
+        """The tokens of prompt and answer."""
+        return self.prompt_tokens + self.tokens if self.total is None else self.total
+
+
+class Refused(Exception):
+    """The request is wrong; the message says how."""
+
+
+def pieces(text: str) -> list[str]:
+    """Return the pieces in which a text is streamed: its tokens."""
+    return [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
