@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from api.dialects.anthropic.client_tools import client_tool
 from api.dialects.anthropic.turns import TurnReader, append_turn
 from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams, MessageTool
 from api.dialects.shared.parameters.extension import (
@@ -117,7 +118,7 @@ def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:
 
 
 def _tools(params: CountTokensParams) -> tuple[Tool, ...]:
-    """Return the client's own tools; tools of some other types are left out.
+    """Return the tools that the client runs; tools of some other types are left out.
 
     Raises:
         ApiError: A tool has no name or schema, or is one that cannot be left out.
@@ -127,6 +128,8 @@ def _tools(params: CountTokensParams) -> tuple[Tool, ...]:
         path = ("tools", index)
         if tool.type is None or tool.type == "custom":
             tools.append(_tool(tool, path))
+        elif (known := client_tool(tool.type, tool.name)) is not None:
+            tools.append(known)
         else:
             check_left_out(tool.type, path)
     return tuple(tools)

@@ -4,18 +4,19 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
+from api.dialects.anthropic.blocks import BlockReader
 from api.dialects.anthropic.wire import (
     ContentBlock,
     DocumentBlock,
     ImageBlock,
     MessageParam,
     RedactedThinkingBlock,
+    SearchResultBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
 )
 from api.dialects.shared.parameters.content import TextPart
-from api.dialects.shared.parameters.images import note_of
 from api.transport.errors import FieldPath, invalid
 from engine import Message, ToolCall
 
@@ -28,7 +29,7 @@ class TurnReader:
     """
 
     def __init__(self, *, has_notes: bool) -> None:
-        self._has_notes = has_notes
+        self._reader = BlockReader(has_notes=has_notes)
         self._tool_names: dict[str, str] = {}
 
     def turns(self, message: MessageParam, path: FieldPath) -> Iterator[Message]:
@@ -47,8 +48,8 @@ class TurnReader:
             match block:
                 case TextPart():
                     texts.append(block.text)
-                case ImageBlock() | DocumentBlock():
-                    texts.append(self._note(block, (*path, index)))
+                case ImageBlock() | DocumentBlock() | SearchResultBlock():
+                    texts.append(self._reader.text_of(block, (*path, index)))
                 case ToolResultBlock():
                     if texts:
                         yield Message(message.role, "\n".join(texts))
@@ -82,7 +83,7 @@ class TurnReader:
                     self._tool_names[block.id] = block.name
                     arguments = json.dumps(block.input, ensure_ascii=False)
                     calls.append(ToolCall(block.id, block.name, arguments))
-                case ToolResultBlock() | ImageBlock() | DocumentBlock():
+                case ToolResultBlock() | ImageBlock() | DocumentBlock() | SearchResultBlock():
                     raise invalid((*path, index), f"{block.type} blocks belong in user turns")
                 case _:
                     assert_never(block)
@@ -93,19 +94,10 @@ class TurnReader:
 
     def _result_text(self, block: ToolResultBlock, path: FieldPath) -> str:
         text = "\n".join(
-            part.text if isinstance(part, TextPart) else self._note(part, (*path, index))
+            part.text if isinstance(part, TextPart) else self._reader.text_of(part, (*path, index))
             for index, part in enumerate(block.content or [])
         )
         return f"Error: {text}" if block.is_error else text
-
-    def _note(self, block: ImageBlock | DocumentBlock, path: FieldPath) -> str:
-        """Return what stands for a block in the prompt: a note, or the text that it is."""
-        source = block.source if isinstance(block.source, dict) else {}
-        text = source.get("data") if source.get("type") == "text" else None
-        if block.type == "document" and isinstance(text, str):
-            return text
-        kind = source.get("media_type")
-        return note_of(path, kind, is_allowed=self._has_notes, what=block.type)
 
 
 def append_turn(messages: list[Message], turn: Message) -> None:

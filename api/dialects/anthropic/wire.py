@@ -22,10 +22,21 @@ class ImageBlock(WireModel):
 
 
 class DocumentBlock(WireModel):
-    """``{"type": "document"}``; a text document is read as text."""
+    """``{"type": "document"}``; a document that is text is read as text."""
 
     type: Literal["document"]
     source: Any = None
+    title: str | None = None
+    context: str | None = None
+
+
+class SearchResultBlock(WireModel):
+    """``{"type": "search_result"}``: what a search of the client found."""
+
+    type: Literal["search_result"]
+    source: str
+    title: str
+    content: Annotated[list[TextPart], Field(min_length=1)]
 
 
 class ThinkingBlock(WireModel):
@@ -50,7 +61,9 @@ class ToolUseBlock(WireModel):
     input: dict[str, Any]
 
 
-ResultBlock = Annotated[TextPart | ImageBlock | DocumentBlock, Field(discriminator="type")]
+ResultBlock = Annotated[
+    TextPart | ImageBlock | DocumentBlock | SearchResultBlock, Field(discriminator="type")
+]
 
 
 class ToolResultBlock(WireModel):
@@ -66,6 +79,7 @@ ContentBlock = Annotated[
     TextPart
     | ImageBlock
     | DocumentBlock
+    | SearchResultBlock
     | ThinkingBlock
     | RedactedThinkingBlock
     | ToolUseBlock
@@ -83,7 +97,7 @@ class MessageParam(WireModel):
 
 
 class MessageTool(WireModel):
-    """A tool that the client runs; those of other types than "custom" are the hosted API's own."""
+    """A tool that the client runs; those of other types than "custom" are the vendor's own."""
 
     type: str | None = None
     name: str | None = Field(default=None, min_length=1)

@@ -290,7 +290,8 @@ def test_a_tool_that_nobody_counts_on_is_left_out_in_every_dialect(dialect: str,
 
 @DIALECTS
 @pytest.mark.parametrize(
-    "kind", ["mcp", "file_search", "code_interpreter", "code_execution_20250522", "bash_20250124"]
+    "kind",
+    ["mcp", "file_search", "code_interpreter", "code_execution_20250522", "computer_20250124"],
 )
 def test_a_tool_that_is_counted_on_is_refused_in_every_dialect(dialect: str, kind: str) -> None:
     tools = [FUNCTIONS[dialect], {"type": kind, "name": "x"}]

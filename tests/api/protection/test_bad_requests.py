@@ -78,7 +78,7 @@ def check_envelope(reply: Any, path: str) -> str:
         (MESSAGES, ASK | {"system": 5}, "system: "),
         (MESSAGES, ASK | {"thinking": {"type": "maybe"}}, "thinking.type: "),
         (MESSAGES, ASK | {"tools": [{"name": "f"}]}, "tools.0.input_schema: "),
-        (MESSAGES, ASK | {"tools": [{"type": "bash_20250124", "name": "b"}]}, "tools.0.type: "),
+        (MESSAGES, ASK | {"tools": [{"type": "computer_20250124", "name": "b"}]}, "tools.0.type: "),
         (MESSAGES, ASK | {"tool_choice": {"type": "any"}}, "tool_choice: "),
         (MESSAGES, ASK | {"fullstop": {"stop_scope": "moon"}}, "fullstop.stop_scope: "),
         (

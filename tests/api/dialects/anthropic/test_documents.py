@@ -1,0 +1,145 @@
+"""Documents, search results, and the vendor's tools that the client runs."""
+
+import base64
+import json
+from typing import Any
+
+import anthropic
+import pytest
+
+from api.dialects.anthropic.read import requests_from_wire
+from api.dialects.anthropic.wire import MessageCreateParams
+from api.dialects.shared.body import parsed
+from api.transport.errors import ApiError
+from engine.values.chat import Message, Tool
+from engine.values.request import GenerationRequest, ToolChoice
+
+FOUND = {
+    "type": "search_result",
+    "source": "https://example.com/tides",
+    "title": "Tides",
+    "content": [{"type": "text", "text": "High at six."}, {"type": "text", "text": "Low at noon."}],
+}
+FOUND_TEXT = "Search result: Tides (https://example.com/tides)\nHigh at six.\nLow at noon."
+
+
+def read(content: list[dict[str, Any]], **fields: Any) -> GenerationRequest:
+    turns = [{"role": "user", "content": content}]
+    body = {"model": "m", "max_tokens": 5, "messages": turns, **fields}
+    return requests_from_wire(parsed(json.dumps(body).encode(), MessageCreateParams))[0]
+
+
+def document(source: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "document", "source": source, **more}
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        (document({"type": "text", "media_type": "text/plain", "data": "All well."}), "All well."),
+        (
+            document({"type": "text", "data": "All well."}, title="Log", context="Of May."),
+            "Document: Log\nOf May.\nAll well.",
+        ),
+        (document({"type": "content", "content": "All well."}), "All well."),
+        (
+            document(
+                {
+                    "type": "content",
+                    "content": [{"type": "text", "text": "All"}, {"type": "text", "text": "well."}],
+                },
+                title="Log",
+            ),
+            "Document: Log\nAll\nwell.",
+        ),
+        (
+            document(
+                {
+                    "type": "base64",
+                    "media_type": "text/markdown",
+                    "data": base64.b64encode("grün".encode()).decode(),
+                }
+            ),
+            "grün",
+        ),
+        (FOUND, FOUND_TEXT),
+    ],
+)
+def test_a_block_of_text_is_read(block: dict[str, Any], text: str) -> None:
+    asked = read([{"type": "text", "text": "Look:"}, block])
+    assert asked.messages == (Message("user", f"Look:\n{text}"),)
+
+
+def test_a_search_result_may_be_the_result_of_a_tool() -> None:
+    asked = read([{"type": "tool_result", "tool_use_id": "t", "content": [FOUND]}])
+    assert asked.messages[0].role == "tool"
+    assert asked.messages[0].content == FOUND_TEXT
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ({"type": "text", "data": 5}, ("source", "data")),
+        ({"type": "content", "content": 5}, ("source", "content")),
+        ({"type": "content", "content": [{"type": "audio"}]}, ("source", "content", 0)),
+        ({"type": "content", "content": [{"type": "image"}]}, ("source", "content", 0)),
+        ({"type": "base64", "media_type": "text/plain", "data": "!"}, ("source", "data")),
+        ({"type": "base64", "media_type": "text/plain", "data": "/w=="}, ("source", "data")),
+        ({"type": "url", "url": "https://example.com/a.pdf"}, ()),
+        ({"type": "file", "file_id": "f"}, ()),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_its_place(source: Any, place: tuple[Any, ...]) -> None:
+    with pytest.raises(ApiError) as refused:
+        read([document(source)])
+    assert refused.value.field == ("messages", 0, "content", 0, *place)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "parameters"),
+    [
+        ("bash_20250124", "bash", {"command", "restart"}),
+        ("text_editor_20250124", "str_replace_editor", {"command", "path", "new_str"}),
+        ("text_editor_20250728", "str_replace_based_edit_tool", {"insert_line", "view_range"}),
+        ("memory_20250818", "memory", {"insert_text", "old_path", "new_path"}),
+    ],
+)
+def test_a_tool_that_the_client_runs_is_a_function_for_the_model(
+    kind: str, name: str, parameters: set[str]
+) -> None:
+    asked = read([{"type": "text", "text": "Go"}], tools=[{"type": kind, "name": name}])
+    [tool] = asked.tools
+    assert isinstance(tool, Tool)
+    assert (tool.name, bool(tool.description)) == (name, True)
+    assert parameters <= tool.parameters["properties"].keys()
+    json.dumps(dict(tool.parameters))
+
+
+def test_a_tool_that_the_client_runs_can_be_required() -> None:
+    asked = read(
+        [{"type": "text", "text": "Go"}],
+        tools=[{"type": "bash_20250124", "name": "bash"}],
+        tool_choice={"type": "tool", "name": "bash"},
+    )
+    assert asked.tool_choice == ToolChoice("required", "bash")
+
+
+def test_a_tool_that_needs_a_screen_is_refused() -> None:
+    with pytest.raises(ApiError) as refused:
+        read([], tools=[{"type": "computer_20250124", "name": "computer"}])
+    assert refused.value.field == ("tools", 0, "type")
+
+
+def test_the_vendors_client_gets_a_call_of_its_own_shell(site: Any) -> None:
+    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
+        answer = client.messages.create(
+            model="m",
+            max_tokens=300,
+            messages=[{"role": "user", "content": "List the files."}],
+            tools=[{"type": "bash_20250124", "name": "bash"}],
+            tool_choice={"type": "tool", "name": "bash"},
+        )
+    [call] = [block for block in answer.content if block.type == "tool_use"]
+    assert call.name == "bash"
+    assert set(call.input) <= {"command", "restart"}
+    assert answer.stop_reason == "tool_use"
