@@ -8,6 +8,10 @@ import os
 import resource
 import signal
 
+_NICE = 10
+# https://man7.org/linux/man-pages/man7/sched.7.html, "The autogroup feature"
+_SESSION = "/proc/self/autogroup"
+
 
 def give_way() -> None:
     """Be a quiet helper: no core files, no share in the program's Ctrl-C, others come first."""
@@ -15,7 +19,12 @@ def give_way() -> None:
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):
-        os.nice(5)
+        os.nice(_NICE)
+    if os.getsid(0) == os.getpid():
+        # Linux shares processors among sessions first, and this process has a session of its own:
+        # how nice it is alone would only count within that.
+        with contextlib.suppress(OSError), open(_SESSION, "w", encoding="ascii") as session:
+            session.write(str(_NICE))
 
 
 def allow_memory(more: int | None) -> None:
