@@ -98,7 +98,10 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
         # No rule of Lark begins with a brace.
         whole = grammar if grammar.startswith("{") else LLMatcher.grammar_from_lark(grammar)
         matcher = LLMatcher(tokenizer, whole, log_level=0, limits=limits)
+        # Copies keep what these find out: in a schema with thousands of properties that takes
+        # longer than a token may.
         matcher.compute_bitmask()
+        matcher.compute_ff_bytes()
     except BaseException as error:
         if isinstance(error, Exception) or not is_panic(error):
             raise

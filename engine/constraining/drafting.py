@@ -38,7 +38,7 @@ def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormD
     Raises:
         InvalidRequest: A schema or another form goes beyond what is supported.
     """
-    if last is not None and _is_same_form(last.request, request):
+    if last is not None and is_same_form(last.request, request):
         return last
     bounds = Bounds()
     digest = sha256()
@@ -79,7 +79,7 @@ def form_field(request: GenerationRequest) -> str:
     return "constraint" if request.tool_choice.mode != "required" else "tool_choice"
 
 
-def _is_same_form(one: GenerationRequest, other: GenerationRequest) -> bool:
+def is_same_form(one: GenerationRequest, other: GenerationRequest) -> bool:
     """Say whether two requests share the very objects that decide their grammar."""
     return (
         one.constraint is other.constraint

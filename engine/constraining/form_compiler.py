@@ -14,6 +14,7 @@ from engine.constraining.drafting import (
     FormDraft,
     draft_of,
     form_field,
+    is_same_form,
     schemas_of,
     text_form_of,
 )
@@ -27,6 +28,7 @@ from engine.constraining.token_constraint import ConstraintTokens
 from engine.errors import InvalidRequest
 from engine.output.families.family import Family
 from engine.output.vocabulary import Vocabulary
+from engine.processes.quiet_thread import done_quietly
 from engine.values.request import GenerationRequest
 
 _MOST_COMPILED = 64
@@ -61,10 +63,15 @@ class FormCompiler:
         """What constraints know of the model's tokens."""
         return ConstraintTokens(self._vocabulary, self._family)
 
+    def drafted(self, request: GenerationRequest) -> FormDraft | None:
+        """Return the last draft if it is one of this request's form, too. Any thread."""
+        last = self._last_draft
+        return last if last is not None and is_same_form(last.request, request) else None
+
     def draft(self, request: GenerationRequest) -> FormDraft:
         """Check the bounds of a request's schemas before they are compiled. Any thread.
 
-        Takes a few milliseconds at most, whatever the schemas are.
+        Takes some ten milliseconds for the largest schemas.
 
         Raises:
             InvalidRequest: One of them goes beyond what is supported.
@@ -168,7 +175,8 @@ class FormCompiler:
         refusal = helper.refusal(told, grammar)
         if refusal is not None:
             raise _Refused(refusal)
-        return new_matcher(self.grammar_vocabulary.adapter, grammar)
+        adapter = self.grammar_vocabulary.adapter
+        return done_quietly(lambda: new_matcher(adapter, grammar))
 
     def learn_if_large(self) -> None:
         """Hand the library a large vocabulary, which keeps every thread waiting for a while.

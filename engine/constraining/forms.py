@@ -1,13 +1,9 @@
 """Prepares the forms of constrained answers, beside the engine thread.
 
-A request whose schemas were prepared lately costs its own loop a few milliseconds at most. Any
-other waits for one thread that has the trial process compile it first. Any loop may ask.
+A request whose schemas were prepared lately has its form at once. Any other waits for one thread that has the trial process compile it first. Any loop may ask.
 """
 
 import asyncio
-import contextlib
-import os
-import sys
 import threading
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,8 +19,6 @@ if TYPE_CHECKING:  # imported no sooner than there is something to compile
 
 MOST_WAITING = 64
 _CLOSED = "the engine has been shut down"
-# Running answers come first where both want the same core.
-_NICENESS = 10
 
 
 class Forms:
@@ -106,7 +100,7 @@ class Forms:
             if self._waiting >= MOST_WAITING:
                 raise QueueFull(self._waiting)
             if self._thread is None:
-                self._thread = ThreadPoolExecutor(1, "fullstop-grammars", _give_way)
+                self._thread = ThreadPoolExecutor(1, "fullstop-grammars")
             self._waiting += 1
             future = self._thread.submit(maker.prepare, draft, self._made_helper())
         future.add_done_callback(self._leave)
@@ -115,10 +109,3 @@ class Forms:
     def _leave(self, _: "Future[Form]") -> None:
         with self._lock:
             self._waiting -= 1
-
-
-def _give_way() -> None:
-    """Lower this thread's priority, where the system allows it."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

@@ -96,6 +96,7 @@ def _draw(matcher: Any) -> None:
     draws = random.Random(0)
     for _ in range(_DRAWN):
         bits = matcher.compute_bitmask()
+        matcher.compute_ff_bytes()
         if matcher.is_error() or matcher.is_stopped():
             return
         start = draws.randrange(len(bits))

@@ -207,7 +207,11 @@ class Engine:
         maker = self.forms.maker
         if maker is None or not is_constrained(request):
             return None
-        return await self.forms.prepared(maker, maker.draft(request))
+        # Choices of one request have the same form.
+        draft = maker.drafted(request)
+        if draft is None:
+            draft = await asyncio.to_thread(maker.draft, request)
+        return await self.forms.prepared(maker, draft)
 
     async def _submitted(
         self, requests: Sequence[GenerationRequest], forms: Sequence[Form | None]
