@@ -1,6 +1,7 @@
 """Prepares the forms of constrained answers, beside the engine thread.
 
-A request whose schemas were prepared lately has its form at once. Any other waits for one thread that has the trial process compile it first. Any loop may ask.
+A request whose schemas were prepared lately has its form at once. Any other waits for one thread
+that has the trial process compile it first. Any loop may ask.
 """
 
 import asyncio

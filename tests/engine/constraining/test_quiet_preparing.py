@@ -20,19 +20,21 @@ from engine.values.chat import Message
 from engine.values.request import GenerationRequest, OutputConstraint
 from tests.support.asking import run
 
+_ORIGINAL = llguidance.LLMatcher
+
 
 class Matcher:
     """A matcher of the library that notes what it is asked for."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
-        self._matcher = llguidance.LLMatcher(*given, **more)
+        self._matcher = _ORIGINAL(*given, **more)
         self.asked: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         self.asked.append(name)
         return getattr(self._matcher, name)
 
-    grammar_from_lark = llguidance.LLMatcher.grammar_from_lark
+    grammar_from_lark = _ORIGINAL.grammar_from_lark
 
 
 def compiled(demo_model_path: Path, monkeypatch: pytest.MonkeyPatch) -> Matcher:
