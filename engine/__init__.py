@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         PromptTooLong,
         QueueFull,
         RequestCancelled,
+        UnknownModel,
     )
     from engine.inference.backend import Backend, Loader
     from engine.inference.caching.disk.disk_cache import DiskCache
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.generation import Answer, Generation, merge_deltas
     from engine.scheduling.limits import Limits
+    from engine.scheduling.model_status import ModelStatus
+    from engine.scheduling.offering import OfferedModel
     from engine.scheduling.service import Engine
     from engine.scheduling.thread.commands import EngineStatus
     from engine.stopping.option_fields import stop_options_from_fields, stop_options_to_fields
@@ -105,6 +108,7 @@ _NAMES_BY_MODULE = {
         "PromptTooLong",
         "QueueFull",
         "RequestCancelled",
+        "UnknownModel",
     ),
     "engine.inference.backend": ("Backend", "Loader"),
     "engine.inference.caching.disk.disk_cache": ("DiskCache",),
@@ -116,6 +120,8 @@ _NAMES_BY_MODULE = {
     "engine.scheduling.thread.commands": ("EngineStatus",),
     "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
     "engine.scheduling.limits": ("Limits",),
+    "engine.scheduling.model_status": ("ModelStatus",),
+    "engine.scheduling.offering": ("OfferedModel",),
     "engine.scheduling.service": ("Engine",),
     "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
     "engine.stopping.option_fields": ("stop_options_from_fields", "stop_options_to_fields"),

@@ -1,5 +1,9 @@
 """The errors that callers of the engine handle. Pure values; any thread."""
 
+from collections.abc import Sequence
+
+_SHOWN_CHARACTERS = 200
+
 
 class EngineError(Exception):
     """The engine could not do something; the message says what, so that a person can act on it."""
@@ -39,6 +43,27 @@ class PromptTooLong(InvalidRequest):
 
 class NoModel(EngineError):
     """A generation was asked for and no model is loaded."""
+
+
+class UnknownModel(EngineError):
+    """A request names a model that is not offered, or a name that several models have.
+
+    Attributes:
+        name: What was asked for.
+        nearest: The ids of the models that may be meant.
+    """
+
+    def __init__(self, name: str, nearest: Sequence[str], *, is_ambiguous: bool = False) -> None:
+        shown = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}…"
+        ids = ", ".join(nearest)
+        if is_ambiguous:
+            said = f"several models are named {shown}: {ids}; use one of these ids"
+        else:
+            said = f"no model named {shown} is available"
+            said += f"; the nearest names are {ids}" if ids else ""
+        super().__init__(said)
+        self.name = name
+        self.nearest = tuple(nearest)
 
 
 class ModelLoadFailed(EngineError):

@@ -19,6 +19,7 @@ from engine import (
     QueueFull,
     RequestCancelled,
     StopKind,
+    UnknownModel,
 )
 
 FieldPath = tuple[str | int, ...]
@@ -162,6 +163,10 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
         case QueueFull():
             return ApiError(
                 ErrorKind.RATE_LIMITED, str(error), retry_after_s=max(error.retry_after_s, 1.0)
+            )
+        case UnknownModel():
+            return ApiError(
+                ErrorKind.NOT_FOUND, str(error), field=("model",), code="model_not_found"
             )
         case NoModel():
             return ApiError(ErrorKind.NO_MODEL, str(error) or "no model is loaded")

@@ -13,6 +13,7 @@ from engine import (
     Finished,
     GenerationRequest,
     ModelInfo,
+    ModelStatus,
     RunSetting,
     Vocabulary,
 )
@@ -59,6 +60,20 @@ class ServedEngine(Protocol):
         """What the engine is doing now."""
         ...
 
+    @property
+    def models(self) -> tuple[ModelStatus, ...]:
+        """What every model is doing."""
+        ...
+
+    @property
+    def is_choosing(self) -> bool:
+        """Whether requests choose among several models; else one answers all of them."""
+        ...
+
+    def model_status(self, name: str | None = None) -> ModelStatus | None:
+        """Return what a model is doing, None for no model; raises ``UnknownModel``."""
+        ...
+
     async def generate_together(
         self, requests: Sequence[GenerationRequest]
     ) -> Sequence[ServedAnswer]:
@@ -69,9 +84,12 @@ class ServedEngine(Protocol):
         """Return the number of prompt tokens of a request; raises as ``generate_together``."""
         ...
 
-    async def tokenize(self, text: str) -> tuple[tuple[int, str], ...]:
-        """Return the (id, text) pairs of a text; loads a model that was unloaded while idle."""
+    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
+        """Return the (id, text) pairs of a text; loads a model that is not in memory."""
         ...
 
-    def unload_when_idle(self) -> None:
-        """Free the model's memory once nothing runs."""
+    def unload_when_idle(self, name: str | None = None) -> None:
+        """Free a model's memory once nothing runs."""
+
+    def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
+        """Free a model's memory whenever nothing was asked for so long; None never does."""

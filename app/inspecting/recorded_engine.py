@@ -14,6 +14,7 @@ from engine import (
     Finished,
     GenerationRequest,
     ModelInfo,
+    ModelStatus,
     NoModel,
     PromptProgress,
     RunSetting,
@@ -58,6 +59,21 @@ class RecordedEngine:
         """Ready."""
         return EngineStatus("ready", self._recorded)
 
+    @property
+    def models(self) -> tuple[ModelStatus, ...]:
+        """The model that was recorded."""
+        one = self._recorded
+        return (ModelStatus(one.id, one.path, state="ready", info=one, is_default=True),)
+
+    @property
+    def is_choosing(self) -> bool:
+        """There is one model."""
+        return False
+
+    def model_status(self, name: str | None = None) -> ModelStatus | None:
+        """Return the model that was recorded, whatever the name."""
+        return self.models[0]
+
     async def generate_together(
         self, requests: Sequence[GenerationRequest]
     ) -> Sequence["RecordedAnswer"]:
@@ -68,11 +84,14 @@ class RecordedEngine:
         """Refuse: a recording cannot read another prompt."""
         raise NoModel("a recorded answer has no model that counts tokens")
 
-    async def tokenize(self, text: str) -> tuple[tuple[int, str], ...]:
+    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
         """Refuse: a recording cannot read another text."""
         raise NoModel("a recorded answer has no model that reads text")
 
-    def unload_when_idle(self) -> None:
+    def unload_when_idle(self, name: str | None = None) -> None:
+        """Do nothing, because no memory is held."""
+
+    def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
         """Do nothing, because no memory is held."""
 
 

@@ -35,8 +35,8 @@ class Forms:
         self._thread: ThreadPoolExecutor | None = None
         self._waiting = 0
         self._why_closed: str | None = None
-        # Not kept alive: the model's memory may be freed.
-        self._maker: weakref.ref[FormCompiler] | None = None
+        # By the names of the models. Not kept alive: a model's memory may be freed.
+        self._makers: dict[str | None, weakref.ref[FormCompiler]] = {}
 
     @property
     def helper(self) -> "GrammarHelper":
@@ -51,14 +51,18 @@ class Forms:
             self._helper = GrammarHelper()
         return self._helper
 
-    @property
-    def maker(self) -> "FormCompiler | None":
-        """Who makes the forms of the model that was asked last, if it is still there."""
-        return None if self._maker is None else self._maker()
+    def maker(self, model: str | None = None) -> "FormCompiler | None":
+        """Return who makes the forms of a model; None if it is not there any more.
 
-    def learn(self, maker: "FormCompiler") -> None:
-        """Note who makes the forms of the loaded model. Any thread."""
-        self._maker = weakref.ref(maker)
+        Args:
+            model: Its name among several; None for the default one.
+        """
+        known = self._makers.get(model)
+        return None if known is None else known()
+
+    def learn(self, maker: "FormCompiler", model: str | None = None) -> None:
+        """Note who makes the forms of a model. Any thread."""
+        self._makers[model] = weakref.ref(maker)
 
     async def prepared(self, maker: "FormCompiler", draft: "FormDraft") -> Form:
         """Return the form of a draft; cancelling the caller ends the wait.

@@ -203,6 +203,10 @@ class Backend(Protocol):
         """Decode one token of each running row and read one chunk of the waiting prompts."""
         ...
 
+    def resume(self) -> None:
+        """Note that something else ran since the last step, whose time is not this batch's."""
+        ...
+
     def stats(self, sampled: Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
         """Say how likely tokens were: (id, log-probabilities) of one step, in order.
 

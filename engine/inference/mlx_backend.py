@@ -249,6 +249,10 @@ class MlxBackend:
                     draft.read_along(cached + tokens)
         return step
 
+    def resume(self) -> None:
+        """Note that something else ran since the last step, whose time is not this batch's."""
+        self._batch.resume()
+
     def _failed(self) -> list[tuple[int, str]]:
         """Return the rows whose answer can no longer meet its constraint, and why."""
         failures = ((row, held.failure) for row, held in self._held.items())

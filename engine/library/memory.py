@@ -36,10 +36,12 @@ class Memory:
     Attributes:
         usable: The most that models may use.
         available: Free now, or can be freed at once.
+        total: All of it; 0 where that is not known.
     """
 
     usable: int
     available: int
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def memory() -> Memory:
 
     now = psutil.virtual_memory()
     share = _MAC_SHARE if sys.platform == "darwin" else 1.0
-    return Memory(int(now.total * share), int(now.available))
+    return Memory(int(now.total * share), int(now.available), int(now.total))
 
 
 def need(folder: Path, draft: Path | None = None) -> MemoryNeed:

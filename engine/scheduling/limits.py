@@ -18,6 +18,8 @@ class Limits:
         plain_decoding: Whether each token is computed by itself. Otherwise tokens that repeat the
             prompt or the answer are guessed, and several are checked at once, where that is faster;
             the answer is the same.
+        memory_bytes: Most bytes for the weights and caches of all models together; None for what
+            this machine lets models use.
         stuck_after_s: How long one step may take before the model counts as stuck.
     """
 
@@ -28,4 +30,5 @@ class Limits:
     prefill_chunk: int = 512
     preparing_s: float = 30.0
     plain_decoding: bool = False
+    memory_bytes: int | None = None
     stuck_after_s: float = 120.0

@@ -19,8 +19,11 @@ from engine.inference.caching.disk.disk_cache import DiskCache
 from engine.inference.loader import check_model, load_model
 from engine.library.loading import OnLoadProgress
 from engine.library.models import ModelInfo
+from engine.scheduling.choosing import ModelChoice
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
+from engine.scheduling.model_status import ModelStatus
+from engine.scheduling.offering import OfferedModel
 from engine.scheduling.queue.preparing import prompts_size
 from engine.scheduling.thread.commands import (
     Cancel,
@@ -28,6 +31,7 @@ from engine.scheduling.thread.commands import (
     CountTokens,
     EngineStatus,
     Load,
+    Pin,
     RenderPrompt,
     Reply,
     Submit,
@@ -61,7 +65,9 @@ TokenTexts = tuple[tuple[int, str], ...]
 
 
 class Engine:
-    """Generates answers with at most one model at a time.
+    """Generates answers with one model, or with several that are loaded when they are needed.
+
+    Until ``offer`` is called, one model answers every request.
 
     Args:
         limits: How much it takes on at once.
@@ -86,23 +92,60 @@ class Engine:
         self._check = check or (check_model if loader is load_model else None)
         self.disk = disk
         self._thread = RestartingThread(limits or Limits(), _keeping(loader, disk))
+        self._choice = ModelChoice(self._thread.board)
         self._loading: Load | None = None
         self.forms = Forms()
 
     @property
     def status(self) -> EngineStatus:
         """What the engine is doing now."""
-        return self._thread.status
+        return self._thread.board.status
 
     @property
     def model(self) -> ModelInfo | None:
-        """The loaded model, if there is one."""
+        """The loaded model, if there is one; of several the one that is used by default."""
         return self.status.model
+
+    @property
+    def models(self) -> tuple[ModelStatus, ...]:
+        """What every model is doing: those that are offered, then others in memory."""
+        return self._choice.statuses
+
+    @property
+    def is_choosing(self) -> bool:
+        """Whether requests choose among several models; else one model answers all of them."""
+        return not self._choice.is_one
+
+    def offer(self, models: Sequence[OfferedModel] | None) -> None:
+        """Let requests name these models, each loaded when it is needed and memory is there.
+
+        None lets the default model answer every request, whatever model that names. What is in
+        memory stays there.
+        """
+        self._choice.offer(models)
+
+    def model_status(self, name: str | None = None) -> ModelStatus | None:
+        """Return what a model is doing, by its name; None if no model is used by default.
+
+        Raises:
+            UnknownModel: Several models are offered, and none of them has that name.
+        """
+        return self._choice.status_of(name)
+
+    def pin(self, name: str | None, *, is_pinned: bool = True) -> None:
+        """Keep a model in memory when another one needs room, or no longer.
+
+        Raises:
+            UnknownModel: As ``model_status``.
+        """
+        self._thread.tell(Pin(self._choice.find(name), is_pinned))
 
     async def load(
         self, folder: Path, *, cancels_running: bool = False, draft: Path | None = None
     ) -> ModelInfo:
-        """Load a model in place of the present one.
+        """Load a model in place of the present one, or as the default one of several.
+
+        Of several models, the others stay in memory as far as there is room for them.
 
         The present model stays if the folder is seen to be wrong. If loading fails later, the
         present model is loaded again when it is next needed. Cancelling the caller cancels the
@@ -121,7 +164,8 @@ class Engine:
             EngineClosed: The engine has been shut down.
         """
         reply = Reply.here()
-        command = self._loading = Load(folder, reply, cancels_running, draft)
+        model = self._choice.loading(folder, draft)
+        command = self._loading = Load(folder, reply, cancels_running, draft, model=model)
         if self.model is not None and self._check is not None:
             # Before anything is cancelled or freed, and on another thread than the engine's, whose
             # answers would wait.
@@ -152,31 +196,49 @@ class Engine:
         if self._loading is not None:
             self._loading.gives_up.set()
 
-    def unload_after(self, idle_s: float | None) -> None:
-        """Free the model's memory whenever nothing was asked for so long; None never does.
+    def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
+        """Free a model's memory whenever nothing was asked for so long; None never does.
 
         For everybody who asks, the model stays the loaded one: the next request waits until it has
         been loaded again.
-        """
-        self._thread.tell(UnloadAfter(idle_s))
 
-    def unload_when_idle(self) -> None:
-        """Free the model's memory once nothing runs, unless a request comes before.
+        Args:
+            idle_s: Seconds.
+            name: One of several models; without it, all that have no time of their own.
+
+        Raises:
+            UnknownModel: As ``model_status``.
+        """
+        self._thread.tell(UnloadAfter(idle_s, self._choice.find(name)))
+
+    def unload_when_idle(self, name: str | None = None) -> None:
+        """Free a model's memory once nothing runs, unless a request comes before.
 
         As with ``unload_after``, the model stays the loaded one, and the next request loads it.
-        """
-        self._thread.tell(UnloadWhenIdle())
 
-    async def unload(self, *, cancels_running: bool = False) -> None:
-        """Remove the model; waits for running answers unless it is to cancel them."""
-        await self._reply_to(lambda reply: Unload(reply, cancels_running))
+        Raises:
+            UnknownModel: As ``model_status``.
+        """
+        self._thread.tell(UnloadWhenIdle(self._choice.find(name)))
+
+    async def unload(self, name: str | None = None, *, cancels_running: bool = False) -> None:
+        """Remove a model; waits for running answers unless it is to cancel them.
+
+        One of several models is loaded again when a request names it.
+
+        Raises:
+            UnknownModel: As ``model_status``.
+        """
+        model = self._choice.find(name)
+        await self._reply_to(lambda reply: Unload(reply, cancels_running, model))
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """Start an answer; returns once the request has been taken.
 
         Raises:
             InvalidRequest: The request can never succeed; the message names the field.
-            NoModel: No model is loaded.
+            UnknownModel: Several models are offered, and none of them has the name.
+            NoModel: No model is loaded, or it cannot be loaded.
             QueueFull: Too many requests are waiting.
             EngineClosed: The engine has been shut down.
         """
@@ -189,23 +251,26 @@ class Engine:
         Neighbours whose prompts are the same objects are rendered once.
 
         Args:
-            requests: At least one.
+            requests: At least one, all for the same model.
 
         Raises:
             EngineError: As in ``generate``.
         """
+        model = self._choice.find(requests[0].model)
         for _ in range(_MOST_MODELS):
-            forms = [await self._form_of(request) for request in requests]
+            forms = [await self._form_of(request, model) for request in requests]
             try:
-                return await self._submitted(requests, forms)
+                return await self._submitted(requests, forms, model)
             except FormMissing as missing:  # of this model, which may just have been loaded
-                self.forms.learn(missing.maker)
+                self.forms.learn(missing.maker, None if model is None else model.id)
         raise EngineError("the model keeps changing; try again")
 
-    async def _form_of(self, request: GenerationRequest) -> Form | None:
+    async def _form_of(self, request: GenerationRequest, model: OfferedModel | None) -> Form | None:
         """Return what an answer is to be held to, as far as it can be prepared by now."""
-        maker = self.forms.maker
-        if maker is None or not is_constrained(request):
+        if not is_constrained(request):
+            return None
+        maker = self.forms.maker(None if model is None else model.id)
+        if maker is None:
             return None
         # Choices of one request have the same form.
         draft = maker.drafted(request)
@@ -214,7 +279,10 @@ class Engine:
         return await self.forms.prepared(maker, draft)
 
     async def _submitted(
-        self, requests: Sequence[GenerationRequest], forms: Sequence[Form | None]
+        self,
+        requests: Sequence[GenerationRequest],
+        forms: Sequence[Form | None],
+        model: OfferedModel | None,
     ) -> list[Generation]:
         loop = asyncio.get_running_loop()
         generations = [Generation(request, loop, self._cancel) for request in requests]
@@ -223,7 +291,8 @@ class Engine:
         for generation, form in zip(generations, forms, strict=True):
             generation.form = form
             generation.automata = automata[id(generation.request.stops)]
-        self._thread.send(Submit(tuple(generations), time.perf_counter(), prompts_size(requests)))
+        size = prompts_size(requests)
+        self._thread.send(Submit(tuple(generations), time.perf_counter(), size, model))
         try:
             await asyncio.gather(*(one.accepted() for one in generations))
         except asyncio.CancelledError:
@@ -234,17 +303,23 @@ class Engine:
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Return the number of prompt tokens of a request; raises as ``generate`` does."""
-        count: int = await self._reply_to(lambda reply: CountTokens(request, reply))
+        model = self._choice.find(request.model)
+        count: int = await self._reply_to(lambda reply: CountTokens(request, reply, model))
         return count
 
     async def prompt_pieces(self, request: GenerationRequest) -> TokenTexts:
         """Return the (id, text) pairs of a request's whole prompt; raises as ``generate`` does."""
-        pieces: TokenTexts = await self._reply_to(lambda reply: RenderPrompt(request, reply))
+        model = self._choice.find(request.model)
+        pieces: TokenTexts = await self._reply_to(lambda reply: RenderPrompt(request, reply, model))
         return pieces
 
-    async def tokenize(self, text: str) -> TokenTexts:
-        """Return the (id, text) pairs of the tokens of a plain text."""
-        pieces: TokenTexts = await self._reply_to(lambda reply: Tokenize(text, reply))
+    async def tokenize(self, text: str, name: str | None = None) -> TokenTexts:
+        """Return the (id, text) pairs of the tokens of a plain text.
+
+        Loads a model that is not in memory; raises as ``generate`` does.
+        """
+        model = self._choice.find(name)
+        pieces: TokenTexts = await self._reply_to(lambda reply: Tokenize(text, reply, model))
         return pieces
 
     def forget(self, owner: CacheOwner) -> None:

@@ -125,6 +125,8 @@ class GenerationRequest:
             leaves none, and uses none.
         prediction: Text that the answer is expected to repeat for the most part; it makes the
             answer faster where it is right, and never changes it.
+        model: The name of the model that is to answer, where several are offered; None for the
+            default one. Where only one model is served, it answers whatever the name is.
     """
 
     messages: tuple[Message, ...] = ()
@@ -141,3 +143,4 @@ class GenerationRequest:
     allows_more_keys: bool = False
     cache_owner: CacheOwner | None = None
     prediction: str | None = None
+    model: str | None = None

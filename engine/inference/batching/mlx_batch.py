@@ -197,6 +197,10 @@ class RunningBatch:
             self._pace.decoded(took_s, decoding, tokens=given, is_beside=is_beside)
         return found
 
+    def resume(self) -> None:
+        """Note that something else ran since the last step, whose time is not this batch's."""
+        self._stepped_at_s = time.perf_counter()
+
     def _guessed(self) -> Step | None:
         """Check guesses, if that pays; None where the plain loop is due."""
         rows = DecodingRows(self._lanes[0])

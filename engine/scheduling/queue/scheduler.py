@@ -8,12 +8,12 @@ import contextlib
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from engine.errors import EngineError, InvalidRequest, QueueFull
 from engine.inference.backend import Backend, Prompt, Step
-from engine.library.memory import memory, room_for_caches
+from engine.library.memory import Memory, memory, room_for_caches
 from engine.library.models import ModelInfo
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
@@ -41,15 +41,19 @@ class Scheduler:
     Args:
         limits: How much it accepts.
         outbox: Where events go.
+        machine: Returns the memory that the model and its answers may use.
 
     Attributes:
         rows: The answers in the batch, by the batch's number for them.
         waiting: Those behind them, first come first served.
     """
 
-    def __init__(self, limits: Limits, outbox: Outbox) -> None:
+    def __init__(
+        self, limits: Limits, outbox: Outbox, machine: Callable[[], Memory] = memory
+    ) -> None:
         self._limits = limits
         self._outbox = outbox
+        self._machine = machine
         self.rows: dict[int, Row] = {}
         self.waiting: deque[Row] = deque()
         self._room: CacheRoom | None = None
@@ -91,11 +95,24 @@ class Scheduler:
             room = limits.context_bytes
             if room is None:
                 room = room_for_caches(
-                    memory(), model.answer_cache, model.weights_bytes, limits.prompt_cache_bytes
+                    self._machine(),
+                    model.answer_cache,
+                    model.weights_bytes,
+                    limits.prompt_cache_bytes,
                 )
+                room += self.rows_bytes(model)  # what they have is not free, but theirs
             self._room = CacheRoom(model.answer_cache, model.context_length, room)
             self._room_of_model = model
         return self._room
+
+    def measure_again(self) -> None:
+        """Measure the memory for answers anew with the next request: other models came or left."""
+        self._room_of_model = None
+
+    def rows_bytes(self, model: ModelInfo) -> int:
+        """Return what the caches of the answers in the batch take in memory."""
+        longest = max((one.tokens for one in self.rows.values()), default=0)
+        return len(self.rows) * model.answer_cache.allocated_bytes(longest)
 
     def submit(
         self,

@@ -12,6 +12,7 @@ from engine.inference.backend import PromptCacheUse
 from engine.library.loading import LoadProgress
 from engine.library.models import ModelInfo
 from engine.scheduling.generation import Generation
+from engine.scheduling.offering import OfferedModel
 from engine.scheduling.outbox import settle
 from engine.values.request import GenerationRequest
 
@@ -52,11 +53,13 @@ class Submit:
         generations: The choices and their readers, at least one.
         at: ``time.perf_counter()`` of the submission.
         size: The approximate number of characters of their prompts.
+        model: Which model is to answer; None for the default one.
     """
 
     generations: tuple[Generation, ...]
     at: float
     size: int = 0
+    model: OfferedModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,8 @@ class Load:
         cancels_running: Whether running answers are ended.
         draft: The draft model to load beside it, if there is to be one.
         gives_up: Whether the load was cancelled.
+        model: Which of several models it is: the others stay, and it becomes the default one. None
+            loads it in place of the present one.
     """
 
     folder: Path
@@ -100,14 +105,16 @@ class Load:
     cancels_running: bool
     draft: Path | None = None
     gives_up: threading.Event = field(default_factory=threading.Event)
+    model: OfferedModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unload:
-    """Remove the model, after the running work or instead of it."""
+    """Remove a model, after the running work or instead of it."""
 
     reply: Reply
     cancels_running: bool
+    model: OfferedModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +123,7 @@ class CountTokens:
 
     request: GenerationRequest
     reply: Reply
+    model: OfferedModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,7 @@ class RenderPrompt:
 
     request: GenerationRequest
     reply: Reply
+    model: OfferedModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +141,33 @@ class Tokenize:
 
     text: str
     reply: Reply
+    model: OfferedModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UnloadAfter:
-    """Free the model's memory once nothing has been asked for so long; None never does."""
+    """Free a model's memory once nothing has been asked for so long; None never does.
+
+    Without a model, the memory of every model that has no time of its own.
+    """
 
     idle_s: float | None
+    model: OfferedModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UnloadWhenIdle:
-    """Free the model's memory as soon as nothing runs; a request that comes before keeps it."""
+    """Free a model's memory as soon as nothing runs; a request that comes before keeps it."""
+
+    model: OfferedModel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Keep a model in memory when another one needs room, or no longer."""
+
+    model: OfferedModel | None
+    is_pinned: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +186,7 @@ Command = (
     | Tokenize
     | UnloadAfter
     | UnloadWhenIdle
+    | Pin
     | Shutdown
 )
 
@@ -194,6 +219,11 @@ class EngineStatus:
         loading: How far loading has come, while a model is being loaded.
         is_unloaded: Whether the model's memory was freed while it was idle, or on request; the
             next request loads it again.
+        memory_bytes: What weights and caches take in memory, as of the last change of the other
+            figures.
+        used_at: When something was asked of it last, in Unix seconds; None if nothing was.
+        keeps_s: How long it stays in memory after that; None for ever.
+        is_pinned: Whether it stays in memory when another model needs room.
     """
 
     state: Literal["none", "loading", "ready", "failed"] = "none"
@@ -204,3 +234,7 @@ class EngineStatus:
     cache_use: PromptCacheUse = field(default_factory=PromptCacheUse)
     loading: LoadProgress | None = None
     is_unloaded: bool = False
+    memory_bytes: int = 0
+    used_at: float | None = None
+    keeps_s: float | None = None
+    is_pinned: bool = False

@@ -1,6 +1,6 @@
 """Requests on their way from the inbox to the scheduler: checked, then rendered beside the thread.
 
-Belongs to the engine thread; ``look`` and ``close`` may be called on any.
+Belongs to the engine thread.
 """
 
 from collections.abc import Sequence
@@ -37,13 +37,16 @@ class Intake:
         limits: How much is taken on.
         scheduler: Takes the rendered requests.
         inbox: Takes commands to the engine thread.
+        preparation: Renders them; several models share it.
     """
 
-    def __init__(self, limits: Limits, scheduler: Scheduler, inbox: Inbox) -> None:
+    def __init__(
+        self, limits: Limits, scheduler: Scheduler, inbox: Inbox, preparation: Preparation
+    ) -> None:
         self._limits = limits
         self._scheduler = scheduler
         self._inbox = inbox
-        self._preparation = Preparation(limits.preparing_s)
+        self._preparation = preparation
         self._rendering: dict[Submit, Job] = {}
 
     @property
@@ -131,14 +134,9 @@ class Intake:
 
         self._preparation.aside(lambda: _answer(backend, question), send)
 
-    def look(self) -> None:
-        """End what takes too long. Any thread."""
-        self._preparation.look()
-
-    def close(self, why: EngineError) -> None:
-        """Drop everything, and end the threads that render. Any thread."""
-        self.cancel_all(why)
-        self._preparation.close(why)
+    def holds(self, request: Submit) -> bool:
+        """Whether a request is being rendered here."""
+        return request in self._rendering
 
 
 def _answer(backend: Backend, question: Question) -> object:

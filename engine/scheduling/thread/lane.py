@@ -1,25 +1,30 @@
 """One model of the engine thread with everything that is asked of it.
 
-A lane carries out the commands for its model, steps its batch, and changes the model when nothing
-runs. Engine thread only, except where a method says otherwise. Knows no inbox beyond the address
-to which rendered prompts are sent.
+A lane carries out the commands for its model, steps its batch, and says when its model is to be
+loaded. Engine thread only, except where a method says otherwise. Knows no inbox beyond the address
+to which rendered prompts are sent, and no other lane.
 """
 
+import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import assert_never
 
-from engine.errors import EngineError, RequestCancelled
+from engine.errors import EngineError, ModelLoadFailed, NoModel, QueueFull, RequestCancelled
 from engine.inference.backend import Step
+from engine.library.memory import MemoryNeed
+from engine.library.models import model_name
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
-from engine.scheduling.outbox import Outbox, settle
+from engine.scheduling.outbox import settle
 from engine.scheduling.queue.scheduler import Scheduler
 from engine.scheduling.thread.commands import (
     Cancel,
     Command,
     CountTokens,
     Load,
+    Pin,
     Rendered,
     RenderPrompt,
     Shutdown,
@@ -30,10 +35,8 @@ from engine.scheduling.thread.commands import (
     UnloadWhenIdle,
     refuse,
 )
-from engine.scheduling.thread.inbox import Inbox
 from engine.scheduling.thread.intake import Intake
-from engine.scheduling.thread.model_slot import ModelSlot
-from engine.scheduling.thread.pulse import Pulse
+from engine.scheduling.thread.model_slot import ModelSlot, Source
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 
@@ -47,19 +50,29 @@ class Lane:
     Args:
         limits: How much it takes on.
         slot: Holds the model.
-        inbox: Takes rendered prompts to the engine thread.
-        outbox: Where events go.
-        pulse: Is ended before a load, which may take long.
+        scheduler: Runs the batch.
+        intake: Takes requests in for it.
+
+    Attributes:
+        slot: The same.
+        spent_s: Seconds that its steps have taken, by which turns are shared out.
+        need: What the model was reckoned to need before it was loaded, if that is known.
+        has_own_time: Whether somebody said for this model alone when it is unloaded.
+        is_leaving: Whether requests wait because the model is to make room for another one.
     """
 
     def __init__(
-        self, limits: Limits, slot: ModelSlot, inbox: Inbox, outbox: Outbox, pulse: Pulse
+        self, limits: Limits, slot: ModelSlot, scheduler: Scheduler, intake: Intake
     ) -> None:
-        self._slot = slot
-        self._pulse = pulse
-        self._scheduler = Scheduler(limits, outbox)
-        self._intake = Intake(limits, self._scheduler, inbox)
-        # Commands that wait for a change of model.
+        self.slot = slot
+        self.spent_s = 0.0
+        self.need: MemoryNeed | None = None
+        self.has_own_time = False
+        self.is_leaving = False
+        self._limits = limits
+        self._scheduler = scheduler
+        self._intake = intake
+        # Commands that wait for a change of model, or for the model.
         self._postponed: deque[Command] = deque()
         self._idle_since_s = time.monotonic()
 
@@ -68,7 +81,12 @@ class Lane:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is to be done until a command comes."""
-        return self._scheduler.is_idle and self._slot.change is None and self._intake.is_idle
+        return self._is_free and self.slot.change is None and not self._postponed
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether nothing uses the model."""
+        return self._scheduler.is_idle and self._intake.is_idle
 
     @property
     def waits_for_prompts(self) -> bool:
@@ -85,42 +103,96 @@ class Lane:
         """Whether answers run, or wait for a place. Any thread."""
         return not self._scheduler.is_idle
 
+    @property
+    def is_evictable(self) -> bool:
+        """Whether the model's memory can be freed now, for another model."""
+        return self.slot.backend is not None and self._is_free and self.slot.change is None
+
+    @property
+    def wants_load(self) -> bool:
+        """Whether a model is to be loaded now, if there is room for it."""
+        slot = self.slot
+        if slot.is_loading or not self._is_free:
+            return False
+        if slot.change is not None:
+            return isinstance(slot.change, Load)
+        return slot.is_unloaded and bool(self._postponed)
+
+    @property
+    def rows_bytes(self) -> int:
+        """What the caches of the answers in the batch take in memory."""
+        backend = self.slot.backend
+        return 0 if backend is None else self._scheduler.rows_bytes(backend.info)
+
+    @property
+    def taken_bytes(self) -> int:
+        """What weights and caches take in memory now."""
+        backend = self.slot.backend
+        if backend is None:
+            return 0
+        return backend.info.weights_bytes + backend.cache_use.size_bytes + self.rows_bytes
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        source = self.slot.source
+        if self.slot.offered is not None:
+            return self.slot.offered.id
+        return "" if source is None else model_name(source.folder)
+
+    def is_rendering(self, request: Submit) -> bool:
+        """Whether a request is being rendered for this model."""
+        return self._intake.holds(request)
+
     # -- one step --------------------------------------------------------------------------
 
     def decode(self) -> Step | BaseException | None:
         """Run one step of the batch, which changes no answer; None if there is nothing to run."""
-        backend = self._slot.backend
+        backend = self.slot.backend
         if backend is None or not self._scheduler.rows:
             return None
         return self._scheduler.decoded(backend)
 
+    def resume(self) -> None:
+        """Note that another model was stepped since the last step of this one."""
+        if self.slot.backend is not None:
+            self.slot.backend.resume()
+
     def advance(self, outcome: Step | BaseException | None) -> None:
         """Give the answers what a step brought, fill free places, and change the model if due."""
-        backend = self._slot.backend
+        backend = self.slot.backend
         if backend is not None:
             if outcome is not None:
                 self._scheduler.take(backend, outcome)
             self._scheduler.fill(backend)
-        if self._slot.change is not None:
+        if self.slot.change is not None:
             self._change_model()
 
     def publish(self) -> None:
         """Tell of the numbers of answers if they changed."""
         scheduler = self._scheduler
-        self._slot.publish(len(scheduler.rows), len(scheduler.waiting) + self._intake.choices)
+        waiting = len(scheduler.waiting) + self._intake.choices
+        if self._postponed:
+            waiting += self._postponed_choices
+        self.slot.publish(len(scheduler.rows), waiting, lambda: self.rows_bytes)
+
+    @property
+    def _postponed_choices(self) -> int:
+        return sum(len(one.generations) for one in self._postponed if isinstance(one, Submit))
 
     # -- commands --------------------------------------------------------------------------
 
     def do(self, command: Command) -> None:
-        """Carry out a command, or let it wait until the change of model that is due is done."""
-        slot = self._slot
-        if slot.change is not None and not isinstance(command, (Cancel, Rendered)):
-            # Commands that come after a change of model are meant for the new model.
-            self._postponed.append(command)
-            return
-        if slot.is_unloaded and isinstance(command, _NEEDS_MODEL):
-            self._pulse.end()
-            slot.load_again()
+        """Carry out a command, or let it wait until the model is there for which it is meant."""
+        if not isinstance(command, (Cancel, Rendered)) and self._must_wait(command):
+            self._postpone(command)
+        else:
+            self._carry_out(command)
+
+    def _carry_out(self, command: Command) -> None:
+        slot = self.slot
+        if isinstance(command, _NEEDS_MODEL):
+            slot.note_use()
         match command:
             case Submit():
                 slot.stay()
@@ -132,6 +204,9 @@ class Lane:
                 self._intake.finish(slot.backend, command)
             case Cancel():
                 self.cancel(command.generation)
+            case Load() if self._has(command):
+                if command.reply is not None and slot.backend is not None:
+                    command.reply.send(slot.backend.info)
             case Load() | Unload():
                 slot.change = command
                 if command.cancels_running and slot.backend is not None:
@@ -144,21 +219,44 @@ class Lane:
                 else:
                     self._intake.answer(slot.backend, command)
             case UnloadAfter():
-                slot.unloads_after_s = command.idle_s
+                slot.unload_after(command.idle_s)
             case UnloadWhenIdle():
                 slot.unload_when_idle()
+            case Pin():
+                slot.pin(is_pinned=command.is_pinned)
             case Shutdown():
                 raise AssertionError("served by the loop")
             case _:
                 assert_never(command)
+
+    def _has(self, wanted: Load) -> bool:
+        """Whether one of several models is wanted that is in memory."""
+        is_there = self.slot.offered is not None and self.slot.backend is not None
+        return is_there and self.slot.source == Source(wanted.folder.resolve(), wanted.draft)
+
+    def _must_wait(self, command: Command) -> bool:
+        """Whether a command waits: behind others, for a change of model, or for the model."""
+        if self._postponed or self.slot.change is not None or self.slot.is_loading:
+            return True
+        return isinstance(command, _NEEDS_MODEL) and (self.slot.is_unloaded or self.is_leaving)
+
+    def _postpone(self, command: Command) -> None:
+        if isinstance(command, Submit):
+            most, waiting = self._limits.max_rows + self._limits.max_waiting, 0
+            if len(self._postponed) + len(command.generations) > most:
+                waiting = self._postponed_choices
+            if waiting + len(command.generations) > most:
+                settle(command.generations, QueueFull(waiting, len(command.generations)))
+                return
+        self._postponed.append(command)
 
     def cancel(self, generation: Generation) -> None:
         """End one answer; a request that has not been taken yet goes with all its choices."""
         why = RequestCancelled("cancelled before it was taken")
         if self._intake.cancel(generation, why):
             return
-        if self._slot.backend is not None:
-            self._scheduler.cancel(self._slot.backend, generation)
+        if self.slot.backend is not None:
+            self._scheduler.cancel(self.slot.backend, generation)
         for command in self._postponed:
             if isinstance(command, Submit) and generation in command.generations:
                 self._postponed.remove(command)
@@ -166,43 +264,84 @@ class Lane:
                 return
 
     def _change_model(self) -> None:
-        """Carry out the change of model that was asked for, once nothing runs any more."""
-        slot = self._slot
+        """Remove the model that was to be removed, once nothing uses it any more."""
+        slot = self.slot
         if slot.drop_cancelled_load():
             self._do_postponed()
-        change = slot.change
-        if change is None or not self._scheduler.is_idle or not self._intake.is_idle:
-            return
-        if isinstance(change, Load):
-            self._pulse.end()
-        slot.carry_out(change)
-        self._do_postponed()
+        if isinstance(slot.change, Unload) and self._is_free:
+            slot.remove(slot.change)
+            self._do_postponed()
 
     def _do_postponed(self) -> None:
-        """Carry out what was sent while a change of model was due."""
-        while self._slot.change is None and self._postponed:
-            self.do(self._postponed.popleft())
+        """Carry out what had to wait, as far as it need not wait any longer."""
+        slot, postponed = self.slot, self._postponed
+        while postponed and slot.change is None and not slot.is_loading:
+            if isinstance(postponed[0], _NEEDS_MODEL) and (slot.is_unloaded or self.is_leaving):
+                return
+            self._carry_out(postponed.popleft())
+
+    # -- loading ---------------------------------------------------------------------------
+
+    def load(self, meanwhile: Callable[[], None], turn: threading.Lock) -> None:
+        """Load the model that is to be loaded, then carry out what waited for it.
+
+        Args:
+            meanwhile: Called between two parts of the loading.
+            turn: Held while answers are changed, but not while the model is loaded.
+        """
+        slot = self.slot
+        if isinstance(slot.change, Load):
+            wanted: Source | None = Source(slot.change.folder, slot.change.draft)
+            is_there = slot.carry_out(slot.change, meanwhile)
+        else:
+            wanted = slot.source
+            is_there = slot.load_again(meanwhile)
+        with turn:
+            # Where another model has come back instead, it answers what waited.
+            if not is_there and slot.source == wanted:
+                self._refuse_postponed(slot.no_model())
+            self._do_postponed()
+
+    def refuse_load(self, why: ModelLoadFailed) -> None:
+        """Refuse the load that is due, and what waits for the model."""
+        self.slot.refuse_load(why)
+        if self.slot.backend is None:
+            self._refuse_postponed(NoModel(str(why)))
+        self._do_postponed()
+
+    def _refuse_postponed(self, why: EngineError) -> None:
+        kept = [one for one in self._postponed if not isinstance(one, _NEEDS_MODEL)]
+        for command in self._postponed:
+            if isinstance(command, _NEEDS_MODEL):
+                refuse(command, why)
+        self._postponed = deque(kept)
+
+    def stay(self) -> None:
+        """Take requests again: another model has left."""
+        if self.is_leaving:
+            self.is_leaving = False
+            self._do_postponed()
+
+    def measure_again(self) -> None:
+        """Measure the memory for answers anew, because other models came or left."""
+        self._scheduler.measure_again()
 
     # -- unloading while idle --------------------------------------------------------------
 
-    def note_use(self) -> None:
+    def note_work(self) -> None:
         """Note that something is being done now: the idle time begins anew."""
         self._idle_since_s = time.monotonic()
 
     @property
     def unload_due_s(self) -> float | None:
         """In how many seconds the memory of an idle model is to be freed; None for never."""
-        return self._slot.unload_due_s(self._idle_since_s)
+        return self.slot.unload_due_s(self._idle_since_s)
 
     def unload_idle(self) -> None:
         """Free the memory of the model until it is next needed."""
-        self._slot.unload_idle()
+        self.slot.unload_idle()
 
     # -- the end ---------------------------------------------------------------------------
-
-    def look(self) -> None:
-        """End the renderings that take too long. Any thread."""
-        self._intake.look()
 
     def abandon(self, kind: StopKind, cause: str | None) -> None:
         """End every answer, running or waiting, with what it has so far."""
@@ -218,13 +357,13 @@ class Lane:
 
         Any thread, while this one waits, is stuck, or has ended.
         """
-        self._intake.close(why)
+        self._intake.cancel_all(why)
         left = list(self._postponed)
         self._postponed.clear()
-        change, self._slot.change = self._slot.change, None
+        change, self.slot.change = self.slot.change, None
         for command in [*left, *([] if change is None else [change])]:
             refuse(command, why)
 
     def free(self) -> None:
         """Free the model, at the end of the thread."""
-        self._slot.close()
+        self.slot.close()

@@ -1,4 +1,4 @@
-"""The one model of an engine thread: loaded, replaced, unloaded while idle, and loaded again.
+"""One model of an engine thread: loaded, replaced, unloaded while idle, and loaded again.
 
 Knows no answer. Engine thread only.
 """
@@ -7,29 +7,49 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
 
 from engine.errors import EngineError, ModelLoadFailed, NoModel
 from engine.inference.backend import Backend, BatchLimits, Loader
 from engine.library.loading import LoadCancelled, LoadProgress
 from engine.library.models import ModelInfo
 from engine.scheduling.limits import Limits
+from engine.scheduling.offering import OfferedModel
 from engine.scheduling.queue.scheduler import cause_of
 from engine.scheduling.thread.commands import EngineStatus, Load, Unload
 
 
+class Source(NamedTuple):
+    """Where a model is loaded from.
+
+    Attributes:
+        folder: The model.
+        draft: The draft model beside it, if there is one.
+    """
+
+    folder: Path
+    draft: Path | None
+
+
 class ModelSlot:
-    """Holds the loaded model, and says what the engine is doing.
+    """Holds a loaded model, and says what it is doing.
 
     Args:
         limits: Handed to the loader.
         loader: Loads a model folder.
         on_status: Told of every change of state.
         is_ending: Set on another thread when the engine is to end; breaks a load off.
+        offered: Which of several models it is; None where only one is served, whichever that is.
 
     Attributes:
         backend: The loaded model; None while its memory is free.
         change: The change of model that was asked for and is not done yet.
         unloads_after_s: Free the memory when nothing was asked for so long; None never does.
+        kept_bytes: Most bytes that the model is to keep of earlier prompts.
+        is_loading: Whether it is being loaded now.
+        used_s: When something was asked last, in ``time.monotonic()`` seconds.
+        is_pinned: Whether it stays in memory when another model needs room.
     """
 
     def __init__(
@@ -38,23 +58,64 @@ class ModelSlot:
         loader: Loader,
         on_status: Callable[[EngineStatus], None],
         is_ending: threading.Event,
+        offered: OfferedModel | None = None,
     ) -> None:
         self.backend: Backend | None = None
         self.change: Load | Unload | None = None
         self.unloads_after_s: float | None = None
+        self.kept_bytes = limits.prompt_cache_bytes
+        self.is_loading = False
+        self.used_s = time.monotonic()
+        self.is_pinned = offered is not None and offered.is_pinned
+        self._used_at: float | None = None
         self._limits = limits
         self._loader = loader
         self._on_status = on_status
         self._is_ending = is_ending
         self._status = EngineStatus()
         self._unloads_when_idle = False
+        self._offered = offered
+        # The status before it was said what a load waits for.
+        self._unsaid: EngineStatus | None = None
         # The model whose memory was freed and that is loaded again when it is next needed.
         self._unloaded: ModelInfo | None = None
 
     @property
     def is_unloaded(self) -> bool:
         """Whether there is a model whose memory is free: it must be loaded before it is used."""
-        return self._unloaded is not None
+        return self.backend is None and self.source is not None and not self.is_loading
+
+    @property
+    def source(self) -> Source | None:
+        """Where the model is loaded from that is loaded, or is when it is next needed."""
+        info = self._unloaded if self.backend is None else self.backend.info
+        if info is not None:
+            return Source(info.path, None if info.draft is None else info.draft.path)
+        if self._offered is None:
+            return None
+        return Source(self._offered.folder, self._offered.draft)
+
+    @property
+    def offered(self) -> OfferedModel | None:
+        """Which of several models it is."""
+        return self._offered
+
+    def become(self, offered: OfferedModel) -> None:
+        """Be one of several models from now on: the one that is in the slot."""
+        self._offered = offered
+        self.is_pinned = self.is_pinned or offered.is_pinned
+        if self.backend is not None:
+            self.backend.info = replace(self.backend.info, id=offered.id)
+        self._set_status(self._status)
+
+    def note_use(self) -> None:
+        """Note that something is asked of the model now."""
+        self.used_s, self._used_at = time.monotonic(), time.time()
+
+    def pin(self, *, is_pinned: bool) -> None:
+        """Keep the model in memory when another one needs room, or no longer."""
+        self.is_pinned = is_pinned
+        self._set_status(self._status)
 
     def no_model(self) -> NoModel:
         """Return the error for a request that finds no model."""
@@ -68,20 +129,41 @@ class ModelSlot:
         if not isinstance(change, Load) or not change.gives_up.is_set():
             return False
         self.change = None
+        self.unsay()
         if change.reply is not None:
             change.reply.send(LoadCancelled())
         return True
 
-    def carry_out(self, change: Load | Unload) -> None:
-        """Carry out a change of model; nothing may use the present one any more."""
+    def remove(self, change: Unload) -> None:
+        """Remove the model; nothing may use it any more."""
+        self.change = None
+        self._free()
+        self._set_status(EngineStatus())
+        change.reply.send(None)
+
+    def carry_out(self, change: Load, meanwhile: Callable[[], None]) -> bool:
+        """Load another model in place of the present one, which nothing may use any more.
+
+        Args:
+            change: What to load.
+            meanwhile: Called between two parts of the work.
+
+        Returns:
+            Whether it was loaded.
+        """
         self.change = None
         before = self._unloaded if self.backend is None else self.backend.info
         self._free()
-        if isinstance(change, Unload):
-            self._set_status(EngineStatus())
-            change.reply.send(None)
-        else:
-            self._load(change, before)
+        return self._load(change, before, meanwhile)
+
+    def refuse_load(self, why: ModelLoadFailed) -> None:
+        """Refuse the load that is due, before anything of it was done."""
+        self._unsaid = None
+        change, self.change = self.change, None
+        if isinstance(change, Load) and change.reply is not None:
+            change.reply.send(why)
+        if self.backend is None:
+            self._set_status(EngineStatus("failed", message=str(why)))
 
     def close(self) -> None:
         """Free the model, at the end of the thread."""
@@ -95,6 +177,11 @@ class ModelSlot:
         self.close()
 
     # -- unloading while idle --------------------------------------------------------------
+
+    def unload_after(self, idle_s: float | None) -> None:
+        """Free the memory when nothing was asked for so long; None never does."""
+        self.unloads_after_s = idle_s
+        self._set_status(self._status)
 
     def unload_when_idle(self) -> None:
         """Free the memory as soon as nothing runs, unless ``stay`` is called before."""
@@ -127,34 +214,53 @@ class ModelSlot:
         self._unloaded = info
         self._set_status(EngineStatus("ready", info, message=why, is_unloaded=True))
 
-    def load_again(self) -> None:
-        """Load the model again that was unloaded; if that fails, the next request tries again."""
-        info = self._unloaded
-        if info is not None:
-            draft = None if info.draft is None else info.draft.path
-            command = Load(info.path, None, cancels_running=False, draft=draft)
-            self._load(command, info, is_again=True)
+    def load_again(self, meanwhile: Callable[[], None]) -> bool:
+        """Load the model that is not in memory; if that fails, the next request tries again.
+
+        Args:
+            meanwhile: Called between two parts of the work.
+
+        Returns:
+            Whether it was loaded.
+        """
+        source = self.source
+        if source is None:
+            return False
+        command = Load(source.folder, None, cancels_running=False, draft=source.draft)
+        return self._load(command, self._unloaded, meanwhile, is_again=True)
 
     # -- loading ---------------------------------------------------------------------------
 
-    def _load(self, command: Load, before: ModelInfo | None, *, is_again: bool = False) -> None:
+    def _load(
+        self,
+        command: Load,
+        before: ModelInfo | None,
+        meanwhile: Callable[[], None],
+        *,
+        is_again: bool = False,
+    ) -> bool:
         """Load a model; if that fails, the one before it is loaded when it is next needed.
 
         Args:
             command: What is to be loaded.
             before: The model that was there, whose memory is free by now.
+            meanwhile: Called between two parts of the work.
             is_again: Whether that one is to be loaded again: it stays the loaded model for
                 everybody who asks meanwhile.
+
+        Returns:
+            Whether it was loaded.
         """
-        self._unloaded = None
+        self._unloaded = self._unsaid = None
+        self.is_loading = True
         shown = before if is_again else None
-        loading = EngineStatus("loading", shown, message=command.folder.name)
-        self._set_status(loading)
+        self._set_status(EngineStatus("loading", shown, message=command.folder.name))
 
         def on_progress(progress: LoadProgress) -> None:
             if command.gives_up.is_set() or self._is_ending.is_set():
                 raise LoadCancelled
-            self._set_status(replace(loading, loading=progress))
+            self._set_status(replace(self._status, loading=progress))
+            meanwhile()
 
         limits = self._limits
         outcome: object
@@ -163,7 +269,7 @@ class ModelSlot:
                 command.folder,
                 limits=BatchLimits(
                     limits.prefill_chunk,
-                    limits.prompt_cache_bytes,
+                    self.kept_bytes,
                     limits.max_rows,
                     not limits.plain_decoding,
                 ),
@@ -181,10 +287,16 @@ class ModelSlot:
                 why = f"{before.id} could not be read again: {why}. Try again"
             self._not_loaded(before, EngineStatus("failed", message=why))
         else:
+            if self._offered is not None:
+                self.backend.info = replace(self.backend.info, id=self._offered.id)
             outcome = self.backend.info
-            self._set_status(EngineStatus("ready", self.backend.info))
+            held = self.backend.info.weights_bytes
+            self._set_status(EngineStatus("ready", self.backend.info, memory_bytes=held))
+        finally:
+            self.is_loading = False
         if command.reply is not None:
             command.reply.send(outcome)
+        return self.backend is not None
 
     def _not_loaded(self, before: ModelInfo | None, status: EngineStatus) -> None:
         if before is None or self._is_ending.is_set():
@@ -194,13 +306,44 @@ class ModelSlot:
 
     # -- what others see -------------------------------------------------------------------
 
-    def publish(self, running: int, waiting: int) -> None:
-        """Tell of the numbers of answers, and of the prompt cache, only when they changed."""
+    def publish(self, running: int, waiting: int, rows_bytes: Callable[[], int]) -> None:
+        """Tell of the numbers of answers, and of the prompt cache, only when they changed.
+
+        Args:
+            running: Answers in the batch.
+            waiting: Those that wait for a place, or for the model.
+            rows_bytes: Returns what the caches of the running answers take.
+        """
         status = self._status
         use = status.cache_use if self.backend is None else self.backend.cache_use
         if (running, waiting) != (status.running, status.waiting) or use is not status.cache_use:
-            self._set_status(replace(status, running=running, waiting=waiting, cache_use=use))
+            if running != status.running:
+                self.note_use()
+            held = 0
+            if self.backend is not None:
+                held = self.backend.info.weights_bytes + use.size_bytes + rows_bytes()
+            self._set_status(
+                replace(status, running=running, waiting=waiting, cache_use=use, memory_bytes=held)
+            )
+
+    def say(self, message: str) -> None:
+        """Tell what a load that is due waits for."""
+        if self._unsaid is None:
+            self._unsaid = self._status
+        if self._status.message != message:
+            self._set_status(replace(self._status, state="loading", message=message))
+
+    def unsay(self) -> None:
+        """Tell that no load is due any more."""
+        if self._unsaid is not None and not self.is_loading:
+            before, self._unsaid = self._unsaid, None
+            self._set_status(before)
 
     def _set_status(self, status: EngineStatus) -> None:
-        self._status = status
-        self._on_status(status)
+        self._status = replace(
+            status,
+            used_at=self._used_at,
+            keeps_s=0.0 if self._unloads_when_idle else self.unloads_after_s,
+            is_pinned=self.is_pinned,
+        )
+        self._on_status(self._status)

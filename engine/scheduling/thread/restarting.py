@@ -4,13 +4,13 @@ Any thread may call anything here.
 """
 
 import threading
-from pathlib import Path
 
 from engine.errors import EngineClosed, EngineStuck
 from engine.inference.backend import Loader
 from engine.inference.loader import leave_thread
 from engine.scheduling.limits import Limits
-from engine.scheduling.thread.commands import Command, EngineStatus, Load, Shutdown, UnloadAfter
+from engine.scheduling.thread.board import StatusBoard
+from engine.scheduling.thread.commands import Command, Load, Pin, Shutdown, UnloadAfter
 from engine.scheduling.thread.worker import EngineThread
 
 
@@ -22,19 +22,18 @@ class RestartingThread:
         loader: Loads a model folder.
 
     Attributes:
-        status: What the engine is doing now.
+        board: What each model is doing now.
     """
 
     def __init__(self, limits: Limits, loader: Loader) -> None:
-        self.status = EngineStatus()
+        self.board = StatusBoard()
         self._limits = limits
         self._loader = loader
         self._lock = threading.Lock()
         self._thread: EngineThread | None = None
         self._why_closed: str | None = None
-        # The folder of the model that a fresh thread loads.
-        self._folder: Path | None = None
-        self._unload_after = UnloadAfter(None)
+        # What was said of models that outlives a thread: when they are unloaded, which stay.
+        self._said: dict[tuple[type, str | None], UnloadAfter | Pin] = {}
 
     def send(self, command: Command) -> None:
         """Send a command, to a fresh thread if there is none or it died.
@@ -46,31 +45,38 @@ class RestartingThread:
         with self._lock:
             if self._why_closed is not None:
                 raise EngineClosed(self._why_closed)
-            if isinstance(command, UnloadAfter):
-                self._unload_after = command
+            self._note(command)
             before = self._thread
             if before is not None:
                 if before.send(command):
                     return
                 if before.is_stuck:
                     # A second thread would load the model into memory beside the first.
-                    raise EngineStuck(f"{self.status.message}; if it stays so, start anew")
+                    raise EngineStuck(f"{self.board.status.message}; if it stays so, start anew")
+            # Of the thread before; the fresh one begins without a model.
+            folder, offered = self.board.default_folder, self.board.default_model
             thread = self._thread = EngineThread(
-                self._limits, self._loader, self._set_status, leave=leave_thread
+                self._limits, self._loader, self.board, leave=leave_thread
             )
-            thread.send(self._unload_after)
-            if before is not None and self._folder is not None and not isinstance(command, Load):
-                thread.send(Load(self._folder, None, cancels_running=False))
+            for said in self._said.values():
+                thread.send(said)
+            is_other = isinstance(command, Load) and command.model is None
+            if before is not None and folder is not None and not is_other:
+                thread.send(Load(folder, None, cancels_running=False, model=offered))
             thread.send(command)
 
     def tell(self, command: Command) -> None:
         """Send a command that is of no use without a running thread; starts none."""
         with self._lock:
-            if isinstance(command, UnloadAfter):
-                self._unload_after = command
+            self._note(command)
             thread = self._thread
         if thread is not None:
             thread.send(command)
+
+    def _note(self, command: Command) -> None:
+        if isinstance(command, UnloadAfter | Pin):
+            model = None if command.model is None else command.model.id
+            self._said[type(command), model] = command
 
     def close(self) -> None:
         """Cancel what runs and end the thread; returns when it has ended."""
@@ -94,12 +100,3 @@ class RestartingThread:
             if self._why_closed is None:
                 self._why_closed = why
             return self._thread
-
-    def _set_status(self, status: EngineStatus) -> None:
-        """Note what the engine is doing; called on its thread, or the one that gives it up."""
-        with self._lock:
-            self.status = status
-            if status.model is not None:
-                self._folder = status.model.path
-            elif status.state == "none":
-                self._folder = None

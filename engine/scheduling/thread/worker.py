@@ -15,16 +15,17 @@ from typing import Literal
 from engine.errors import EngineClosed, EngineError, RequestCancelled
 from engine.inference.backend import Loader
 from engine.inference.tuning import share_one_arena, take_short_turns, work_in_long_turns
+from engine.library.loading import LoadCancelled
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import Outbox, settle
 from engine.scheduling.queue.preparing import Watch
 from engine.scheduling.queue.scheduler import cause_of
+from engine.scheduling.thread.board import StatusBoard
 from engine.scheduling.thread.commands import Command, EngineStatus, refuse
 from engine.scheduling.thread.freed_memory import FreedMemory
 from engine.scheduling.thread.inbox import Inbox
-from engine.scheduling.thread.lane import Lane
-from engine.scheduling.thread.model_slot import ModelSlot
+from engine.scheduling.thread.lanes import Lanes
 from engine.scheduling.thread.pulse import Pulse
 from engine.stopping.record import StopKind
 
@@ -32,6 +33,8 @@ _log = logging.getLogger(__name__)
 _GLANCE_S = 0.05
 # How long commands are served between two steps; the last of them may take longer.
 _SERVING_S = 0.004
+# How long the other models are stepped between two parts of the loading of one.
+_MOST_MEANWHILE_S = 0.1
 
 
 class EngineThread:
@@ -40,7 +43,7 @@ class EngineThread:
     Args:
         limits: How much it takes on.
         loader: Loads a model folder; called on the thread.
-        on_status: Told of every change of state (engine thread).
+        board: Told what each model is doing.
         leave: Frees what the libraries keep for a thread; called as the thread's last act.
     """
 
@@ -48,17 +51,20 @@ class EngineThread:
         self,
         limits: Limits,
         loader: Loader,
-        on_status: Callable[[EngineStatus], None],
+        board: StatusBoard,
         leave: Callable[[], None],
     ) -> None:
         self._limits = limits
         self._leave = leave
-        self._on_status = on_status
+        self._board = board
         self._inbox = Inbox()
         self._outbox = Outbox()
         self._pulse = Pulse()
-        slot = ModelSlot(limits, loader, on_status, self._inbox.is_ending)
-        self._lane = Lane(limits, slot, self._inbox, self._outbox, self._pulse)
+        self._lanes = Lanes(limits, loader, self._inbox, self._outbox, board)
+        # What ended the steps of the other models while one was loaded.
+        self._fault: BaseException | None = None
+        # When the loading that is under way was gone on with.
+        self._left_load_s = 0.0
         # Held by the thread that changes answers: this one, except while it waits for the model or
         # for commands, or the one that gives it up.
         self._turn = threading.Lock()
@@ -90,16 +96,16 @@ class EngineThread:
         self._inbox.close(EngineClosed(cause))
         self._inbox.is_ending.set()
         deadline_s = time.monotonic() + patience_s
-        while self._lane.has_answers and time.monotonic() < deadline_s:
+        while self._lanes.has_answers and time.monotonic() < deadline_s:
             time.sleep(_GLANCE_S)
         has_turn = self._turn.acquire(timeout=_GLANCE_S)
         try:
-            self._on_status(EngineStatus("failed", message=cause))
+            self._board.clear(EngineStatus("failed", message=cause))
             if has_turn:
                 self._end_all(StopKind.ERROR, cause)
             else:  # the thread is stuck while it changes an answer
                 why = EngineClosed(cause)
-                self._lane.fail_readers(cause, why)
+                self._lanes.fail_readers(cause, why)
                 self._refuse_the_rest(why)
             self._is_given_up.set()
         finally:
@@ -114,7 +120,7 @@ class EngineThread:
 
     def _look(self) -> None:
         """End what takes too long (the watch's thread)."""
-        self._lane.look()
+        self._lanes.look()
         most_s = self._limits.stuck_after_s
         if self._pulse.has_lasted(most_s):
             self.give_up(f"the model has not completed a step for {most_s:g} seconds", 0.0)
@@ -125,22 +131,57 @@ class EngineThread:
         cause: str | None = None
         work_in_long_turns()
         try:
-            while self._serve():
-                begin_s = self._pulse.begin()
-                outcome = self._lane.decode()
-                with self._turn:
-                    if self._is_given_up.is_set():
-                        break
-                    self._lane.advance(outcome)
-                    self._publish()
-                if self._freed.is_overdue(begin_s):
-                    self._freed.give_back()
-                self._pulse.end()
+            while self._serve() and self._step():
+                self._lanes.load_next(self._go_on_meanwhile, self._turn)
+                if self._fault is not None:
+                    raise self._fault
         except BaseException as error:
             _log.exception("the engine thread died")
             cause = f"the engine stopped: {cause_of(error)}"
         finally:
             self._shut(cause)
+
+    def _step(self) -> bool:
+        """Step a model once and hand on what that brings; False if the thread was given up."""
+        begin_s = self._pulse.begin()
+        outcome = self._lanes.decode()
+        with self._turn:
+            if self._is_given_up.is_set():
+                return False
+            self._lanes.advance(outcome)
+            self._publish()
+        if self._freed.is_overdue(begin_s):
+            self._freed.give_back()
+        self._pulse.end()
+        return True
+
+    def _go_on_meanwhile(self) -> None:
+        """Serve and step the other models for a share of the time while a model is loaded.
+
+        Called by the loader between two parts of its work.
+        """
+        if self._fault is not None:
+            raise LoadCancelled
+        now_s = time.monotonic()
+        until_s = now_s + min(now_s - self._left_load_s, _MOST_MEANWHILE_S)
+        try:
+            while not self._inbox.is_ending.is_set():
+                with self._turn:
+                    if not self._inbox.collect(None):
+                        return
+                    for cancel in self._inbox.take_cancels():
+                        self._cancel(cancel.generation)
+                    while (command := self._inbox.take_next()) is not None:
+                        self._lanes.do(command)
+                if not self._step() or not self._lanes.has_rows or time.monotonic() > until_s:
+                    return
+        except BaseException as error:
+            # The loader would take it for a failure of its own.
+            self._fault = error
+            raise LoadCancelled from error
+        finally:
+            self._pulse.end()
+            self._left_load_s = time.monotonic()
 
     def _serve(self) -> bool:
         """Serve the inbox, waiting only if there is nothing else to do. False ends the thread.
@@ -149,16 +190,16 @@ class EngineThread:
         one command that took long. Cancels go first.
         """
         begin_s = time.monotonic()
-        inbox, lane = self._inbox, self._lane
+        inbox, lanes = self._inbox, self._lanes
         while True:
-            is_idle = lane.is_idle and not inbox.has_line
-            is_waiting = is_idle or (lane.waits_for_prompts and not inbox.has_line)
+            is_idle = lanes.is_idle and not inbox.has_line
+            is_waiting = is_idle or (lanes.waits_for_prompts and not inbox.has_line)
             if is_waiting:
                 # Readers must learn what the last command ended before the long wait.
                 with self._turn:
                     self._publish(is_forced=True)
             else:
-                lane.note_use()
+                lanes.note_work()
                 if inbox.is_empty:
                     return True
             try:
@@ -172,11 +213,11 @@ class EngineThread:
                 self._pulse.begin()
                 with self._turn:
                     if (command := inbox.take_next()) is not None:
-                        lane.do(command)
+                        lanes.do(command)
                 self._pulse.end()
             self._freed.note()
-            lane.note_use()
-            if lane.has_rows and time.monotonic() - begin_s > _SERVING_S:
+            lanes.note_work()
+            if lanes.has_rows and time.monotonic() - begin_s > _SERVING_S:
                 return True
 
     def _collect(self, *, is_waiting: bool, is_idle: bool) -> bool:
@@ -202,25 +243,25 @@ class EngineThread:
 
     def _cancel(self, generation: Generation) -> None:
         """End one answer, or drop its request with all its choices if it is still in line."""
-        self._lane.cancel(generation)
+        self._lanes.cancel(generation)
         if (waiting := self._inbox.take_submit_of(generation)) is not None:
             settle(waiting.generations, RequestCancelled("cancelled before it was taken"))
 
     def _rest_due_s(self) -> float | None:
         """Return in how many seconds ``_rest`` is due; None for never."""
-        waits_s = (self._lane.unload_due_s, self._freed.wait_s)
+        waits_s = (self._lanes.unload_due_s, self._freed.wait_s)
         return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
 
     def _rest(self) -> None:
         """Return freed memory, or unload the model, after nothing was asked for a while."""
         if not self._freed.give_back():
             with self._turn:
-                self._lane.unload_idle()
+                self._lanes.unload_idle()
             self._freed.note()
 
     def _publish(self, *, is_forced: bool = False) -> None:
         """Tell what changed, and cancel the answers that nobody can read any more."""
-        self._lane.publish()
+        self._lanes.publish()
         for gone in self._outbox.flush(is_forced=is_forced):
             self._cancel(gone)
 
@@ -236,21 +277,21 @@ class EngineThread:
             else:
                 self._end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
         with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
-            self._lane.free()
+            self._lanes.free()
         with contextlib.suppress(Exception):
             self._leave()  # a load that was broken off has used the libraries, too
         if not is_given_up:
             state: Literal["none", "failed"] = "none" if cause is None else "failed"
-            self._on_status(EngineStatus(state, message=cause or ""))
+            self._board.clear(EngineStatus(state, message=cause or ""))
 
     def _end_all(self, kind: StopKind, cause: str | None) -> None:
-        self._lane.abandon(kind, cause)
+        self._lanes.abandon(kind, cause)
         self._outbox.flush(is_forced=True)
         self._refuse_the_rest(EngineClosed(cause or "the engine has been shut down"))
 
     def _refuse_the_rest(self, why: EngineError) -> None:
         """Answer the commands that were never carried out."""
         self._watch.end()
-        self._lane.refuse_the_rest(why)
+        self._lanes.refuse_the_rest(why)
         for command in self._inbox.take_all():
             refuse(command, why)

@@ -12,6 +12,7 @@ from engine.errors import (
     NoModel,
     QueueFull,
     RequestCancelled,
+    UnknownModel,
 )
 
 
@@ -95,6 +96,7 @@ def test_the_engines_names_become_the_clients(field: str, path: tuple[str | int,
         (QueueFull(3), ErrorKind.RATE_LIMITED),
         (EngineClosed(), ErrorKind.UNAVAILABLE),
         (ModelLoadFailed("no such folder"), ErrorKind.INTERNAL),
+        (UnknownModel("gpt-4o", ["gpt-oss-20b"]), ErrorKind.NOT_FOUND),
     ],
 )
 def test_each_refusal_of_the_engine_has_its_kind(refusal: Any, kind: ErrorKind) -> None:

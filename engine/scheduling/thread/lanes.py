@@ -1,0 +1,408 @@
+"""All models of the engine thread: whose turn it is, which is loaded next, and which has to leave.
+
+Models take turns step by step; each gets the same share of the time while it has answers. One model
+is loaded at a time, and the others answer between two parts of that. Where memory is short, the
+model leaves that was asked for longest ago among those that answer nobody; if all answer somebody,
+one takes no more requests until it has left. Engine thread only, except where a method says
+otherwise.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from engine.errors import EngineError, ModelLoadFailed
+from engine.inference.backend import Loader, Step
+from engine.library.memory import Memory
+from engine.scheduling.generation import Generation
+from engine.scheduling.limits import Limits
+from engine.scheduling.offering import OfferedModel
+from engine.scheduling.outbox import Outbox
+from engine.scheduling.queue.preparing import Preparation
+from engine.scheduling.queue.scheduler import Scheduler
+from engine.scheduling.thread.board import StatusBoard
+from engine.scheduling.thread.commands import (
+    Cancel,
+    Command,
+    EngineStatus,
+    Load,
+    Rendered,
+    Shutdown,
+    Unload,
+    UnloadAfter,
+)
+from engine.scheduling.thread.inbox import Inbox
+from engine.scheduling.thread.intake import Intake
+from engine.scheduling.thread.lane import Lane
+from engine.scheduling.thread.memory_budget import MemoryBudget
+from engine.scheduling.thread.model_slot import ModelSlot, Source
+from engine.stopping.record import StopKind
+
+# How often it is looked, while others answer, whether a model is to be unloaded.
+_LOOK_EVERY_S = 0.25
+
+
+class Lanes:
+    """The models, each in a lane of its own. With one model, all requests are for its lane.
+
+    Args:
+        limits: How much each takes on, and the memory of all.
+        loader: Loads a model folder.
+        inbox: Takes rendered prompts to the engine thread.
+        outbox: Where events go.
+        board: Told what each model is doing.
+    """
+
+    def __init__(
+        self, limits: Limits, loader: Loader, inbox: Inbox, outbox: Outbox, board: StatusBoard
+    ) -> None:
+        self._limits = limits
+        self._loader = loader
+        self._inbox = inbox
+        self._outbox = outbox
+        self._board = board
+        self._preparation = Preparation(limits.preparing_s)
+        self._budget = MemoryBudget(limits)
+        self._numbers = itertools.count(1)
+        self._number_of: dict[Lane, int] = {}
+        self._by_id: dict[str, Lane] = {}
+        self._idle_s: float | None = None
+        # The lanes whose models are to be loaded, in order, and whether the first waits for room.
+        self._line: list[Lane] = []
+        self._is_blocked = False
+        self._look_due_s = 0.0
+        self._clock_s = 0.0
+        self._busy: Sequence[Lane] = ()
+        self._lanes: list[Lane] = []
+        self._stepped = self._default = self._new_lane(None)
+        board.begin(self._number_of[self._default])
+
+    def _new_lane(self, offered: OfferedModel | None) -> Lane:
+        number = next(self._numbers)
+
+        def on_status(status: EngineStatus) -> None:
+            self._board.post(number, slot.offered, status)
+
+        slot = ModelSlot(self._limits, self._loader, on_status, self._inbox.is_ending, offered)
+        scheduler = Scheduler(self._limits, self._outbox, lambda: self._machine(lane))
+        intake = Intake(self._limits, scheduler, self._inbox, self._preparation)
+        lane = Lane(self._limits, slot, scheduler, intake)
+        slot.unloads_after_s = self._idle_s
+        self._lanes.append(lane)
+        self._number_of[lane] = number
+        if offered is not None:
+            self._by_id[offered.id] = lane
+        return lane
+
+    def _lane_of(self, model: OfferedModel | None) -> Lane:
+        """Return the lane of one of several models, or of the default one."""
+        if model is None:
+            return self._default
+        lane = self._by_id.get(model.id)
+        if lane is not None and lane.slot.offered != model:
+            lane.slot.become(model)
+        if lane is not None:
+            return lane
+        default = self._default
+        source = default.slot.source if default.slot.offered is None else None
+        if source is not None and source.folder.resolve() == model.folder.resolve():
+            # The only model until now is the first of several from now on.
+            default.slot.become(model)
+            self._by_id[model.id] = default
+            return default
+        return self._new_lane(model)
+
+    def _choose(self, lane: Lane) -> None:
+        """Let a model answer requests that name none."""
+        before, self._default = self._default, lane
+        self._board.choose(self._number_of[lane])
+        if before is not lane and before.slot.source is None and before.is_idle:
+            self._forget(before)
+
+    def _forget(self, lane: Lane) -> None:
+        """Forget a lane that has no model and nothing to do."""
+        self._lanes.remove(lane)
+        self._board.remove(self._number_of.pop(lane))
+        if self._stepped is lane:
+            self._stepped = self._default
+
+    # -- what there is to do ---------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be done until a command comes."""
+        return all(lane.is_idle for lane in self._lanes)
+
+    @property
+    def waits_for_prompts(self) -> bool:
+        """Whether nothing can be done until a prompt has been rendered."""
+        if any(lane.has_answers for lane in self._lanes):
+            return False
+        is_waiting = any(lane.waits_for_prompts for lane in self._lanes)
+        return is_waiting and (self._is_blocked or not self._wants_load)
+
+    @property
+    def _wants_load(self) -> bool:
+        return any(lane.wants_load for lane in self._lanes)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether answers are in a batch."""
+        return any(lane.has_rows for lane in self._lanes)
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether answers run, or wait for a place. Any thread."""
+        return any(lane.has_answers for lane in self._lanes.copy())
+
+    # -- one step --------------------------------------------------------------------------
+
+    def decode(self) -> Step | BaseException | None:
+        """Run one step of the model whose turn it is; None if no model has anything to run."""
+        if len(self._lanes) == 1:
+            return self._lanes[0].decode()
+        busy = [lane for lane in self._lanes if lane.has_rows]
+        for lane in busy:
+            if lane not in self._busy:  # who was idle has no claim on the time that has passed
+                lane.spent_s = max(lane.spent_s, self._clock_s)
+        self._busy = busy
+        if not busy:
+            return None
+        lane = min(busy, key=lambda one: one.spent_s)
+        self._clock_s = lane.spent_s
+        if lane is not self._stepped:
+            lane.resume()
+            self._stepped = lane
+        begin_s = time.perf_counter()
+        outcome = lane.decode()
+        lane.spent_s += time.perf_counter() - begin_s
+        return outcome
+
+    def advance(self, outcome: Step | BaseException | None) -> None:
+        """Give the answers what the step brought, fill free places, and remove models if due."""
+        if len(self._lanes) == 1:
+            self._lanes[0].advance(outcome)
+            return
+        for lane in self._lanes:
+            lane.advance(outcome if lane is self._stepped else None)
+        if (now_s := time.monotonic()) >= self._look_due_s:
+            self._look_due_s = now_s + _LOOK_EVERY_S
+            self.unload_idle()
+
+    def publish(self) -> None:
+        """Tell of the numbers of answers that changed."""
+        for lane in self._lanes:
+            lane.publish()
+
+    # -- commands --------------------------------------------------------------------------
+
+    def do(self, command: Command) -> None:
+        """Carry out a command, or let it wait until the model is there for which it is meant."""
+        match command:
+            case Rendered():
+                for lane in self._lanes:
+                    if lane.is_rendering(command.request):
+                        lane.do(command)
+            case Cancel():
+                self.cancel(command.generation)
+            case UnloadAfter():
+                self._unload_after(command)
+            case Load():
+                self._load(command)
+            case Unload(model=None) if self._default.slot.offered is not None:
+                removed = self._default
+                self._choose(self._new_lane(None))
+                removed.do(command)
+            case Shutdown():
+                raise AssertionError("served by the loop")
+            case _:
+                lane = self._lane_of(command.model)
+                lane.note_work()
+                lane.do(command)
+
+    def _load(self, command: Load) -> None:
+        lane = self._lane_of(command.model)
+        lane.note_work()
+        lane.do(command)
+        if lane is not self._default and (
+            lane.slot.backend is not None or self._default.slot.source is None
+        ):
+            self._choose(lane)
+
+    def _unload_after(self, command: UnloadAfter) -> None:
+        if command.model is not None:
+            lane = self._lane_of(command.model)
+            lane.has_own_time = True
+            lane.do(command)
+            return
+        self._idle_s = command.idle_s
+        for lane in self._lanes:
+            if not lane.has_own_time:
+                lane.do(command)
+
+    def cancel(self, generation: Generation) -> None:
+        """End one answer; a request that has not been taken yet goes with all its choices."""
+        for lane in self._lanes:
+            lane.cancel(generation)
+
+    # -- loading ---------------------------------------------------------------------------
+
+    def load_next(self, meanwhile: Callable[[], None], turn: threading.Lock) -> None:
+        """Load the first model that is to be loaded, if there is one and there is room for it.
+
+        Args:
+            meanwhile: Called between two parts of the loading.
+            turn: Held while answers are changed, but not while a model is loaded.
+        """
+        if not self._line and not self._wants_load:
+            return
+        for lane in self._line:
+            if not lane.wants_load:  # nobody waits for it any more
+                lane.slot.unsay()
+        self._line = [lane for lane in self._line if lane.wants_load]
+        self._line += [lane for lane in self._lanes if lane.wants_load and lane not in self._line]
+        if not self._line:
+            self._is_blocked = False
+            return
+        lane = self._line[0]
+        change = lane.slot.change
+        with turn:
+            try:
+                self._is_blocked = not self._has_room(lane)
+            except ModelLoadFailed as error:
+                self._is_blocked = False
+                lane.refuse_load(error)
+                self._welcome_all()
+                return
+        if self._is_blocked:
+            return
+        lane.load(partial(self._meanwhile, meanwhile), turn)
+        with turn:
+            self._welcome_all()
+            is_chosen = isinstance(change, Load) and lane.slot.backend is not None
+            if is_chosen and lane is not self._default:
+                self._choose(lane)
+
+    def _meanwhile(self, step_others: Callable[[], None]) -> None:
+        """Step the other models while one is loaded, if they have anything to do."""
+        if len(self._lanes) > 1:
+            step_others()
+
+    def _welcome_all(self) -> None:
+        for lane in self._lanes:
+            lane.measure_again()
+            lane.stay()
+
+    def _others(self, lane: Lane) -> list[Lane]:
+        """Return the other models that are in memory."""
+        return [one for one in self._lanes if one is not lane and one.slot.backend is not None]
+
+    def _machine(self, lane: Lane) -> Memory:
+        return self._budget.machine(lane, self._others(lane))
+
+    def _has_room(self, lane: Lane) -> bool:
+        """Make room for a model that is to be loaded; False if it has to wait for that.
+
+        Raises:
+            ModelLoadFailed: It cannot fit.
+        """
+        slot = lane.slot
+        change = slot.change
+        source = Source(change.folder, change.draft) if isinstance(change, Load) else slot.source
+        if source is None:
+            return True
+        wanted = self._budget.need_of(source)
+        others = self._others(lane)
+        if wanted is not None:
+            if slot.offered is None:
+                self._budget.check_alone(source, wanted)
+            else:
+                self._budget.check(source, wanted, [one for one in others if one.slot.is_pinned])
+            while others and not self._budget.has_room(wanted, others):
+                if not self._let_leave(lane, others):
+                    # Nobody else may leave: it fits, if other programs give memory back.
+                    if all(one.slot.is_pinned for one in others):
+                        break
+                    return False
+                others = self._others(lane)
+        lane.need = wanted if slot.offered is not None else None
+        slot.kept_bytes = (
+            self._limits.prompt_cache_bytes
+            if slot.offered is None
+            else self._budget.kept_bytes(wanted)
+        )
+        return True
+
+    def _let_leave(self, lane: Lane, others: Sequence[Lane]) -> bool:
+        """Free the memory of a model that answers nobody; False if all have to answer somebody.
+
+        The one that was asked for longest ago then takes no more requests.
+        """
+        movable = sorted(
+            (one for one in others if not one.slot.is_pinned), key=lambda one: one.slot.used_s
+        )
+        for one in movable:
+            if one.is_evictable:
+                one.unload_idle()
+                return True
+        if movable and not any(one.is_leaving for one in movable):
+            movable[0].is_leaving = True
+        if movable:
+            leaving = next(one for one in movable if one.is_leaving)
+            lane.slot.say(f"waits for memory: {leaving.name} is still answering")
+        return False
+
+    # -- unloading while idle --------------------------------------------------------------
+
+    def note_work(self) -> None:
+        """Note that something is being done now: the idle time begins anew."""
+        if len(self._lanes) == 1:
+            self._lanes[0].note_work()
+            return
+        for lane in self._lanes:
+            if not lane.is_idle:
+                lane.note_work()
+
+    @property
+    def unload_due_s(self) -> float | None:
+        """In how many seconds the memory of an idle model is to be freed; None for never."""
+        waits_s = (lane.unload_due_s for lane in self._lanes)
+        return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
+
+    def unload_idle(self) -> None:
+        """Free the memory of the models that have been idle for long enough."""
+        for lane in self._lanes:
+            if lane.is_idle and lane.unload_due_s == 0.0:
+                lane.unload_idle()
+
+    # -- the end ---------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """End the renderings that take too long. Any thread."""
+        self._preparation.look()
+
+    def abandon(self, kind: StopKind, cause: str | None) -> None:
+        """End every answer, running or waiting, with what it has so far."""
+        for lane in self._lanes:
+            lane.abandon(kind, cause)
+
+    def fail_readers(self, cause: str, why: EngineError) -> None:
+        """Tell every reader that the thread is stuck while it changes an answer. Any thread."""
+        for lane in self._lanes.copy():
+            lane.fail_readers(cause, why)
+
+    def refuse_the_rest(self, why: EngineError) -> None:
+        """Drop what is being rendered, and answer the commands that were never carried out.
+
+        Any thread, while this one waits, is stuck, or has ended.
+        """
+        for lane in self._lanes.copy():
+            lane.refuse_the_rest(why)
+        self._preparation.close(why)
+
+    def free(self) -> None:
+        """Free the models, at the end of the thread."""
+        for lane in self._lanes:
+            lane.free()

@@ -1,0 +1,122 @@
+"""Whether one more model fits into memory beside those that are there, in words with figures.
+
+Engine thread only. Reads sizes of files, never weights.
+"""
+
+from collections.abc import Sequence
+
+from engine.errors import ModelLoadFailed
+from engine.library.memory import Memory, MemoryNeed, memory, need
+from engine.library.models import model_name
+from engine.scheduling.limits import Limits
+from engine.scheduling.thread.lane import Lane
+from engine.scheduling.thread.model_slot import Source
+from engine.wording import size_in_words
+
+
+class MemoryBudget:
+    """The memory that all models may take together.
+
+    Args:
+        limits: Say how much that is.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.memory_bytes
+        self._kept_bytes = limits.prompt_cache_bytes
+
+    def need_of(self, source: Source) -> MemoryNeed | None:
+        """Return what a model needs; None where its folder does not say.
+
+        Loading it then says what is wrong with the folder.
+        """
+        try:
+            return need(source.folder, source.draft)
+        except (ModelLoadFailed, OSError):
+            return None
+
+    def check(self, source: Source, wanted: MemoryNeed, pinned: Sequence[Lane]) -> None:
+        """Make sure that one of several models fits, if everything that may leave has left.
+
+        Raises:
+            ModelLoadFailed: It does not; the message has the figures.
+        """
+        most = self.most_bytes
+        left = most - sum(map(held_bytes, pinned))
+        if wanted.total <= left:
+            return
+        room = f"models may take {size_in_words(most)} together"
+        remedy = "choose a smaller model, or one of fewer bits"
+        if wanted.total <= most:
+            names = ", ".join(lane.name for lane in pinned)
+            room += f", of which {names} take {size_in_words(most - left)} and are pinned"
+            remedy = "unpin one of them"
+        raise ModelLoadFailed(f"{model_name(source.folder)} {_words(wanted)}; {room}: {remedy}")
+
+    def check_alone(self, source: Source, wanted: MemoryNeed) -> None:
+        """Make sure that the only model fits, as far as that is certain.
+
+        Raises:
+            ModelLoadFailed: It does not; the message has the figures.
+        """
+        total = memory().total
+        if self._most is not None:
+            self.check(source, wanted, [])
+        elif total and wanted.weights > total:
+            raise ModelLoadFailed(
+                f"{model_name(source.folder)} {_words(wanted)}; this computer has "
+                f"{size_in_words(total)}: choose a smaller model, or one of fewer bits"
+            )
+
+    @property
+    def most_bytes(self) -> int:
+        """What all models may take together."""
+        return memory().usable if self._most is None else self._most
+
+    def has_room(self, wanted: MemoryNeed, others: Sequence[Lane]) -> bool:
+        """Whether a model fits beside others that stay."""
+        if wanted.total > self.most_bytes - sum(map(held_bytes, others)):
+            return False
+        if self._most is not None or not others:
+            return True
+        # Other programs use memory, too. What the others have not filled yet is not free.
+        return wanted.total <= memory().available - sum(map(_unfilled_bytes, others))
+
+    def kept_bytes(self, wanted: MemoryNeed | None) -> int:
+        """Return how much one of several models may keep of earlier prompts."""
+        if wanted is None:
+            return self._kept_bytes
+        return min(self._kept_bytes, wanted.cache + wanted.headroom)
+
+    def machine(self, lane: Lane, others: Sequence[Lane]) -> Memory:
+        """Return the memory that a model and its answers may use beside the other models."""
+        now, held = memory(), sum(map(held_bytes, others))
+        if self._most is None:
+            unfilled = sum(map(_unfilled_bytes, others))
+            return Memory(now.usable - held, max(0, now.available - unfilled), now.total)
+        left = max(0, self._most - held)
+        backend = lane.slot.backend
+        weights = 0 if backend is None else backend.info.weights_bytes
+        return Memory(left, max(0, left - weights), now.total)
+
+
+def held_bytes(lane: Lane) -> int:
+    """Return what a model takes: its weights, and its caches or what they were reckoned with."""
+    return lane.taken_bytes + _unfilled_bytes(lane)
+
+
+def _unfilled_bytes(lane: Lane) -> int:
+    """Return what a model was reckoned with beside its weights and has not taken yet."""
+    backend = lane.slot.backend
+    if lane.need is None or backend is None:
+        return 0
+    caches = lane.taken_bytes - backend.info.weights_bytes
+    return max(0, lane.need.cache + lane.need.headroom - caches)
+
+
+def _words(wanted: MemoryNeed) -> str:
+    return (
+        f"needs {size_in_words(wanted.total)} of memory ({size_in_words(wanted.weights)} of "
+        f"weights, {size_in_words(wanted.cache)} for {wanted.context:,} tokens of context, "
+        f"{size_in_words(wanted.headroom)} to compute with)"
+    )
