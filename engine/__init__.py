@@ -157,7 +157,6 @@ _NAMES_BY_MODULE = {
         "PromptProgress",
         "Speculation",
         "TextDelta",
-        "TextForm",
         "ThinkingDelta",
         "Timing",
         "TokenOrigin",
