@@ -22,8 +22,10 @@ examples:
   fullstop inspect answer.txt --stop END
   pbpaste | fullstop inspect -
 
-Reads answers of Messages, Chat, Completions, Responses, /generate and Ollama, streamed or not.
-exit codes: 0 nothing is wrong, 1 something is, 2 wrong usage or no answer
+Reads answers of Messages, Chat, Completions, Responses, /generate, Ollama, llama.cpp, TGI, Gemini
+and Converse, streamed or not: as text, with heads, quoted, indented, fenced or behind times; HAR
+files; what programs dump as JSON; curl --trace-ascii; dumps of mitmproxy; packed by gzip; UTF-16.
+exit codes: 0 nothing is wrong, 1 something is, 2 wrong usage, 3 a part was not read, 4 no answer
 """
 
 _PROBE_EXAMPLES = f"""\

@@ -1,21 +1,23 @@
-"""``fullstop inspect``: reads an answer that some server gave and says what is wrong with it.
+"""``fullstop inspect``: reads answers that some server gave and says what is wrong with each.
 
 Needs no model and asks nobody. Main thread.
 """
 
 import os
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.harmless import harmless, harmless_json
-from api.conformance.captures.parsing import parse
-from api.conformance.captures.report import as_data, as_text, has_faults
+from api.conformance.captures.harmless import harmless
+from api.conformance.captures.opening.answers import captures_of, is_answer
+from api.conformance.captures.opening.content import MOST_BYTES, NotReadable
+from api.conformance.captures.report import as_json, as_text, has_faults
+from api.conformance.captures.values import Capture, Finding
 from app.process import exits
 from app.process.exits import CommandError
-from engine.files.text_memory import text_memory
 
-_MAX_BYTES = 32 * 1024 * 1024
+_Judged = tuple[Capture, Sequence[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class InspectOptions:
 
     Attributes:
         file: The file; ``-`` reads standard input.
-        stops: The stops of the request; () takes those of a curl command in the file.
+        stops: The stops of the requests; () takes those of the requests in the file.
         is_json: Print one JSON object.
     """
 
@@ -39,37 +41,80 @@ def run(options: InspectOptions) -> int:
     Raises:
         CommandError: The file cannot be read or holds no answer.
     """
-    capture = parse(_read(options.file))
-    findings = diagnose(capture, options.stops)
-    if capture.dialect is None and not options.is_json:
-        raise CommandError(f"{options.file}: {findings[0].sentence}", exits.USAGE)
-    if options.is_json:
-        shown = harmless_json(as_data(capture, findings)) + "\n"
-    else:
-        shown = harmless(as_text(capture, findings))
+    tally = _Tally()
     try:
-        print(shown, end="", flush=True)
+        # The answers are read and written one by one: a file may have many, and large ones.
+        judged = tally.counting(_judged(options))
+        for piece in as_json(judged) if options.is_json else _texts(judged, options.file):
+            sys.stdout.write(piece)
+        sys.stdout.flush()
+    except NotReadable as error:
+        raise CommandError(f"{options.file} cannot be read: {error}", exits.USAGE) from error
     except BrokenPipeError:
         # Whoever read the output has left; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.READER_GONE
-    if capture.dialect is None:
-        return exits.USAGE
-    return exits.FAILURE if has_faults(findings) else exits.OK
+    return tally.exit_code
 
 
-def _read(name: str) -> str:
+@dataclass(slots=True)
+class _Tally:
+    """What was found in all answers of a file."""
+
+    has_faults: bool = False
+    is_cut: bool = False
+    is_empty: bool = True
+
+    def counting(self, judged: Iterable[_Judged]) -> Iterator[_Judged]:
+        """Yield the answers on."""
+        for capture, findings in judged:
+            self.is_empty &= not is_answer(capture)
+            self.has_faults |= has_faults(findings)
+            self.is_cut |= capture.is_cut
+            yield capture, findings
+
+    @property
+    def exit_code(self) -> int:
+        """What the command ends with."""
+        if self.is_empty:
+            return exits.UNREACHABLE
+        if self.has_faults:
+            return exits.FAILURE
+        return exits.INCOMPLETE if self.is_cut else exits.OK
+
+
+def _judged(options: InspectOptions) -> Iterator[_Judged]:
+    for capture in captures_of(_read(options.file)):
+        yield capture, diagnose(capture, options.stops)
+
+
+def _texts(judged: Iterable[_Judged], name: str) -> Iterator[str]:
+    """Yield the answers as text, with a line before each where there are several."""
+    waiting: str | None = None
+    for number, (capture, findings) in enumerate(judged, 1):
+        if not is_answer(capture):
+            raise CommandError(f"{name}: {findings[0].sentence}", exits.UNREACHABLE)
+        shown = harmless(as_text(capture, findings))
+        if number == 1:
+            waiting = shown
+            continue
+        if waiting is not None:
+            yield f"# answer 1\n\n{waiting}"
+            waiting = None
+        yield f"\n# answer {number}\n\n{shown}"
+    if waiting is not None:
+        yield waiting
+
+
+def _read(name: str) -> bytes:
     try:
         if name == "-":
-            content = sys.stdin.buffer.read(_MAX_BYTES + 1)
+            content = sys.stdin.buffer.read(MOST_BYTES + 1)
         else:
             with open(name, "rb") as file:
-                content = file.read(_MAX_BYTES + 1)
+                content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise CommandError(f"{name} cannot be read: {error.strerror}", exits.USAGE) from error
-    if len(content) > _MAX_BYTES:
-        raise CommandError(f"{name} is larger than {_MAX_BYTES >> 20} MiB", exits.USAGE)
-    if why := text_memory(content, is_json=True).excess(_MAX_BYTES):
-        raise CommandError(f"{name} takes too much memory: {why}", exits.USAGE)
-    # What is no UTF-8 is part of what was captured: it is shown, not refused.
-    return content.decode("utf-8", "replace")
+    if len(content) > MOST_BYTES:
+        raise CommandError(f"{name} is larger than {MOST_BYTES >> 20} MiB", exits.USAGE)
+    return content

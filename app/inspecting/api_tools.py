@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from api.conformance.captures.values import WireDialect
+from api.conformance.probe.dialects.drivers import DRIVERS
 from api.conformance.probe.reports.as_data import as_data
 from api.conformance.probe.reports.as_html import as_html
 from api.conformance.probe.reports.as_text import as_text, summary
@@ -42,7 +43,7 @@ class ApiTools:
     @property
     def probe_dialects(self) -> Sequence[str]:
         """The dialects that can be probed."""
-        return [dialect.value for dialect in WireDialect]
+        return [dialect.value for dialect in DRIVERS]
 
     async def wire_views(self, shown: ShownRun) -> Sequence[WireView]:
         """Return what each API would send for a run."""

@@ -1,34 +1,50 @@
 """Captured answers as the inspector shows them. Pure; any thread."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.parsing import parse
-from api.conformance.captures.report import as_text
+from api.conformance.captures.opening.answers import captures_of
+from api.conformance.captures.report import as_text, has_faults
 from api.conformance.captures.values import Capture, Severity
 from engine import counted
 from ui.inspector.run.tools import CaptureFinding, CaptureView
 from ui.words.visible import quoted
 
+# Nobody reads more of them in a window; ``fullstop inspect`` prints all.
+_MOST = 100
 _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
 def read_capture(text: str, stops: Sequence[str] = ()) -> CaptureView:
-    """Read an answer that some server gave, with what is wrong in it."""
-    capture = parse(text)
-    findings = diagnose(capture, tuple(stops))
+    """Read what some server answered, with what is wrong in it.
+
+    Of several answers the first one that has a fault is shown, else the first one; the findings and
+    the report are those of all.
+    """
+    judged = [(one, diagnose(one, tuple(stops))) for one in islice(captures_of(text), _MOST)]
+    number, (capture, _) = next(
+        (one for one in enumerate(judged) if has_faults(one[1][1])), (0, judged[0])
+    )
     shown = tuple(
-        CaptureFinding(one.severity.value, one.sentence, one.excerpt, one.event_index)
+        CaptureFinding(
+            one.severity.value,
+            one.sentence if len(judged) == 1 else f"Answer {at + 1}: {one.sentence}",
+            one.excerpt,
+            one.event_index if at == number else None,
+        )
+        for at, (_, findings) in enumerate(judged)
         for one in sorted(findings, key=lambda one: _ORDER[one.severity])
     )
     if capture.dialect is None:
-        why = findings[0].sentence if findings else "The format was not recognised."
+        why = shown[0].sentence if shown else "The format was not recognised."
         return CaptureView(why, is_answer=False, findings=shown)
     form = "not streamed"
     if capture.is_streamed:
         form = f"streamed in {counted(len(capture.events), 'event')}"
+    among = f"Answer {number + 1} of {len(judged)}: " if len(judged) > 1 else "Format: "
     return CaptureView(
-        title=f"Format: {capture.dialect.value}, {form}",
+        title=f"{among}{capture.dialect.value}, {form}",
         is_answer=True,
         facts=tuple(_facts(capture)),
         thinking=capture.thinking,
@@ -36,7 +52,7 @@ def read_capture(text: str, stops: Sequence[str] = ()) -> CaptureView:
         matched=capture.matched if isinstance(capture.matched, str) else None,
         findings=shown,
         events=tuple((event.name or "", event.raw) for event in capture.events),
-        report=as_text(capture, findings),
+        report="\n".join(as_text(one, findings) for one, findings in judged),
     )
 
 
@@ -61,4 +77,8 @@ def _facts(capture: Capture) -> list[tuple[str, str]]:
     made = "unknown" if usage is None or usage.output_tokens is None else f"{usage.output_tokens:,}"
     facts.append(("Tokens", f"prompt {given}, answer {made}"))
     facts += [("Tool call", f"{call.name}({call.arguments})") for call in capture.tool_calls]
+    facts += [
+        (f"Choice {one.index}", f"{one.reason or 'no reason'}: {quoted(one.text)}")
+        for one in capture.choices
+    ]
     return facts

@@ -6,6 +6,8 @@ Pure values, any thread.
 OK = 0
 FAILURE = 1
 USAGE = 2
+INCOMPLETE = 3
+UNREACHABLE = 4
 INTERRUPTED = 130
 READER_GONE = 141
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from api.conformance.captures.values import WireDialect
+from api.conformance.probe.dialects.drivers import DRIVERS
 from app.command_line.diagnostic_arguments import DIALECTS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -50,15 +50,16 @@ def test_inspect_names_what_is_wrong_and_its_exit_code_says_so(
 def test_inspect_reads_standard_input_and_writes_json(program: Program) -> None:
     done = program("inspect", "-", "--json", stdin=LEAKED)
     assert done.returncode == 1
-    shown = json.loads(done.stdout)
+    [shown] = json.loads(done.stdout)["answers"]
     assert (shown["dialect"], shown["is_streamed"]) == ("messages", True)
     assert [one["code"] for one in shown["findings"]] == ["sequence_null"]
 
 
 def test_inspect_says_in_a_line_what_it_cannot_read(program: Program, tmp_path: Path) -> None:
-    for name, why in ((str(tmp_path / "none"), "cannot be read"), ("-", "This is not an answer")):
+    none = str(tmp_path / "none")
+    for name, code, why in ((none, 2, "cannot be read"), ("-", 4, "This is not an answer")):
         done = program("inspect", name, stdin="hello")
-        assert (done.returncode, done.stdout) == (2, "")
+        assert (done.returncode, done.stdout) == (code, "")
         assert why in done.stderr
         assert done.stderr.count("\n") == 1
 
@@ -89,7 +90,7 @@ def test_what_a_pasted_answer_holds_cannot_steer_the_terminal(program: Program) 
 
 
 def test_the_command_line_offers_every_dialect() -> None:
-    assert set(DIALECTS) == set(WireDialect)
+    assert set(DIALECTS) == set(DRIVERS)
 
 
 def test_our_own_server_holds_and_the_exit_code_says_so(

@@ -4,15 +4,20 @@ Pure; any thread.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from api.conformance.captures.matching import first_occurrence, unfinished_stop
+from api.conformance.captures.plausibility import implausible, miscounted
 from api.conformance.captures.values import (
     Capture,
+    CapturedChoice,
     CapturedEnding,
+    CapturedEvent,
     Finding,
     Severity,
     WireDialect,
     excerpt,
+    status_in_words,
 )
 
 _SHOWN = 40
@@ -29,18 +34,69 @@ def diagnose(capture: Capture, stops: Sequence[str] = ()) -> list[Finding]:
     findings = list(capture.findings)
     if capture.dialect is None or not capture.events:
         return findings
-    if capture.error is not None:
-        shown = excerpt(capture.error)
-        findings.append(Finding("error", Severity.NOTE, f"The server reports: {shown}"))
-        return findings
-    findings.extend(_reason(capture))
-    findings.extend(_sequence(capture, wanted))
-    findings.extend(_text(capture, wanted))
+    error = _error(capture)
+    if error is not None:
+        return [*findings, error]
+    findings.extend(_of_choice(capture, wanted))
+    for choice in capture.choices:
+        findings.extend(_of_other(capture, choice, wanted))
+    findings.extend(miscounted(capture))
     return findings
 
 
+def _error(capture: Capture) -> Finding | None:
+    """Return what an error says, with its status; None where the answer is none."""
+    is_refused = capture.status is not None and capture.status >= 400
+    if capture.error is None and not is_refused:
+        return None
+    said = excerpt(capture.error or "no message")
+    if is_refused:
+        assert capture.status is not None
+        wait = capture.headers.get("retry-after")
+        later = f" The server asks to wait (retry-after: {excerpt(wait)})." if wait else ""
+        sentence = f"The server answered with {status_in_words(capture.status)}: {said}.{later}"
+        return Finding("error_status", Severity.ERROR, sentence)
+    status = "" if capture.status is None else f", after {status_in_words(capture.status)}"
+    at = next((event.index for event in capture.events if "error" in event.raw[:_SHOWN]), None)
+    if capture.is_streamed:
+        sentence = f"The stream breaks off with an error{status}: {said}"
+        return Finding("error_in_stream", Severity.ERROR, sentence, at)
+    sentence = f"The answer is an error{status}: {said}"
+    return Finding("error", Severity.ERROR, sentence)
+
+
+def _of_choice(capture: Capture, wanted: Sequence[str]) -> Iterator[Finding]:
+    yield from _reason(capture)
+    yield from implausible(capture)
+    yield from _sequence(capture, wanted)
+    yield from _text(capture, wanted)
+
+
+def _of_other(capture: Capture, choice: CapturedChoice, wanted: Sequence[str]) -> Iterator[Finding]:
+    """Judge another choice as the first one is judged."""
+    events, at = [], 0
+    for index, length in choice.pieces:
+        events.append(CapturedEvent(index, None, "", choice.text[at : at + length]))
+        at += length
+    as_first = replace(
+        capture,
+        text=choice.text,
+        thinking=choice.thinking,
+        tool_calls=choice.tool_calls,
+        reason=choice.reason,
+        ending=choice.ending,
+        matched=choice.matched,
+        says_matched=choice.says_matched,
+        events=tuple(events),
+    )
+    for finding in _of_choice(as_first, wanted):
+        yield replace(finding, sentence=f"Choice {choice.index}: {finding.sentence}")
+
+
 def _reason(capture: Capture) -> Iterator[Finding]:
-    if capture.reason is None:
+    # Where details were not asked for, the reason is among what is left out.
+    is_left_out = any(finding.code == "details_missing" for finding in capture.findings)
+    if capture.reason is None and not is_left_out:
         yield Finding(
             "reason_missing",
             Severity.ERROR,

@@ -6,10 +6,10 @@ Belongs to one reading; knows no dialect's order of events. Pure but for its own
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from api.conformance.captures.choice import ChoiceDraft, OtherChoice
 from api.conformance.captures.framing import Frame, Framed
 from api.conformance.captures.values import (
     Capture,
-    CapturedCall,
     CapturedEnding,
     CapturedEvent,
     CapturedUsage,
@@ -20,93 +20,47 @@ from api.conformance.captures.values import (
 )
 
 _FINDINGS_PER_CODE = 3
+# Whoever asks for more has them counted, not read.
+_MOST_CHOICES = 128
 
 
-class Draft:
+class Draft(ChoiceDraft):
     """Collects what the events of one answer add up to.
 
     Attributes:
         framed: What is being read.
         is_streamed: Whether it is a stream.
-        reason: The reason so far.
+        is_dump: Whether a program has written down the events: names of events and ``[DONE]``,
+            which stand on the wire only, are not to be expected.
         model: The model's name.
-        matched: The stop that has matched, as the server says.
-        says_matched: Whether there is a place for it.
         output_ids: Ids of the answer's tokens.
         usage: Tokens.
         error: The server's error message.
     """
 
-    def __init__(self, dialect: WireDialect, framed: Framed, *, is_streamed: bool) -> None:
+    def __init__(
+        self, dialect: WireDialect, framed: Framed, *, is_streamed: bool, is_dump: bool = False
+    ) -> None:
+        super().__init__(0)
         self.framed = framed
         self.is_streamed = is_streamed
-        self.reason: str | None = None
+        self.is_dump = is_dump
         self.model: str | None = None
-        self.matched: str | int | None = None
-        self.says_matched = False
-        self.output_ids: tuple[int, ...] = ()
+        self.output_ids: list[int] = []
         self.usage: CapturedUsage | None = None
         self.error: str | None = None
         self._dialect = dialect
-        self._ending: CapturedEnding | None = None
-        self._texts: dict[int, list[str]] = {}
-        # Some dialects compare the whole text with every event.
-        self._text = ""
-        self._unjoined: list[str] = []
-        self._thoughts: dict[int, list[str]] = {}
-        self._calls: dict[str, list[str]] = {}
-        self._findings: list[Finding] = []
+        self._others: dict[int, OtherChoice] = {}
+        self._left_out = OtherChoice(_MOST_CHOICES, self.find)
+        self._findings: list[Finding] = list(framed.notes)
 
-    @property
-    def text(self) -> str:
-        """The answer so far."""
-        if self._unjoined:
-            self._text += "".join(self._unjoined)
-            self._unjoined.clear()
-        return self._text
-
-    def add_text(self, index: int, text: object) -> None:
-        """Append to the answer what event ``index`` says."""
-        if isinstance(text, str) and text:
-            if self.reason is not None:
-                self.find(
-                    "text_after_reason",
-                    Severity.ERROR,
-                    "Text comes after the reason, where clients no longer expect any.",
-                    index,
-                    text,
-                )
-            self._texts.setdefault(index, []).append(text)
-            self._unjoined.append(text)
-
-    def add_thinking(self, index: int, text: object) -> None:
-        """Append to the thinking what event ``index`` says."""
-        if isinstance(text, str) and text:
-            self._thoughts.setdefault(index, []).append(text)
-
-    def add_call(self, key: object, name: object, arguments: object) -> None:
-        """Add to the tool call known by ``key`` its name or a part of its arguments."""
-        # A key that is no number is as good as another, but it may be anything at all.
-        call = self._calls.setdefault(repr(key), ["", ""])
-        call[0] = call[0] or (name if isinstance(name, str) else "")
-        call[1] += arguments if isinstance(arguments, str) else ""
-
-    def set_reason(self, index: int, reason: str, ending: CapturedEnding) -> None:
-        """Take the reason; a second one is a finding."""
-        if self.reason is not None:
-            self.find(
-                "reason_repeated",
-                Severity.ERROR,
-                f"The reason is given twice: {self.reason}, then {reason}.",
-                index,
-            )
-        self.reason, self._ending = reason, ending
-
-    def set_matched(self, value: object) -> None:
-        """Take what the server says has matched; a call with None says that it has a place."""
-        self.says_matched = True
-        if isinstance(value, str | int) and not isinstance(value, bool):
-            self.matched = value
+    def choice(self, number: object) -> ChoiceDraft:
+        """Return a choice by its index; the first one, 0, is the draft itself."""
+        if not isinstance(number, int) or isinstance(number, bool) or number == 0:
+            return self
+        if number not in self._others and len(self._others) >= _MOST_CHOICES:
+            return self._left_out
+        return self._others.setdefault(number, OtherChoice(number, self.find))
 
     def set_error(self, value: object) -> None:
         """Take an error, in whichever envelope it comes."""
@@ -156,7 +110,7 @@ class Draft:
             if is_done and value:
                 self.misplaced(index, f"{noun} comes after [DONE].")
             yield index, value
-        if self.error is None and not is_done:
+        if self.error is None and not is_done and not self.is_dump:
             self.lacks_end("The stream ends without data: [DONE].")
 
     def lacks_usage(self, sentence: str, severity: Severity = Severity.WARNING) -> None:
@@ -177,26 +131,30 @@ class Draft:
             headers=framed.headers,
             model=self.model if isinstance(self.model, str) else None,
             text=self.text,
-            thinking="".join(part for parts in self._thoughts.values() for part in parts),
-            tool_calls=tuple(CapturedCall(*call) for call in self._calls.values()),
+            thinking=self.thinking(),
+            tool_calls=self.calls(),
             reason=self.reason,
             ending=self._ending,
             matched=self.matched,
             says_matched=self.says_matched,
-            output_ids=self.output_ids,
+            output_ids=tuple(self.output_ids),
             usage=self.usage,
             error=self.error,
             events=tuple(
                 CapturedEvent(
                     index,
                     frame.name,
-                    frame.raw,
-                    "".join(self._texts.get(index, ())),
-                    "".join(self._thoughts.get(index, ())),
+                    frame.source,
+                    self.text_of(index),
+                    self.thinking_of(index),
+                    frame.decode,
                 )
                 for index, frame in enumerate(framed.frames)
             ),
             asked_stops=framed.stops,
+            choices=tuple(one.choice_finished() for _, one in sorted(self._others.items())),
+            is_cut=framed.is_cut,
+            label=framed.label,
             findings=tuple(self._findings),
         )
 
@@ -216,12 +174,27 @@ def count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def usage(value: Any, prompt: str, output: str, cached: tuple[str, ...] = ()) -> CapturedUsage:
-    """Return the usage that an object holds under these names; ``cached`` is a path."""
+def usage(
+    value: Any, prompt: str, output: str, cached: tuple[str, ...] = (), total: str = ""
+) -> CapturedUsage:
+    """Return the usage that an object holds.
+
+    Args:
+        value: The object.
+        prompt: The name of the count of the prompt's tokens.
+        output: The name of the count of the answer's tokens.
+        cached: The path to the count of the prompt's cached tokens; () where there is none.
+        total: The name of their sum; empty where there is none.
+    """
     holder = mapping(value)
     inner: Any = holder
     for name in cached:
         inner = mapping(inner).get(name)
+    named = {prompt: holder.get(prompt), output: holder.get(output), total: holder.get(total)}
     return CapturedUsage(
-        count(holder.get(prompt)), count(holder.get(output)), count(inner) if cached else None
+        count(holder.get(prompt)),
+        count(holder.get(output)),
+        count(inner) if cached else None,
+        count(holder.get(total)) if total else None,
+        tuple(name for name, one in named.items() if one is not None and count(one) is None),
     )

@@ -17,18 +17,23 @@ from typing import Any
 
 from api.conformance.captures.json_text import has_too_many_values, objects_of, parsed
 from api.conformance.captures.requests import asked_stops
+from api.conformance.captures.text_lines import after_space, line_start, lines_of, next_line
+from api.conformance.captures.values import Decode, Finding, as_it_stands
 
-_BREAK = re.compile(r"\r\n|\n|\r")
-_SPACE = re.compile(r"\s*+")
-_STATUS = re.compile(r"(?:\A|(?<=[\r\n]))HTTP/[\d.]+ (\d{3})")
+_BLANK = " \t\r\n"
+_VERSION = re.compile(r"HTTP/[\d.]{1,4} (\d{3})")
 _HEADER = re.compile(r"^([A-Za-z0-9-]+): ?(.*)$")
 _MOST_HEADERS = 1_000
 # An answer of a million tokens has fewer.
 MOST_FRAMES = 200_000
+# Of a longer capture the values are not kept beside its frames.
+_MOST_KEPT_CHARS = 8 * 1024 * 1024
+# Of one frame: beyond it, characters of several bytes take several times as much memory.
+_MOST_WIDE_CHARS = 32 * 1024 * 1024
+_WIDE = re.compile("[\xc4-\xf4\u0100-\U0010ffff]")
 _BODY = re.compile(r"data:|event:|id:|retry:|:|[{\[]")
-_DATA = re.compile(r"(?:\A|(?<=[\r\n]))data:")
+_BODY_LINE = re.compile(r"(?:^|(?<=\r))[ \t]*(?:data:|event:|id:|retry:|:|[{\[])", re.MULTILINE)
 # curl -v marks what it says itself, what it sends and what it receives.
-_RECEIVED = re.compile(r"(?:\A|[\r\n])< HTTP/")
 _CURL_REMARK = re.compile(r"^(?:\* |> ?|[{}] \[)")
 _LINES_AT_ONCE = 10_000
 
@@ -48,15 +53,22 @@ class Frame:
 
     Attributes:
         name: What the ``event:`` line says.
-        raw: The data as it stood.
+        source: The data as it stands in the capture.
         is_json: Whether the data is JSON.
         kept: The data as JSON, where it is kept.
+        decode: Makes text of ``source``.
     """
 
     name: str | None
-    raw: str
+    source: str
     is_json: bool = True
     kept: Any = None
+    decode: Decode = as_it_stands
+
+    @property
+    def raw(self) -> str:
+        """The data as it stood."""
+        return self.decode(self.source)
 
     @property
     def value(self) -> Any:
@@ -81,7 +93,10 @@ class Framed:
         status: The HTTP status.
         headers: The HTTP headers, names in lower case.
         stops: The stops of the request, where its curl line was captured too.
-        is_cut: Whether there are more frames than are read.
+        is_cut: Whether there is more than is read.
+        is_dump: Whether a program has written down the events, without the marks of the wire.
+        label: What tells it from other answers of the same file.
+        notes: What is to be known of how it was captured.
     """
 
     form: BodyForm
@@ -90,33 +105,54 @@ class Framed:
     headers: dict[str, str] = field(default_factory=dict)
     stops: tuple[str, ...] = ()
     is_cut: bool = False
+    is_dump: bool = False
+    label: str = ""
+    notes: tuple[Finding, ...] = ()
 
 
-def framed(text: str) -> Framed:
-    """Return the parts of a captured answer; nothing is an error here."""
+def framed(text: str, decode: Decode = as_it_stands) -> Framed:
+    """Return the parts of a captured answer; nothing is an error here.
+
+    Args:
+        text: The capture.
+        decode: Makes text of its pieces, where the capture has a character for each byte: so a
+            large file takes as much memory as it has bytes, whatever its characters.
+    """
     text = text.removeprefix("\ufeff")
-    stops = asked_stops(text)
-    if _RECEIVED.search(text):
+    stops = tuple(map(decode, asked_stops(text)))
+    if line_start(text, "< HTTP/") is not None:
         text = _without_remarks(text)
     status, headers, begin = _head(text)
+    headers = {decode(name): decode(value) for name, value in headers.items()}
     begin = _beginning_of_body(text, begin)
-    first = _after_space(text, begin)
+    first = after_space(text, begin)
     if first == len(text):
         return Framed(BodyForm.NONE, (), status, headers, stops)
-    reader = _FrameReader(keeps_values=not has_too_many_values(text))
+    is_small = len(text) <= _MOST_KEPT_CHARS and not has_too_many_values(text)
+    reader = _FrameReader(decode, keeps_values=is_small)
     form, frames = reader.whole(text, first) or reader.streamed(text, begin)
-    is_cut = len(frames) > MOST_FRAMES
+    is_cut = len(frames) > MOST_FRAMES or reader.is_cut
     return Framed(form, tuple(frames[:MOST_FRAMES]), status, headers, stops, is_cut)
+
+
+def status_lines(text: str, begin: int = 0) -> Iterator[re.Match[str]]:
+    """Yield the status lines of HTTP answers, each with its status as group 1."""
+    for found in _VERSION.finditer(text, begin):
+        if found.start() == 0 or text[found.start() - 1] in "\r\n":
+            yield found
 
 
 class _FrameReader:
     """Makes the frames of one text.
 
     Args:
+        decode: Makes text of a piece of it.
         keeps_values: Whether frames keep their values: there are few of them.
     """
 
-    def __init__(self, *, keeps_values: bool) -> None:
+    def __init__(self, decode: Decode, *, keeps_values: bool) -> None:
+        self.is_cut = False
+        self._decode = decode
         self._keeps_values = keeps_values
 
     def whole(self, text: str, first: int) -> tuple[BodyForm, list[Frame]] | None:
@@ -130,7 +166,9 @@ class _FrameReader:
             return None
         if text[first] == "[" and (frames := self._collected(text, first)):
             return BodyForm.NDJSON, frames
-        body = text[first:].rstrip()
+        if text[first] not in '{["':
+            return None
+        body = self._read(text[first:].rstrip(_BLANK))
         try:
             return BodyForm.JSON, [Frame(None, body, kept=parsed(body))]
         except ValueError:
@@ -141,7 +179,7 @@ class _FrameReader:
         frames: list[Frame] = []
         try:
             for raw in islice(objects_of(text, first), MOST_FRAMES + 1):
-                item = parsed(raw)
+                item = parsed(self._read(raw))
                 kept = item if self._keeps_values else None
                 frames.append(Frame(None, json.dumps(item), kept=kept))
         except ValueError:
@@ -155,13 +193,13 @@ class _FrameReader:
             text: The capture.
             begin: Where the first line of its body begins.
         """
-        if _DATA.search(text, begin):
-            return BodyForm.SSE, self._events(_lines(text, begin))
-        spoken = (line for line in _lines(text, begin) if line.strip())
+        if line_start(text, "data:", begin) is not None:
+            return BodyForm.SSE, self._events(lines_of(text, begin))
+        spoken = (line for line in lines_of(text, begin) if line.strip())
         frames = [self._frame(None, line) for line in islice(spoken, MOST_FRAMES + 1)]
         if any(frame.is_json for frame in frames):
             return BodyForm.NDJSON, frames
-        body = text[begin:].replace("\r\n", "\n").replace("\r", "\n").strip()
+        body = text[begin:].replace("\r\n", "\n").replace("\r", "\n").strip(_BLANK)
         return BodyForm.JSON, [self._frame(None, body)]
 
     def _events(self, lines: Iterator[str]) -> list[Frame]:
@@ -182,7 +220,8 @@ class _FrameReader:
                     frames.extend(self._frames_of(name, data))
                     data = []
                 name = line[6:].strip()
-            elif not line.startswith((":", "id:", "retry:")):
+            elif line.lstrip(_BLANK).startswith(("{", "[", "<")):
+                # Other lines are fields that clients ignore, and words of whoever pasted them.
                 frames.append(self._frame(None, line))
         if len(data) > MOST_FRAMES:
             frames.extend(self._frames_of(name, data))
@@ -196,26 +235,28 @@ class _FrameReader:
         return [whole]
 
     def _frame(self, name: str | None, raw: str) -> Frame:
+        text = self._read(raw)
+        source, decode = (raw, self._decode) if text else ("", as_it_stands)
+        name = None if name is None else self._decode(name)
         try:
-            value = parsed(raw)
+            value = parsed(text)
         except ValueError:
-            return Frame(name, raw, is_json=False)
-        return Frame(name, raw, kept=value if self._keeps_values else None)
+            return Frame(name, source, is_json=False, decode=decode)
+        return Frame(name, source, kept=value if self._keeps_values else None, decode=decode)
 
-
-def _lines(text: str, begin: int = 0) -> Iterator[str]:
-    # U+2028 and its like are no line ends in a stream: splitlines would tear JSON apart.
-    for found in _BREAK.finditer(text, begin):
-        yield text[begin : found.start()]
-        begin = found.end()
-    yield text[begin:]
+    def _read(self, raw: str) -> str:
+        """Return the text of a frame; nothing of one that would take several times its size."""
+        if len(raw) > _MOST_WIDE_CHARS and _WIDE.search(raw):
+            self.is_cut = True
+            return ""
+        return self._decode(raw)
 
 
 def _without_remarks(text: str) -> str:
     """Return what was received, without curl's remarks and the marks of its own."""
     kept = (
         re.sub(r"^< ?", "", line) if line.startswith("<") else line
-        for line in _lines(text)
+        for line in lines_of(text)
         if not _CURL_REMARK.match(line)
     )
     pieces: list[str] = []
@@ -226,17 +267,17 @@ def _without_remarks(text: str) -> str:
 
 def _head(text: str) -> tuple[int | None, dict[str, str], int]:
     """Return status, headers and where they end; of several heads (redirects, 100) the last."""
-    last = deque(_STATUS.finditer(text), maxlen=1)
+    last = deque(status_lines(text), maxlen=1)
     if not last:
         return None, {}, 0
     headers: dict[str, str] = {}
-    begin = _next_line(text, last[0].end())
-    for line in islice(_lines(text, begin), _MOST_HEADERS):
+    begin = next_line(text, last[0].end())
+    for line in islice(lines_of(text, begin), _MOST_HEADERS):
         found = _HEADER.match(line)
         if found is None or _BODY.match(line):
             break
         headers[found[1].lower()] = found[2].strip()
-        begin = _next_line(text, begin)
+        begin = next_line(text, begin)
     return int(last[0][1]), headers, begin
 
 
@@ -245,20 +286,5 @@ def _beginning_of_body(text: str, begin: int) -> int:
 
     A prompt, a command line or curl's progress may stand before it; ``begin`` if nothing is one.
     """
-    at = begin
-    while (first := _after_space(text, at)) < len(text):
-        if _BODY.match(text, first):
-            line = max(text.rfind("\n", at, first), text.rfind("\r", at, first)) + 1
-            return max(line, at)
-        at = _next_line(text, first)
-    return begin
-
-
-def _next_line(text: str, at: int) -> int:
-    found = _BREAK.search(text, at)
-    return len(text) if found is None else found.end()
-
-
-def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return at if found is None else found.end()
+    found = _BODY_LINE.search(text, begin)
+    return begin if found is None else found.start()

@@ -16,6 +16,7 @@ _MOST_HOLDERS = 500_000
 _MOST_VALUES = 2_000_000
 # The interpreter's own parser, which holds all threads up, reads this within milliseconds.
 _SHORT_CHARS = 256 * 1024
+_SHORT_DECODER = json.JSONDecoder()
 _MARK = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
 _SPACE = re.compile(r"[ \t\n\r]*+")
 
@@ -45,24 +46,27 @@ def parsed(text: str) -> Any:
     return value
 
 
-def objects_of(text: str, first: int) -> Iterator[str]:
+def objects_of(text: str, first: int, *, is_alone: bool = True) -> Iterator[str]:
     """Yield the objects of an array of objects, one by one, as they stand in a text.
 
     Args:
-        text: Where it stands; nothing but white space may follow it.
+        text: Where it stands.
         first: Where its bracket is.
+        is_alone: Whether nothing but white space may follow it.
 
     Raises:
         ValueError: It is something else, or one object has millions of values.
     """
     at, mark = first, ","
+    if not is_alone and text.startswith("]", _after_space(text, first + 1)):
+        return
     while mark == ",":
         at = _after_space(text, at + 1)
         end = _end_of_object(text, at)
         yield text[at:end]
         at = _after_space(text, end)
         mark = text[at : at + 1]
-    if mark != "]" or _after_space(text, at + 1) < len(text):
+    if mark != "]" or (is_alone and _after_space(text, at + 1) < len(text)):
         raise ValueError("it is not an array of objects")
 
 
@@ -87,9 +91,10 @@ def _after_space(text: str, at: int) -> int:
 
 
 def _decoder(text: str) -> Any:
+    if len(text) <= _SHORT_CHARS:
+        return _SHORT_DECODER
     decoder = json.JSONDecoder()
-    if len(text) > _SHORT_CHARS:
-        decoder.scan_once = json.scanner.py_make_scanner(decoder)  # type: ignore[attr-defined]
+    decoder.scan_once = json.scanner.py_make_scanner(decoder)  # type: ignore[attr-defined]
     return decoder
 
 

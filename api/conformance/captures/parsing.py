@@ -3,14 +3,38 @@
 Tolerant: nothing is an error here, what is wrong is a finding. Pure; any thread.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from api.conformance.captures.draft import Draft, mapping
 from api.conformance.captures.framing import MOST_FRAMES, BodyForm, Frame, Framed, framed
-from api.conformance.captures.readers import chat, generate, messages, ollama, responses
-from api.conformance.captures.values import Capture, Finding, Severity, WireDialect, excerpt
+from api.conformance.captures.readers import (
+    chat,
+    converse,
+    gemini,
+    generate,
+    llama_cpp,
+    messages,
+    ollama,
+    responses,
+    tgi,
+)
+from api.conformance.captures.values import (
+    Capture,
+    Finding,
+    Severity,
+    WireDialect,
+    excerpt,
+    status_in_words,
+)
 
+_BEGINNING_CHARS = 64 * 1024
+_TITLE = re.compile(r"<title[^>]*>([^<]{1,500})", re.IGNORECASE)
+_UNKNOWN = (
+    "This is not an answer of an API that is known: Messages, Chat, Completions, Responses, "
+    "/generate, Ollama, llama.cpp, TGI, Gemini or Converse."
+)
 _ReadWhole = Callable[[Draft, dict[str, Any]], None]
 _ReadStream = Callable[[Draft, tuple[Frame, ...]], None]
 
@@ -21,6 +45,10 @@ _READERS: dict[WireDialect, tuple[_ReadWhole, _ReadStream]] = {
     WireDialect.RESPONSES: (responses.read_whole, responses.read_stream),
     WireDialect.GENERATE: (generate.read_whole, generate.read_stream),
     WireDialect.OLLAMA: (ollama.read_whole, ollama.read_stream),
+    WireDialect.LLAMA_CPP: (llama_cpp.read_whole, llama_cpp.read_stream),
+    WireDialect.TGI: (tgi.read_whole, tgi.read_stream),
+    WireDialect.GEMINI: (gemini.read_whole, gemini.read_stream),
+    WireDialect.CONVERSE: (converse.read_whole, converse.read_stream),
 }
 
 
@@ -32,18 +60,27 @@ def parse(text: str, dialect: WireDialect | None = None) -> Capture:
             may stand before it.
         dialect: Whose words it is in, where that is known; else it is recognised.
     """
-    parts = framed(text)
+    return read_framed(framed(text), dialect)
+
+
+def read_framed(parts: Framed, dialect: WireDialect | None = None) -> Capture:
+    """Return what an answer says that has been cut into frames; as ``parse``."""
     known = dialect or recognised(parts.frames)
     if known is None:
         return _unrecognised(parts)
     is_streamed = parts.form in (BodyForm.SSE, BodyForm.NDJSON) and not _is_single(parts)
-    draft = Draft(known, parts, is_streamed=is_streamed)
+    draft = Draft(known, parts, is_streamed=is_streamed, is_dump=parts.is_dump)
     whole, stream = _READERS[known]
     if parts.form is BodyForm.NONE:
-        draft.find("empty", Severity.ERROR, "There is no answer: the body is empty.")
+        if not parts.notes:
+            draft.find("empty", Severity.ERROR, "There is no answer: the body is empty.")
         return draft.finished()
     if parts.is_cut:
-        draft.find("too_long", Severity.WARNING, f"Only the first {MOST_FRAMES:,} events are read.")
+        read = len(parts.frames)
+        sentence = f"Only a part of the answer is read: {read:,} events, the longest ones left out."
+        if read >= MOST_FRAMES:
+            sentence = f"Only the first {read:,} events are read."
+        draft.find("too_long", Severity.WARNING, sentence)
     _note_broken_frames(draft, parts)
     if is_streamed:
         stream(draft, parts.frames)
@@ -52,6 +89,8 @@ def parse(text: str, dialect: WireDialect | None = None) -> Capture:
     # Some APIs send an error key with every answer, null where all went well.
     if body.get("error") is not None:
         draft.set_error(body["error"])
+    elif known is WireDialect.CONVERSE and "output" not in body and "message" in body:
+        draft.set_error(body["message"])
     else:
         whole(draft, body)
     return draft.finished()
@@ -76,7 +115,24 @@ def recognised(frames: tuple[Frame, ...]) -> WireDialect | None:
             return WireDialect.GENERATE
         if "done" in value and ("message" in value or "response" in value):
             return WireDialect.OLLAMA
+        if (found := _of_others(value, frame.name)) is not None:
+            return found
     return _of_error(mapping(frames[0].value) if frames else {})
+
+
+def _of_others(value: dict[str, Any], name: str | None) -> WireDialect | None:
+    """Return which of the APIs that we do not serve a frame belongs to."""
+    if "candidates" in value or "promptFeedback" in value:
+        return WireDialect.GEMINI
+    if "generated_text" in value:
+        return WireDialect.TGI
+    if name in converse.EVENTS or any(one in converse.EVENTS for one in value):
+        return WireDialect.CONVERSE
+    if "stopReason" in value and "output" in value:
+        return WireDialect.CONVERSE
+    if "content" in value and "stop" in value:
+        return WireDialect.LLAMA_CPP
+    return None
 
 
 def _of_choices(value: dict[str, Any]) -> WireDialect:
@@ -88,8 +144,10 @@ def _of_choices(value: dict[str, Any]) -> WireDialect:
 def _of_error(value: dict[str, Any]) -> WireDialect | None:
     error = value.get("error")
     if isinstance(error, str):
-        return WireDialect.OLLAMA
+        return WireDialect.TGI if "error_type" in value else WireDialect.OLLAMA
     if isinstance(error, dict):
+        if isinstance(error.get("status"), str) and isinstance(error.get("code"), int):
+            return WireDialect.GEMINI
         return WireDialect.MESSAGES if value.get("type") == "error" else WireDialect.CHAT
     return None
 
@@ -117,19 +175,44 @@ def _note_broken_frames(draft: Draft, parts: Framed) -> None:
 
 def _unrecognised(parts: Framed) -> Capture:
     shown = parts.frames[0].raw if parts.frames else ""
-    finding = Finding(
-        "unknown_dialect",
-        Severity.ERROR,
-        "This is not an answer of Messages, Chat, Completions, Responses, /generate or Ollama."
-        if shown
-        else "There is no answer: the body is empty.",
-        0 if shown else None,
-        excerpt(shown),
-    )
+    at = 0 if shown else None
+    if parts.status is not None and parts.status >= 400:
+        said = f"{status_in_words(parts.status)}, {_kind_of_page(shown)}"
+        sentence = f"The server, or a proxy before it, answered with {said}."
+        found = Finding("error_status", Severity.ERROR, sentence, at, excerpt(shown))
+    elif not shown and parts.is_cut and parts.frames:
+        sentence = (
+            "The answer is one value of more than 32 MiB with characters that take several bytes: "
+            "it was not read."
+        )
+        found = Finding("too_long", Severity.WARNING, sentence)
+    elif not shown and parts.notes:
+        return _unread(parts, parts.notes)
+    else:
+        sentence = _UNKNOWN if shown else "There is no answer: the body is empty."
+        if shown.lstrip()[:1] == "<":
+            sentence = f"This is {_kind_of_page(shown)}, not an answer of a model's API."
+        found = Finding("unknown_dialect", Severity.ERROR, sentence, at, excerpt(shown))
+    return _unread(parts, (*parts.notes, found))
+
+
+def _unread(parts: Framed, findings: tuple[Finding, ...]) -> Capture:
     return Capture(
         dialect=None,
         status=parts.status,
         headers=parts.headers,
         asked_stops=parts.stops,
-        findings=(finding,),
+        is_cut=parts.is_cut,
+        label=parts.label,
+        findings=findings,
     )
+
+
+def _kind_of_page(shown: str) -> str:
+    """Return what a body is that is no JSON, with the title of a page."""
+    if not shown.strip():
+        return "without a body"
+    title = _TITLE.search(shown[:_BEGINNING_CHARS])
+    if shown.lstrip()[:1] != "<":
+        return "in a form that is not known"
+    return f"an HTML page: {excerpt(title[1].strip())}" if title else "an HTML page"

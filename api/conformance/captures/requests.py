@@ -11,27 +11,49 @@ from api.conformance.captures.json_text import parsed
 
 # Words are read letter by letter; a request is far shorter than an answer may be.
 _COMMAND_CHARS = 256 * 1024
+_LONGEST_PROMPT = 100
 _BREAK = re.compile(r"\r\n|\r")
-_CURL = re.compile(r"(?:\A|(?<=[\r\n]))[$ %>]*+curl ")
+# What may stand before a command: a shell's prompt.
+_PROMPT = re.compile(r"(?:.{0,80}[$#%>] )?[$ %>]*")
+# Where the APIs keep stops, and what they call them.
+_HOLDERS = (
+    "options",
+    "sampling_params",
+    "parameters",
+    "generationConfig",
+    "generation_config",
+    "inferenceConfig",
+)
+_NAMES = ("stop_sequences", "stop", "stopSequences")
 _DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
 
 
 def asked_stops(text: str) -> tuple[str, ...]:
     """Return the stops that a curl command in a text asks for; () where there is none."""
-    found = _CURL.search(text)
-    if found is None:
+    begin = find_command(text)
+    if begin is None:
         return ()
-    command = text[found.start() : found.start() + _COMMAND_CHARS]
-    return _stops_of_command(_BREAK.sub("\n", command).lstrip("\n"))
+    return _stops_of_command(_BREAK.sub("\n", text[begin : begin + _COMMAND_CHARS]))
+
+
+def find_command(text: str, begin: int = 0) -> int | None:
+    """Return where the next line that begins with a curl command has its ``curl``."""
+    at = text.find("curl ", begin)
+    while at >= 0:
+        line = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
+        if at - line < _LONGEST_PROMPT and _PROMPT.fullmatch(text, line, at):
+            return at
+        at = text.find("curl ", at + 1)
+    return None
 
 
 def stops_of_body(body: Any) -> tuple[str, ...]:
     """Return the stop strings of a request's body, in whichever dialect it is."""
     if not isinstance(body, dict):
         return ()
-    for holder in (body, body.get("options"), body.get("sampling_params")):
+    for holder in (body, *(body.get(name) for name in _HOLDERS)):
         if isinstance(holder, dict):
-            for name in ("stop_sequences", "stop"):
+            for name in _NAMES:
                 value = holder.get(name)
                 if isinstance(value, str):
                     return (value,)
@@ -41,7 +63,7 @@ def stops_of_body(body: Any) -> tuple[str, ...]:
 
 
 def _stops_of_command(text: str) -> tuple[str, ...]:
-    reader = shlex.shlex(text.lstrip("$ %>"), posix=True, punctuation_chars=False)
+    reader = shlex.shlex(text, posix=True, punctuation_chars=False)
     reader.whitespace_split = True
     reader.commenters = ""
     words: list[str] = []

@@ -3,9 +3,18 @@
 Pure values; knows no web framework and no engine. Any thread.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from http import HTTPStatus
+
+# From what a capture keeps to what it says: of a large file it keeps a character for each byte.
+Decode = Callable[[str], str]
+
+
+def as_it_stands(text: str) -> str:
+    """Return a piece of a text that is a text, and not the bytes of one."""
+    return text
 
 
 class WireDialect(StrEnum):
@@ -17,6 +26,10 @@ class WireDialect(StrEnum):
     RESPONSES = "responses"
     GENERATE = "generate"
     OLLAMA = "ollama"
+    LLAMA_CPP = "llama.cpp"
+    TGI = "tgi"
+    GEMINI = "gemini"
+    CONVERSE = "converse"
 
 
 class CapturedEnding(StrEnum):
@@ -66,11 +79,15 @@ class CapturedUsage:
         input_tokens: Tokens of the prompt, as the dialect counts them.
         output_tokens: Tokens generated.
         cached_tokens: Tokens of the prompt that were not computed anew.
+        total_tokens: All of them, where the dialect has such a sum.
+        invalid: Names of counts that are not whole numbers.
     """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    total_tokens: int | None = None
+    invalid: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +105,50 @@ class CapturedEvent:
     Attributes:
         index: Its place, counted from 0.
         name: The name on its ``event:`` line, where it had one.
-        raw: Its data as it stood.
+        source: Its data as it stands in the capture.
         text: What it added to the answer.
         thinking: What it added to the thinking.
+        decode: Makes text of ``source``.
     """
 
     index: int
     name: str | None
-    raw: str
+    source: str
     text: str = ""
     thinking: str = ""
+    decode: Decode = as_it_stands
+
+    @property
+    def raw(self) -> str:
+        """Its data as it stood."""
+        return self.decode(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedChoice:
+    """One of several choices of an answer, beside the first one.
+
+    Attributes:
+        index: Its number, counted from 0.
+        text: Its text.
+        thinking: Its thinking.
+        tool_calls: The tools that it calls.
+        reason: Its reason, as the server spells it.
+        ending: What that reason means.
+        matched: The stop that the server says has matched.
+        says_matched: Whether there is a place where that would stand.
+        pieces: For each event that brought text, its place and how many characters it brought.
+    """
+
+    index: int
+    text: str = ""
+    thinking: str = ""
+    tool_calls: tuple[CapturedCall, ...] = ()
+    reason: str | None = None
+    ending: CapturedEnding | None = None
+    matched: str | int | None = None
+    says_matched: bool = False
+    pieces: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +172,10 @@ class Capture:
         usage: Tokens; None where the server says nothing.
         error: The server's error message.
         events: The events in order.
-        asked_stops: The stops of the request, where a curl line was captured with the answer.
+        asked_stops: The stops of the request, where it was captured with the answer.
+        choices: The other choices, where there are several.
+        is_cut: Whether a part of it was not read.
+        label: What tells it from other answers of the same file, such as its address.
         findings: What is wrong with the form; ``diagnose`` adds what is wrong with the stopping.
     """
 
@@ -142,6 +196,9 @@ class Capture:
     error: str | None = None
     events: tuple[CapturedEvent, ...] = ()
     asked_stops: tuple[str, ...] = ()
+    choices: tuple[CapturedChoice, ...] = ()
+    is_cut: bool = False
+    label: str = ""
     findings: tuple[Finding, ...] = ()
 
 
@@ -154,3 +211,11 @@ def excerpt(text: str) -> str:
         return text
     half = _EXCERPT_CHARS // 2
     return f"{text[:half]} … {text[-half:]}"
+
+
+def status_in_words(status: int) -> str:
+    """Return an HTTP status with its name, such as ``HTTP 429 Too Many Requests``."""
+    try:
+        return f"HTTP {status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"HTTP {status}"

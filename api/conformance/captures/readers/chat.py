@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from api.conformance.captures.choice import ChoiceDraft
 from api.conformance.captures.draft import Draft, items, mapping, usage
 from api.conformance.captures.framing import Frame
 from api.conformance.captures.values import CapturedEnding, CapturedUsage, Severity
@@ -21,11 +22,11 @@ _MATCHED = ("matched_stop", "stop_reason", "stopping_word")
 def read_whole(draft: Draft, body: dict[str, Any]) -> None:
     """Read an answer that was not streamed."""
     draft.model = body.get("model")
-    choice = _first_choice(draft, body, 0)
-    message = mapping(choice.get("message"))
-    _add(draft, 0, message)
-    draft.add_text(0, choice.get("text"))
-    _end(draft, 0, choice)
+    for choice in map(mapping, items(body.get("choices"))):
+        into = draft.choice(choice.get("index"))
+        _add(into, 0, mapping(choice.get("message")))
+        into.add_text(0, choice.get("text"))
+        _end(into, 0, choice)
     if isinstance(body.get("usage"), dict):
         draft.usage = _usage(body["usage"])
     else:
@@ -40,14 +41,15 @@ def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
         names_usage |= "usage" in value
         if isinstance(value.get("usage"), dict):
             draft.usage = _usage(value["usage"])
-        choice = _first_choice(draft, value, index)
-        # Some servers put the last text and the reason into one chunk: text comes first.
-        _add(draft, index, mapping(choice.get("delta")))
-        draft.add_text(index, choice.get("text"))
-        _end(draft, index, choice)
+        for choice in map(mapping, items(value.get("choices"))):
+            into = draft.choice(choice.get("index"))
+            # Some servers put the last text and the reason into one chunk: text comes first.
+            _add(into, index, mapping(choice.get("delta")))
+            into.add_text(index, choice.get("text"))
+            _end(into, index, choice)
     if draft.error is not None:
         return
-    if draft.usage is None and names_usage:
+    if draft.usage is None and names_usage and not draft.is_dump:
         draft.lacks_usage("The stream announces usage by usage: null, but never sends it.")
     elif draft.usage is None:
         draft.lacks_usage(
@@ -55,43 +57,31 @@ def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
         )
 
 
-def _first_choice(draft: Draft, value: dict[str, Any], index: int) -> dict[str, Any]:
-    choices = [mapping(choice) for choice in items(value.get("choices"))]
-    if any(choice.get("index", 0) != 0 for choice in choices):
-        draft.find(
-            "other_choices",
-            Severity.NOTE,
-            "The answer has several choices; only the first one is read.",
-            index,
-        )
-    return next((choice for choice in choices if choice.get("index", 0) == 0), {})
-
-
-def _add(draft: Draft, index: int, part: dict[str, Any]) -> None:
+def _add(into: ChoiceDraft, index: int, part: dict[str, Any]) -> None:
     content = part.get("content")
     if isinstance(content, list):
         content = "".join(str(mapping(piece).get("text", "")) for piece in content)
-    draft.add_text(index, content)
-    draft.add_thinking(index, part.get("reasoning_content") or part.get("reasoning"))
+    into.add_text(index, content)
+    into.add_thinking(index, part.get("reasoning_content") or part.get("reasoning"))
     for number, call in enumerate(map(mapping, items(part.get("tool_calls")))):
         function = mapping(call.get("function"))
-        draft.add_call(call.get("index", number), function.get("name"), function.get("arguments"))
+        into.add_call(call.get("index", number), function.get("name"), function.get("arguments"))
 
 
-def _end(draft: Draft, index: int, choice: dict[str, Any]) -> None:
+def _end(into: ChoiceDraft, index: int, choice: dict[str, Any]) -> None:
     reason = choice.get("finish_reason")
     if not isinstance(reason, str):
         return
     for name in _MATCHED:
         if name in choice:
-            draft.set_matched(choice[name])
+            into.set_matched(choice[name])
             break
     ending = _ENDINGS.get(reason, CapturedEnding.OTHER)
-    if ending is CapturedEnding.NATURAL_OR_STOP and draft.matched is not None:
+    if ending is CapturedEnding.NATURAL_OR_STOP and into.matched is not None:
         ending = CapturedEnding.STOP
-    draft.set_reason(index, reason, ending)
+    into.set_reason(index, reason, ending)
 
 
 def _usage(value: Any) -> CapturedUsage:
     path = ("prompt_tokens_details", "cached_tokens")
-    return usage(value, "prompt_tokens", "completion_tokens", path)
+    return usage(value, "prompt_tokens", "completion_tokens", path, "total_tokens")

@@ -1,6 +1,7 @@
 """Reads answers of the Messages API. Pure; any thread."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from api.conformance.captures.draft import Draft, items, mapping, usage
@@ -16,6 +17,7 @@ _ENDINGS = {
     "pause_turn": CapturedEnding.OTHER,
     "refusal": CapturedEnding.OTHER,
 }
+REASONS = frozenset(_ENDINGS)
 _KNOWN = {
     "message_start",
     "content_block_start",
@@ -26,6 +28,8 @@ _KNOWN = {
     "ping",
     "error",
 }
+# The vendor's clients put these between the events of the wire.
+_MADE_BY_CLIENTS = frozenset({"text", "input_json", "thinking", "signature", "citation"})
 NAMES = frozenset(_KNOWN - {"error", "ping"})
 
 
@@ -70,6 +74,8 @@ class _Stream:
             self._check_name(index, frame, kind)
             if frame.is_done_mark or not isinstance(kind, str):
                 continue
+            if self._draft.is_dump and kind in _MADE_BY_CLIENTS:
+                continue
             if self._has_ended:
                 self._draft.misplaced(index, f"{kind} comes after message_stop.")
             elif not self._has_started and kind not in ("message_start", "ping", "error"):
@@ -79,7 +85,7 @@ class _Stream:
 
     def _check_name(self, index: int, frame: Frame, kind: object) -> None:
         draft = self._draft
-        if frame.is_done_mark or not frame.is_json:
+        if frame.is_done_mark or not frame.is_json or draft.is_dump:
             return
         if frame.name is None:
             draft.find(
@@ -171,7 +177,9 @@ class _Stream:
             return
         begun, ended = draft.usage, _usage(value["usage"])
         if begun is not None and ended.input_tokens is None:
-            ended = CapturedUsage(begun.input_tokens, ended.output_tokens, begun.cached_tokens)
+            ended = replace(
+                ended, input_tokens=begun.input_tokens, cached_tokens=begun.cached_tokens
+            )
         draft.usage = ended
 
     def _close(self) -> None:

@@ -138,4 +138,4 @@ def _end(draft: Draft, index: int, response: dict[str, Any]) -> None:
 
 def _usage(value: Any) -> CapturedUsage:
     path = ("input_tokens_details", "cached_tokens")
-    return usage(value, "input_tokens", "output_tokens", path)
+    return usage(value, "input_tokens", "output_tokens", path, "total_tokens")

@@ -68,8 +68,9 @@ def test_what_our_own_encoders_write_is_faultless(folder: str) -> None:
         ]
         capture = parse("".join(frames))
         assert capture.dialect is FOLDERS[folder], path
-        faults = [one for one in diagnose(capture) if one.severity is not Severity.NOTE]
-        assert faults == [], path
+        faults = [one.code for one in diagnose(capture) if one.severity is not Severity.NOTE]
+        assert set(faults) <= {"error_in_stream"}, path
+        assert bool(faults) == (path.stem in BROKEN_OFF), path
         assert (capture.error is not None) == (path.stem in BROKEN_OFF), path
 
 
@@ -254,4 +255,4 @@ def test_lines_of_ollama_that_never_say_done_are_found() -> None:
 
 def test_an_error_is_reported_and_nothing_is_said_about_stops() -> None:
     captured = json.dumps({"type": "error", "error": {"type": "api_error", "message": "busy"}})
-    assert found(captured, "STOP") == {"error": Severity.NOTE}
+    assert found(captured, "STOP") == {"error": Severity.ERROR}

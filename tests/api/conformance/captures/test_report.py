@@ -4,7 +4,7 @@ import json
 
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.parsing import parse
-from api.conformance.captures.report import as_data, as_text, has_faults
+from api.conformance.captures.report import as_json, as_text, has_faults
 
 BODY = {
     "type": "message",
@@ -32,7 +32,10 @@ def test_a_right_answer_is_said_to_be_right() -> None:
 
 def test_the_object_can_be_written() -> None:
     capture = parse(json.dumps(BODY))
-    data = json.loads(json.dumps(as_data(capture, diagnose(capture, ["STOP"]))))
+    written = "".join(as_json([(capture, diagnose(capture, ["STOP"]))] * 2))
+    data, again = json.loads(written)["answers"]
+    assert data == again
+    assert data["has_faults"] is False
     assert data["text"] == "A\nST"
     assert data["events"][0]["text"] == "A\nST"
     assert [one["code"] for one in data["findings"]] == ["stop_prefix_at_end"]

@@ -1,0 +1,169 @@
+"""One choice of an answer while it is being read: its text, thinking, calls, and reason.
+
+Knows no dialect. Pure but for its own state; any thread.
+"""
+
+from typing import Protocol
+
+from api.conformance.captures.values import (
+    CapturedCall,
+    CapturedChoice,
+    CapturedEnding,
+    Severity,
+)
+
+
+class Find(Protocol):
+    """Notes something; see ``Draft.find``."""
+
+    def __call__(
+        self,
+        code: str,
+        severity: Severity,
+        sentence: str,
+        index: int | None = None,
+        shown: str | None = None,
+    ) -> None:
+        """Note it."""
+
+
+class ChoiceDraft:
+    """Collects what the events of an answer add up to in one of its choices.
+
+    Attributes:
+        reason: The reason so far.
+        matched: The stop that has matched, as the server says.
+        says_matched: Whether there is a place for it.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.reason: str | None = None
+        self.matched: str | int | None = None
+        self.says_matched = False
+        self._number = number
+        self._ending: CapturedEnding | None = None
+        self._texts: dict[int, list[str]] = {}
+        # Some dialects compare the whole text with every event.
+        self._text = ""
+        self._unjoined: list[str] = []
+        self._thoughts: dict[int, list[str]] = {}
+        self._calls: dict[str, list[str]] = {}
+
+    def find(
+        self,
+        code: str,
+        severity: Severity,
+        sentence: str,
+        index: int | None = None,
+        shown: str | None = None,
+    ) -> None:
+        """Note something.
+
+        Args:
+            code: A stable word for programs.
+            severity: How bad it is.
+            sentence: What it is.
+            index: The event in which it shows.
+            shown: The text that shows it; None for the event.
+        """
+        raise NotImplementedError
+
+    @property
+    def text(self) -> str:
+        """The answer so far."""
+        if self._unjoined:
+            self._text += "".join(self._unjoined)
+            self._unjoined.clear()
+        return self._text
+
+    def add_text(self, index: int, text: object) -> None:
+        """Append to the answer what event ``index`` says."""
+        if isinstance(text, str) and text:
+            if self.reason is not None:
+                self.find(
+                    "text_after_reason",
+                    Severity.ERROR,
+                    "Text comes after the reason, where clients no longer expect any.",
+                    index,
+                    text,
+                )
+            self._texts.setdefault(index, []).append(text)
+            self._unjoined.append(text)
+
+    def add_thinking(self, index: int, text: object) -> None:
+        """Append to the thinking what event ``index`` says."""
+        if isinstance(text, str) and text:
+            self._thoughts.setdefault(index, []).append(text)
+
+    def add_call(self, key: object, name: object, arguments: object) -> None:
+        """Add to the tool call known by ``key`` its name or a part of its arguments."""
+        # A key that is no number is as good as another, but it may be anything at all.
+        call = self._calls.setdefault(repr(key), ["", ""])
+        call[0] = call[0] or (name if isinstance(name, str) else "")
+        call[1] += arguments if isinstance(arguments, str) else ""
+
+    def set_reason(self, index: int, reason: str, ending: CapturedEnding) -> None:
+        """Take the reason; a second one is a finding."""
+        if self.reason is not None:
+            self.find(
+                "reason_repeated",
+                Severity.ERROR,
+                f"The reason is given twice: {self.reason}, then {reason}.",
+                index,
+            )
+        self.reason, self._ending = reason, ending
+
+    def set_matched(self, value: object) -> None:
+        """Take what the server says has matched; a call with None says that it has a place."""
+        self.says_matched = True
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            self.matched = value
+
+    def calls(self) -> tuple[CapturedCall, ...]:
+        """Return the tool calls so far."""
+        return tuple(CapturedCall(*call) for call in self._calls.values())
+
+    def thinking(self) -> str:
+        """Return the thinking so far."""
+        return "".join(part for parts in self._thoughts.values() for part in parts)
+
+    def text_of(self, index: int) -> str:
+        """Return what event ``index`` added to the text."""
+        return "".join(self._texts.get(index, ()))
+
+    def thinking_of(self, index: int) -> str:
+        """Return what event ``index`` added to the thinking."""
+        return "".join(self._thoughts.get(index, ()))
+
+    def choice_finished(self) -> CapturedChoice:
+        """Return the choice."""
+        return CapturedChoice(
+            index=self._number,
+            text=self.text,
+            thinking=self.thinking(),
+            tool_calls=self.calls(),
+            reason=self.reason,
+            ending=self._ending,
+            matched=self.matched,
+            says_matched=self.says_matched,
+            pieces=tuple((at, sum(map(len, parts))) for at, parts in sorted(self._texts.items())),
+        )
+
+
+class OtherChoice(ChoiceDraft):
+    """A choice beside the first one; what it finds belongs to the whole answer."""
+
+    def __init__(self, number: int, find: Find) -> None:
+        super().__init__(number)
+        self._find = find
+
+    def find(
+        self,
+        code: str,
+        severity: Severity,
+        sentence: str,
+        index: int | None = None,
+        shown: str | None = None,
+    ) -> None:
+        """Note something, naming the choice."""
+        self._find(code, severity, f"Choice {self._number}: {sentence}", index, shown)

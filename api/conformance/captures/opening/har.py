@@ -1,0 +1,75 @@
+"""HTTP archives (HAR), as browsers and proxies save them: one exchange after the other.
+
+http://www.softwareishard.com/blog/har-12-spec/. Pure; any thread.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from api.conformance.captures.draft import items, mapping
+from api.conformance.captures.json_text import objects_of, parsed
+from api.conformance.captures.opening.record import Record
+from api.conformance.captures.values import Decode
+
+_BEGINNING_CHARS = 64 * 1024
+_LOG = re.compile(r'\s*\{\s*"log"\s*:\s*\{')
+_ENTRIES = re.compile(r'"entries"\s*:\s*(?=\[)')
+
+
+def entries_of(text: str) -> int | None:
+    """Return where the list of exchanges begins; None where a text is no archive."""
+    if not _LOG.match(text):
+        return None
+    found = _ENTRIES.search(text)
+    return None if found is None else found.end()
+
+
+def records_of(text: str, begin: int, decode: Decode) -> Iterator[Record]:
+    """Yield the exchanges with models' APIs, read one by one.
+
+    Args:
+        text: The archive.
+        begin: Where its list of exchanges begins.
+        decode: Makes text of its pieces.
+
+    Raises:
+        ValueError: It breaks off, or an exchange is no object.
+    """
+    for raw in objects_of(text, begin, is_alone=False):
+        entry = mapping(parsed(decode(raw)))
+        record = _record(mapping(entry.get("request")), mapping(entry.get("response")))
+        if record.asks_a_model:
+            yield record
+
+
+def _record(request: dict[str, Any], response: dict[str, Any]) -> Record:
+    content = mapping(response.get("content"))
+    text, problem = content.get("text"), ""
+    if not isinstance(text, str):
+        text, problem = "", "the archive does not hold it"
+        if content.get("size") == 0:
+            problem = ""
+    elif content.get("encoding") == "base64":
+        try:
+            text = base64.b64decode(text).decode("utf-8", "replace")
+        except binascii.Error:
+            text, problem = "", "its base64 is damaged"
+    headers = {
+        str(one.get("name")).lower(): str(one.get("value"))
+        for one in map(mapping, items(response.get("headers")))
+    }
+    asked = mapping(request.get("postData")).get("text")
+    status = response.get("status")
+    error = response.get("_error")
+    return Record(
+        url=str(request.get("url") or ""),
+        request=asked if isinstance(asked, str) else "",
+        # Browsers write 0 where no answer came.
+        status=status if isinstance(status, int) and status > 0 else None,
+        headers=headers,
+        body=text,
+        problem=str(error) if isinstance(error, str) and not text else problem,
+    )

@@ -1,0 +1,30 @@
+"""No content of a file can make reading it fail, nor take long."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from api.conformance.captures.diagnosis import diagnose
+from api.conformance.captures.opening.answers import captures_of
+from api.conformance.captures.opening.content import NotReadable
+from tests.api.conformance.captures.opening.saved import amazon, flow, netstring, stream, trace
+
+PIECES = [
+    b"data: ", b"event: message_start\n", b"{", b"}", b"[", b"]", b'"log":', b'"entries":', b"\n",
+    b"\r\n", b"HTTP/1.1 200 OK\n", b"HTTP/1.1 500 X\r\n\r\n", b"curl x -d '{}'\n", b"```\n", b"> ",
+    b"    ", b"14:00:00 ", b"<= Recv data, 9 bytes (0x9)\n", b"0000: abc\n", b"< HTTP/1.1 200\n",
+    b"POST / HTTP/1.1\n\n", b"\xff\xfe", b"\x1f\x8b", b"\xe2\x82", b"\x00", b"12:3:a,",
+    stream().encode(), trace(b"HTTP/1.1 200 OK", [b"data: {}"]).encode(), netstring(flow(b"{}")),
+    amazon([("messageStart", {})]),
+]  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from(PIECES) | st.binary(max_size=4), max_size=8).map(b"".join))
+def test_no_content_can_make_reading_fail(content: bytes) -> None:
+    for form in (content, content.decode("utf-8", "replace")):
+        try:
+            found = list(captures_of(form))
+        except NotReadable:
+            continue
+        assert found
+        assert all(isinstance(diagnose(one, ["stop"]), list) for one in found)
