@@ -21,6 +21,7 @@ from engine.inference.batching.joining import Arrival, Joining
 from engine.inference.batching.pacing import ReadingPace
 from engine.inference.batching.reading_turns import LANES, ReadingTurns
 from engine.inference.batching.shared_reading import WORTH_TOKENS
+from engine.inference.batching.unmasked import unmask
 from engine.inference.caching.disk.chains import LoadedBeginning
 from engine.inference.caching.disk.cutting import tail, view_of
 from engine.inference.caching.disk.disk_cache import Ticket
@@ -241,9 +242,11 @@ class RunningBatch:
         # A batch that has as many rows as it may hold reads nothing.
         set_reading(batch, chunk, rows, together)
         read, sampled = batch.next()
-        if read and not self._is_cut_anywhere:
-            with self._stream():
-                straighten_windows(batch)
+        if read:
+            unmask(DecodingRows(batch).cache)
+            if not self._is_cut_anywhere:
+                with self._stream():
+                    straighten_windows(batch)
         if self._lane_of:
             for part in sampled:
                 self._lane_of.pop(part.uid, None)

@@ -7,7 +7,7 @@ Belongs to the engine thread and touches the model only through
 import contextlib
 import logging
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -250,7 +250,7 @@ class Scheduler:
         rows = self.rows
         put = self._outbox.put
         stats: dict[int, TokenStats | Exception] | None = None
-        checked, taken = step.checked, Counter[int]()
+        checked, taken = step.checked, dict.fromkeys(step.checked, 0)
         for place, (number, token_id, _) in enumerate(step.sampled):
             row = rows.get(number)
             if row is None:
@@ -272,7 +272,7 @@ class Scheduler:
                 del rows[number]
                 _note("a token could not be handled", error)
                 self._finish(row, StopKind.ERROR, cause_of(error))
-                self._leave(backend, number, step.unused(number, taken[number]))
+                self._leave(backend, number, step.unused(number, taken.get(number, 0)))
                 continue
             if stop is not None:
                 del rows[number]
@@ -280,7 +280,7 @@ class Scheduler:
                     row.checked(checked[number], taken[number])
                 last = row.finish(stop, time.perf_counter())
                 put(row.generation, [*row.take_events(), last], is_urgent=True)
-                self._leave(backend, number, step.unused(number, taken[number]))
+                self._leave(backend, number, step.unused(number, taken.get(number, 0)))
             elif row.builder.count == 1 and row.builder.events:
                 put(row.generation, row.take_events(), is_urgent=True)
         for number, found in checked.items():

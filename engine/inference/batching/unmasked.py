@@ -1,0 +1,50 @@
+"""Caches of running rows that ask for no mask where it would hide nothing. Engine thread.
+
+mlx-lm fills rows of different lengths up from the left, and hides those places by a mask. It makes
+the mask at every step, and every layer applies it, also for a row alone or for rows of one length,
+where nothing is to be hidden. The model then computes the same numbers without it, and sooner.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlx_lm.models.cache import BatchKVCache, CacheList
+
+
+class UnmaskedCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
+    """A ``BatchKVCache`` that needs no mask for one token of rows that are not filled up."""
+
+    # Whether no row is filled up, and the paddings for which that is known.
+    _is_even = False
+    _known_for: Any = None
+
+    def make_mask(self, N: int, return_array: bool = False, **options: Any) -> Any:  # noqa: N803
+        """Return the mask for the next ``N`` tokens of each row; None where it hides nothing."""
+        if N == 1 and not return_array and options.get("window_size") is None:
+            if self._known_for is not self.left_padding:
+                self._known_for = self.left_padding
+                self._is_even = not any(self.left_padding.tolist())
+            if self._is_even:
+                return None
+        return super().make_mask(N, return_array, **options)
+
+    # These change the paddings in place.
+
+    def filter(self, batch_indices: Any) -> None:
+        """Keep the given rows."""
+        super().filter(batch_indices)
+        self._known_for = None
+
+    def finalize(self) -> None:
+        """Move the rows to the right by the paddings that were prepared."""
+        super().finalize()
+        self._known_for = None
+
+
+def unmask(cache: Sequence[Any]) -> None:
+    """Let the parts of a running batch's cache ask for no needless mask from now on."""
+    for part in cache:
+        if type(part) is BatchKVCache:
+            part.__class__ = UnmaskedCache
+        elif isinstance(part, CacheList):
+            unmask(part.caches)

@@ -1,0 +1,134 @@
+"""Running rows ask for no mask where it would hide nothing, and for one where it hides padding."""
+
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm.models.cache import BatchKVCache, CacheList, KVCache
+
+from engine.inference.backend import BatchLimits
+from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.batching.unmasked import UnmaskedCache, unmask
+from tests.support.models.tiny_models import tiny_model
+
+
+def batch_of(*lengths: int) -> Any:
+    """Return the cache of one layer for rows that have read so many tokens each."""
+    rows = []
+    for length in lengths:
+        row = KVCache()
+        row.update_and_fetch(mx.zeros((1, 1, length, 4)), mx.zeros((1, 1, length, 4)))
+        rows.append(row)
+    found: Any = BatchKVCache.merge(rows)
+    unmask([found])
+    return found
+
+
+def test_a_row_alone_needs_no_mask() -> None:
+    assert batch_of(5).make_mask(1) is None
+
+
+def test_rows_of_one_length_need_no_mask() -> None:
+    assert batch_of(5, 5, 5).make_mask(1) is None
+
+
+def test_rows_of_different_lengths_keep_their_mask() -> None:
+    mask = batch_of(2, 4).make_mask(1)
+    assert mask[:, 0, 0].tolist() == [[False, False, True, True, True], [True] * 5]
+
+
+def test_several_tokens_windows_and_those_who_ask_for_an_array_keep_their_mask() -> None:
+    row = batch_of(5)
+    assert row.make_mask(2) is not None
+    assert row.make_mask(1, window_size=3) is not None
+    assert row.make_mask(1, return_array=True) is not None
+
+
+def test_a_row_that_is_left_alone_needs_no_mask_any_more() -> None:
+    rows = batch_of(2, 4)
+    assert rows.make_mask(1) is not None
+    rows.filter([0])
+    assert rows.make_mask(1) is None
+
+
+def test_a_longer_row_that_joins_brings_the_mask_back() -> None:
+    row = batch_of(2)
+    assert row.make_mask(1) is None
+    row.extend(batch_of(4))
+    assert row.make_mask(1) is not None
+
+
+def test_rows_that_give_up_different_numbers_of_tokens_have_a_mask_again() -> None:
+    rows = batch_of(5, 5)
+    assert rows.make_mask(1) is None
+    rows.prepare(right_padding=[2, 0])
+    rows.finalize()
+    mask = rows.make_mask(1)
+    assert mask[:, 0, 0].tolist() == [[False, False, True, True, True, True], [True] * 6]
+
+
+def test_caches_inside_of_others_are_found() -> None:
+    inner = BatchKVCache([0])
+    unmask([CacheList(inner, KVCache())])
+    assert isinstance(inner, UnmaskedCache)
+
+
+class Masks:
+    """A model that notes what masks its rows ask for when they decode."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.found: list[bool] = []
+
+    def __getattr__(self, name: str) -> Any:
+        """Return other attributes of the model, such as its layers."""
+        return getattr(self._model, name)
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> Any:
+        if inputs.shape[1] == 1:
+            self.found.append(cache[0].make_mask(1) is not None)
+        return self._model(inputs, cache=cache)
+
+
+def decode(batch: RunningBatch, rows: dict[int, list[int]], tokens: int) -> None:
+    """Step a batch until each of its rows has got so many more tokens."""
+    wanted = {row: len(found) + tokens for row, found in rows.items()}
+    while any(len(rows[row]) < count for row, count in wanted.items()):
+        for row, token, _ in batch.step().sampled:
+            rows[row].append(token)
+
+
+def answer_alone(batch: RunningBatch, prompt: list[int], tokens: int) -> list[int]:
+    """Return the first tokens of an answer that runs alone."""
+    rows: dict[int, list[int]] = {batch.insert(prompt).row: []}
+    decode(batch, rows, tokens)
+    return rows[0]
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_answers_are_the_same_with_and_without_masks(
+    monkeypatch: pytest.MonkeyPatch, is_masked: bool
+) -> None:
+    model = Masks(tiny_model("full"))
+    prompts = [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10], list(range(11, 31))]
+    alone = []
+    for prompt in prompts:
+        batch = RunningBatch(model, BatchLimits(64, 0, 8, guesses=False))
+        alone.append(answer_alone(batch, prompt, 48))
+        batch.close()
+    if is_masked:
+        monkeypatch.setattr(UnmaskedCache, "make_mask", BatchKVCache.make_mask)
+    batch = RunningBatch(model, BatchLimits(64, 0, 8, guesses=False))
+    together: dict[int, list[int]] = {batch.insert(one).row: [] for one in prompts[:2]}
+    decode(batch, together, 4)
+    assert model.found[-1] == is_masked  # rows of one length
+    together[batch.insert(prompts[2]).row] = []
+    decode(batch, together, 4)
+    assert model.found[-1]
+    longest = together.pop(2)
+    batch.leave(2)
+    decode(batch, together, 4)
+    assert model.found[-1] == is_masked
+    batch.close()
+    for row, tokens in {**together, 2: longest}.items():
+        assert tokens[:48] == alone[row][: len(tokens)]
