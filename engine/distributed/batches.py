@@ -46,11 +46,11 @@ class LeadingBatch(RunningBatch):
         self._followers.announce(Insert(tokens, joined.row, joined.cached, kept, turn_end))
         return joined
 
-    def _step(self, chunk: int) -> Step:
+    def _step(self, chunk: int, lane: int, together: int) -> Step:
         """Step everywhere, with the amount of reading that rank 0 chose."""
-        self._followers.announce(StepBatch(chunk))
+        self._followers.announce(StepBatch(chunk, lane, together))
         try:
-            return super()._step(chunk)
+            return super()._step(chunk, lane, together)
         except Exception as error:
             raise self._followers.blame(error) from error
 
@@ -92,7 +92,7 @@ class FollowingBatch(RunningBatch):
 
     def follow_step(self, order: StepBatch) -> None:
         """Decode and read as much as rank 0 did."""
-        self._step(order.chunk)
+        self._step(order.chunk, order.lane, order.together)
 
     def follow_leave(self, order: Leave) -> None:
         """Take out the row that rank 0 has taken out."""

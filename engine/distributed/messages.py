@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 # Goes up with every change that an older process would not understand.
-PROTOCOL = 5
+PROTOCOL = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,17 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class StepBatch:
-    """Step the batch once; ``chunk`` tokens of each prompt may be read, or none."""
+    """Step the batch once.
+
+    Attributes:
+        chunk: Most tokens of each prompt that are read; 0 decodes alone.
+        lane: In which of the batch's lanes prompts are read.
+        together: Most prompts that are read together.
+    """
 
     chunk: int
+    lane: int = 0
+    together: int = 0
 
 
 @dataclass(frozen=True, slots=True)

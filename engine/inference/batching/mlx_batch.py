@@ -171,20 +171,22 @@ class RunningBatch:
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
         decoding = decoding_rows(self._lanes[0])
-        chunk = lane = was_read = 0
+        chunk = lane = together = was_read = 0
         if self._lane_of:
             waiting = self._readers()
             lane = self._turns.due(waiting)
-            reading = min(self._together(lane), waiting[lane])
-            chunk = self._pace.chunk(decoding, reading, lane)
-            was_read = prompt_tokens_read(self._lanes[lane])
+            together = self._together(lane)
+            chunk = self._pace.chunk(decoding, min(together, waiting[lane]), lane)
+            if chunk:
+                self._turns.note(lane, waiting)
+                was_read = prompt_tokens_read(self._lanes[lane])
         is_beside = bool(self._lane_of)
         # From step to step: the device decodes while the last step's tokens are handed on.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
         found = self._guessed() if decoding and not chunk else None
         is_plain = found is None
         if found is None:
-            found = self._step(chunk)
+            found = self._step(chunk, lane, together)
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
         if is_plain:
@@ -230,17 +232,19 @@ class RunningBatch:
             waiting[lane] += 1
         return waiting
 
-    def _step(self, chunk: int) -> Step:
-        """Decode, and read up to ``chunk`` tokens of each prompt in the lane whose turn it is."""
-        lane = rows = together = 0
-        if chunk:
-            waiting = self._readers()
-            lane = self._turns.due(waiting)
-            self._turns.note(lane, waiting)
-            rows, together = self._rows, self._together(lane)
-        batch = self._lanes[lane]
+    def _step(self, chunk: int, lane: int, together: int) -> Step:
+        """Decode, and read prompts if ``chunk`` is not 0.
+
+        Everything that it does follows from its arguments and the rows, and nothing from the clock.
+
+        Args:
+            chunk: Most tokens of each prompt that are read.
+            lane: In which lane.
+            together: Most prompts that are read together.
+        """
+        batch = self._lanes[lane if chunk else 0]
         # A batch that has as many rows as it may hold reads nothing.
-        set_reading(batch, chunk, rows, together)
+        set_reading(batch, chunk, self._rows if chunk else 0, together)
         read, sampled = batch.next()
         if read:
             unmask(DecodingRows(batch).cache)

@@ -1,7 +1,7 @@
 """Whose prompts are read next: short ones first, and long ones at the latest every fourth time.
 
 Prompts wait in lanes by what is left of them to read. Pure but for its own state; knows no clock
-and no model, so that several processes that decode together come to the same result.
+and no model.
 """
 
 from collections.abc import Sequence

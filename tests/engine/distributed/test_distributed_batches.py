@@ -121,6 +121,39 @@ def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_pat
     assert 1 in widths[: len(widths) // 2]
 
 
+def test_a_follower_reads_the_prompts_that_rank_0_names_whichever_it_would_choose(
+    tmp_path: Path,
+) -> None:
+    both = Both(tmp_path)
+    # Two in the first lane, and one in the second.
+    for text in ("go", "on"):
+        both.leading.insert([*both.prompt(text), *[5] * 60, *both.prompt(text)])
+    longest = [5] * 900 + both.prompt("go")
+    both.leading.insert(longest)
+    both.follow()
+    calls = both.following._model.calls
+    both.following.follow_step(StepBatch(CHUNK, 1, 1))
+    assert calls[-1] == (1, CHUNK)
+    left = [both.following._joining.left_of(row) for row in range(3)]
+    assert left[2] == len(longest) - CHUNK
+    assert left[:2] == [len(both.prompt("go")) * 2 + 60] * 2
+    both.following.follow_step(StepBatch(CHUNK, 0, 1))
+    assert calls[-1] == (1, CHUNK)
+    both.following.follow_step(StepBatch(CHUNK, 0, 2))
+    assert calls[-1] == (2, CHUNK)
+
+
+def test_the_orders_of_rank_0_name_the_lanes_that_it_reads(tmp_path: Path) -> None:
+    both = Both(tmp_path)
+    for tokens in (both.prompt("go"), [5] * 700 + both.prompt("go")):
+        both.leading.insert(tokens)
+    for _ in range(6):
+        both.leading.step()
+    orders = [order for order in both.follow() if isinstance(order, StepBatch)]
+    assert {order.lane for order in orders if order.chunk} == {0, 1}
+    assert all(order.together for order in orders if order.chunk)
+
+
 def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: Path) -> None:
     both = Both(tmp_path)
     one, *_ = both.leading.insert(both.prompt("go"))
