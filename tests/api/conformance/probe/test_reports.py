@@ -96,7 +96,7 @@ def test_the_page_stands_alone_and_escapes_what_servers_say() -> None:
     assert {"id": "stop.b"} in [attrs for tag, attrs in page.seen if tag == "h2"]
 
 
-@pytest.mark.parametrize("dialect", WireDialect)
+@pytest.mark.parametrize("dialect", DRIVERS)
 def test_a_key_is_never_in_a_command(dialect: WireDialect) -> None:
     body = DRIVERS[dialect].body(Ask("it's", stops=("\n",), is_streamed=True), "m")
     line = curl_line("http://127.0.0.1/", dialect, body, Access(api_key="k"))
