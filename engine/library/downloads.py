@@ -128,7 +128,10 @@ def _listing(repository: str, endpoint: str | None) -> tuple[str, list[HubFile]]
     import huggingface_hub
 
     api = huggingface_hub.HfApi(endpoint=endpoint)
-    info = api.model_info(repository, files_metadata=True, timeout=_ASKING_TIMEOUT_S)
+    try:
+        info = api.model_info(repository, files_metadata=True, timeout=_ASKING_TIMEOUT_S)
+    except (LookupError, TypeError, ValueError) as error:  # an answer that is not as agreed
+        raise DownloadFailed("the hub's answer cannot be read; try again later") from error
     siblings = info.siblings or []
     files = [
         HubFile(

@@ -1,7 +1,7 @@
-"""Removes a model from this computer's disk, and says before how many bytes that frees. Blocks.
+"""Removes a model from this computer's disk, or a revision of it that was replaced. Blocks.
 
-Whether the model is in use is the caller's to know: a loaded model keeps working on Linux and
-macOS, but cannot be loaded again.
+It says before how many bytes a removal frees. Whether the model is in use is the caller's to know:
+a loaded model keeps working on Linux and macOS, but cannot be loaded again.
 """
 
 import os
@@ -78,6 +78,65 @@ def remove(removal: Removal) -> None:
     if removal.folder.name.startswith(_REPOSITORY):
         locks = removal.folder.parent / _LOCKS / removal.folder.name
         shutil.rmtree(locks, ignore_errors=True)
+
+
+def remove_replaced_revision(folder: Path) -> int:
+    """Delete the files of a downloaded revision that a newer one has replaced.
+
+    Files that another revision of the model shares with it stay, and so does a revision that a
+    branch or tag of the cache names.
+
+    Args:
+        folder: The revision in a Hugging Face cache: ``models--owner--name/snapshots/<commit>``.
+
+    Returns:
+        The bytes that are free now.
+
+    Raises:
+        RemovalFailed: One of the files cannot be deleted; the message names it.
+    """
+    repository = folder.parent.parent
+    if folder.parent.name != "snapshots" or not repository.name.startswith(_REPOSITORY):
+        raise RemovalFailed(f"{folder} is not a revision in a Hugging Face cache")
+    if folder.is_symlink() or not folder.is_dir() or folder.name in _named_revisions(repository):
+        return 0
+    linked = _linked_files(folder, repository)
+    own = 0 if linked else _freed_bytes(folder)  # without links, the files are in the folder
+    remove(Removal("", folder, own))
+    kept = {
+        file
+        for other in (repository / "snapshots").iterdir()
+        for file in _linked_files(other, repository)
+    }
+    freed = own
+    for file in linked - kept:
+        try:
+            size = file.stat().st_size
+            file.unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise RemovalFailed(f"{file} cannot be deleted: {error.strerror}") from error
+        freed += size
+    return freed
+
+
+def _named_revisions(repository: Path) -> set[str]:
+    """Return the commits that a cache's branches and tags name."""
+    named = set()
+    for path in (repository / "refs").rglob("*"):
+        try:
+            named.add(path.read_text().strip())
+        except (OSError, UnicodeDecodeError):
+            continue
+    return named
+
+
+def _linked_files(snapshot: Path, repository: Path) -> set[Path]:
+    """Return the files of the cache that a revision links to."""
+    blobs = (repository / "blobs").resolve()
+    links = (path for path in snapshot.rglob("*") if path.is_symlink())
+    return {file for link in links if (file := link.resolve()).parent == blobs}
 
 
 def _freed_bytes(folder: Path) -> int:

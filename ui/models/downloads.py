@@ -190,6 +190,15 @@ class Downloads(QObject):
             self.items.remove(one)
             self.changed.emit()
 
+    def is_running(self, repository: str) -> bool:
+        """Whether a repository is being downloaded."""
+        return any(one.repository == repository and one.stage == "running" for one in self.items)
+
+    def forget_all(self, repository: str) -> None:
+        """Remove the finished downloads of a repository from the list."""
+        for one in [one for one in self.items if one.repository == repository]:
+            self.forget(one)
+
     def cancel_all(self) -> None:
         """Cancel all running downloads."""
         for one in self.items:

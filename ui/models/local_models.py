@@ -15,12 +15,15 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted, size_in_words
+from engine.library.found import FoundModel, Origin
+from engine.library.hub.hub_model import HubModel
 from ui.kit.look.theme import Theme
 from ui.kit.system.file_dialogs import choose_folder
 from ui.kit.text.labels import label
 from ui.models.download_row import DownloadRow
 from ui.models.model_card import ModelCard
 from ui.models.model_library import ModelLibrary
+from ui.models.upkeep import Upkeep
 
 
 class LocalModels(QWidget):
@@ -31,6 +34,7 @@ class LocalModels(QWidget):
         draft_wanted: Another draft model is to guess for a model; carries the ``LibraryModel`` and
             the folder of the draft model, None for none.
         find_wanted: Models are to be found on the hub.
+        deletion_wanted: A model is to be deleted; carries the ``FoundModel``.
 
     Attributes:
         rows: The downloads, the newest first.
@@ -40,16 +44,21 @@ class LocalModels(QWidget):
     load_wanted = Signal(object)
     draft_wanted = Signal(object, object)
     find_wanted = Signal()
+    deletion_wanted = Signal(object)
 
-    def __init__(self, theme: Theme, library: ModelLibrary) -> None:
+    def __init__(self, theme: Theme, library: ModelLibrary, upkeep: Upkeep) -> None:
         super().__init__()
         self._theme = theme
         self._library = library
+        self._upkeep = upkeep
         self.rows: list[DownloadRow] = []
         self.cards: list[ModelCard] = []
         self.find_button = QPushButton("Find Models…")
         self.find_button.setProperty("kind", "primary")
         self.add = QPushButton("Add a Folder…")
+        self.check = QPushButton("Check for Updates")
+        self.check.setToolTip("Asks the hub whether it has newer revisions of these models")
+        self.outcome = label("", "muted", 0.95, is_wrapped=True)
         self._downloads = QVBoxLayout()
         self._cards = QVBoxLayout()
         self._heading = label("On this computer", "heading", weight=QFont.Weight.DemiBold)
@@ -64,9 +73,12 @@ class LocalModels(QWidget):
         self._lay_out()
         self.find_button.clicked.connect(self.find_wanted)
         self.add.clicked.connect(self._choose_folder)
+        self.check.clicked.connect(upkeep.check)
+        upkeep.changed.connect(self._fill)
         library.changed.connect(self._fill)
         library.model.changed.connect(self._fill)
         library.downloads.changed.connect(self._fill_downloads)
+        library.downloads.changed.connect(self._fill)
         library.downloads.progressed.connect(self._refresh_downloads)
         self._fill()
         self._fill_downloads()
@@ -79,6 +91,7 @@ class LocalModels(QWidget):
         heading.addWidget(self._heading)
         heading.addWidget(self._note)
         heading.addStretch(1)
+        heading.addWidget(self.check)
         heading.addWidget(self.add)
         heading.addWidget(self.find_button)
         holder = QWidget()
@@ -98,7 +111,9 @@ class LocalModels(QWidget):
         area.setWidget(holder)
         top = QVBoxLayout()
         top.setContentsMargins(20, 14, 20, 8)
+        top.setSpacing(6)
         top.addLayout(heading)
+        top.addWidget(self.outcome)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -120,7 +135,10 @@ class LocalModels(QWidget):
                 is_unloaded=library.model.is_unloaded,
                 remove=None if added is None else _removal(library, added),
                 drafts=library.drafts_for(model.found),
+                newer=self._newer(model.found),
             )
+            card.update_wanted.connect(self._upkeep.update)
+            card.deletion_wanted.connect(self.deletion_wanted)
             card.draft_wanted.connect(self.draft_wanted)
             card.load_wanted.connect(self.load_wanted)
             card.resume_wanted.connect(library.downloads.start)
@@ -128,12 +146,24 @@ class LocalModels(QWidget):
             self.cards.append(card)
             if model.found == focused and card.button is not None:
                 card.button.setFocus()
+        upkeep = self._upkeep
+        self.check.setVisible(upkeep.can_check)
+        self.check.setEnabled(not upkeep.is_checking)
+        self.check.setText("Checking…" if upkeep.is_checking else "Check for Updates")
+        self.outcome.setText(upkeep.outcome)
+        self.outcome.setVisible(bool(upkeep.outcome))
         if library.is_looking and not library.models:
             self._note.setText("Searching…")
         else:
             total = sum(model.found.size_bytes for model in library.models)
             there = counted(len(library.models), "model")
             self._note.setText(f"{there}, {size_in_words(total)}" if total else "")
+
+    def _newer(self, found: FoundModel) -> HubModel | None:
+        """Return what the hub has that is newer; None while it is being downloaded."""
+        is_running = self._library.downloads.is_running(found.name)
+        is_theirs = found.origin is Origin.HUGGING_FACE and not is_running
+        return self._upkeep.updates.get(found.name) if is_theirs else None
 
     def _fill_downloads(self) -> None:
         _clear(self._downloads)

@@ -3,22 +3,27 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import QUrl, Signal
-from PySide6.QtGui import QAction, QActionGroup, QDesktopServices, QFont
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QAction, QActionGroup, QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QToolButton, QVBoxLayout
 
-from engine.library.found import FoundModel
+from engine.library.found import FoundModel, Origin
+from engine.library.hub.hub_model import HubModel
 from engine.library.memory import Memory
 from engine.library.models import model_name
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_text
+from ui.kit.system.files_shown import show_in_files, show_in_files_words
 from ui.kit.system.menus import add_entry
 from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
 from ui.models.model_library import LibraryModel
-from ui.models.model_words import facts, fit_words
+from ui.models.model_words import facts, fit_words, newer_words
 from ui.words.tones import Tone
+
+# Others come with the program, or are a person's own files.
+DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
 
 
 class ModelCard(QFrame):
@@ -29,11 +34,18 @@ class ModelCard(QFrame):
         resume_wanted: What is missing is to be fetched; carries the repository.
         draft_wanted: Another draft model is to guess for it; carries the ``LibraryModel`` and the
             folder of the draft model, None for none.
+        update_wanted: Its newest revision is wanted; carries the ``FoundModel``.
+        deletion_wanted: It is to be deleted; carries the ``FoundModel``.
+
+    Attributes:
+        update_button: The button that downloads a newer revision; None if none is known.
     """
 
     load_wanted = Signal(object)
     resume_wanted = Signal(str)
     draft_wanted = Signal(object, object)
+    update_wanted = Signal(object)
+    deletion_wanted = Signal(object)
 
     def __init__(
         self,
@@ -45,6 +57,7 @@ class ModelCard(QFrame):
         is_unloaded: bool,
         remove: Callable[[], None] | None,
         drafts: Sequence[FoundModel] = (),
+        newer: HubModel | None = None,
     ) -> None:
         super().__init__()
         self.setObjectName("card")
@@ -69,10 +82,15 @@ class ModelCard(QFrame):
         if trouble:
             role = "fault" if found.problem else "muted"
             words.addWidget(label(trouble, role, 0.95, is_wrapped=True))
+        if newer is not None:
+            words.addWidget(label(newer_words(newer), "notice", 0.95, is_wrapped=True))
         row = QHBoxLayout(self)
         row.setContentsMargins(14, 11, 8, 11)
         row.setSpacing(10)
         row.addLayout(words, 1)
+        self.update_button = self._update_button(newer)
+        if self.update_button is not None:
+            row.addWidget(self.update_button)
         self.button = self._button(is_loaded=is_loaded)
         if self.button is not None:
             row.addWidget(self.button)
@@ -107,17 +125,28 @@ class ModelCard(QFrame):
         button.clicked.connect(lambda: self.load_wanted.emit(self.model))
         return button
 
+    def _update_button(self, newer: HubModel | None) -> QPushButton | None:
+        if newer is None:
+            return None
+        button = QPushButton("Update")
+        button.setAccessibleName(f"Update {self.model.found.name}")
+        button.clicked.connect(lambda: self.update_wanted.emit(self.model.found))
+        return button
+
     def _more(self, theme: Theme) -> QToolButton:
-        folder = str(self.model.found.folder)
+        found = self.model.found
+        folder = str(found.folder)
         more = IconButton(theme, "chevron-down", f"More about {self.model.found.name}", size=16)
         menu = QMenu(more)
-        place = QUrl.fromLocalFile(folder)
-        add_entry(menu, "Show in Folder", lambda: QDesktopServices.openUrl(place))
+        add_entry(menu, show_in_files_words(), lambda: show_in_files(self, found.folder))
         add_entry(menu, "Copy Path", lambda: copy_text(folder))
         self._add_drafts(menu)
         if self._remove is not None:
             menu.addSeparator()
             add_entry(menu, "Remove This Folder From the List", self._remove)
+        if found.origin in DELETED:
+            menu.addSeparator()
+            add_entry(menu, "Delete…", lambda: self.deletion_wanted.emit(found))
         more.setMenu(menu)
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         return more

@@ -126,6 +126,35 @@ class ModelLibrary(QObject):
         info = self.model.info
         return info is not None and info.path == found.folder.resolve()
 
+    def is_in_use(self, folder: Path) -> bool:
+        """Whether the model of a folder answers, is being loaded, or is a draft model of one."""
+        return self.model.uses(folder)
+
+    def load_in_place(self, old: Path, new: Path) -> Path:
+        """Load a newer revision in place of the one that is in use; return the folder to load."""
+        info = self.model.info
+        is_draft = info is not None and info.path != old.resolve()
+        folder = info.path if info is not None and is_draft else new
+        self.model.load(folder)
+        return folder
+
+    def move_choices(self, old: Path, new: Path) -> None:
+        """Keep what was chosen for a model, and with it, when its folder is another one."""
+        now, before, after = self._preferences.now.models, str(old), str(new)
+        places = {before: after, str(old.resolve()): str(new.resolve())}
+        self._asked_drafts = {
+            (new.resolve() if model == old.resolve() else model): (
+                new if draft.resolve() == old.resolve() else draft
+            )
+            for model, draft in self._asked_drafts.items()
+        }
+        self._preferences.change_models(
+            drafts=tuple(
+                (places.get(model, model), places.get(draft, draft)) for model, draft in now.drafts
+            ),
+            last_used=tuple((places.get(folder, folder), at) for folder, at in now.last_used),
+        )
+
     def draft_of(self, folder: Path) -> Path | None:
         """Return the draft model that is loaded beside the model of a folder; None for none."""
         if (asked := self._asked_drafts.get(folder.resolve())) is not None:

@@ -87,6 +87,19 @@ class ModelState(QObject):
         """Answers that are running or waiting, those of other programs included."""
         return self._engine.status.running + self._engine.status.waiting
 
+    def uses(self, folder: Path) -> bool:
+        """Return whether the model of a folder answers, is being loaded, or guesses for such one.
+
+        A model that was unloaded while idle counts: the next request loads it again.
+        """
+        info = self._engine.model
+        used: list[Path | None] = []
+        if info is not None:
+            used += [info.path, None if info.draft is None else info.draft.path]
+        if self._is_loading and self.path is not None:
+            used += [self.path, self.draft_of(self.path)]
+        return folder.resolve() in {one.resolve() for one in used if one is not None}
+
     def load(self, path: Path, *, cancels_running: bool = False) -> None:
         """Load the model of a folder in the background, in place of the present one.
 

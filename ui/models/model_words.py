@@ -6,6 +6,7 @@ from pathlib import Path
 from engine import LoadProgress, counted, size_in_words
 from engine.library.download_progress import DownloadProgress
 from engine.library.found import FoundModel, Origin
+from engine.library.hub.hub_model import HubModel
 from engine.library.memory import Fit, Memory, MemoryNeed
 from engine.library.models import model_name
 
@@ -69,6 +70,21 @@ def used(at: float) -> str:
     if days < 1:
         return "used today"
     return "used yesterday" if days < 2 else f"used {counted(int(days), 'day')} ago"
+
+
+def newer_words(newer: HubModel) -> str:
+    """Return that the hub has a newer revision of a model."""
+    day = "" if newer.updated is None else f" of {newer.updated.isoformat()}"
+    size = "" if newer.size_bytes is None else f", {size_in_words(newer.size_bytes)} in all"
+    return f"The hub has a newer revision{day}{size}."
+
+
+def deletion_question(name: str, freed_bytes: int) -> str:
+    """Return what a person is asked before a model is deleted."""
+    return (
+        f"Delete {name}? This frees {size_in_words(freed_bytes)}. It cannot be undone: to use the "
+        "model again, it has to be downloaded again."
+    )
 
 
 def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:

@@ -11,7 +11,9 @@ from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
 from engine import counted
+from engine.library.found import FoundModel
 from engine.library.memory import Fit
+from engine.library.removing import Removal
 from ui.kit.controls.own_window import OwnWindow
 from ui.kit.look.theme import Theme
 from ui.models.finding.find_view import FindView
@@ -20,8 +22,9 @@ from ui.models.finding.offers import Offer, fit_sentence
 from ui.models.loaded_model import LoadedModel
 from ui.models.local_models import LocalModels
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import fit_words, sentence
+from ui.models.model_words import deletion_question, fit_words, sentence
 from ui.models.question_bar import QuestionBar
+from ui.models.upkeep import Upkeep
 
 
 class ModelsWindow(OwnWindow):
@@ -45,7 +48,8 @@ class ModelsWindow(OwnWindow):
         self._library = library
         self.loaded = LoadedModel(theme, library)
         self.question = QuestionBar()
-        self.local = LocalModels(theme, library)
+        self._upkeep = Upkeep(library, self)
+        self.local = LocalModels(theme, library, self._upkeep)
         self.finding = FindView(theme, library)
         self._loading_after = LoadingAfter(library, self)
         self._has_searched_since = False
@@ -69,6 +73,7 @@ class ModelsWindow(OwnWindow):
         """End the questions to the hub."""
         await self.finding.finish()
         await self._loading_after.finish()
+        await self._upkeep.finish()
 
     # -- building --------------------------------------------------------------------------
 
@@ -92,6 +97,9 @@ class ModelsWindow(OwnWindow):
             view.load_wanted.connect(self._load)
         self.local.draft_wanted.connect(self._choose_draft)
         self.local.find_wanted.connect(self.show_finding)
+        self.local.deletion_wanted.connect(self._ask_deletion)
+        self._upkeep.deletion_ready.connect(self._confirm_deletion)
+        self._upkeep.told.connect(lambda words: self.question.tell(words, takes_focus=False))
         self.finding.download_wanted.connect(self._download)
         self.finding.field.textEdited.connect(self._note_search)
         self._loading_after.ready.connect(self._greet)
@@ -131,6 +139,21 @@ class ModelsWindow(OwnWindow):
 
     def _hold_back(self, name: str, reason: str) -> None:
         self.question.tell(f"{name} is here, but it was not loaded. {reason}", takes_focus=False)
+
+    # -- deleting --------------------------------------------------------------------------
+
+    def _ask_deletion(self, found: FoundModel) -> None:
+        if obstacle := self._upkeep.obstacle(found):
+            self.question.tell(obstacle)
+        else:
+            self._upkeep.ask_deletion(found)
+
+    def _confirm_deletion(self, found: FoundModel, removal: Removal) -> None:
+        self.question.ask(
+            deletion_question(found.name, removal.freed_bytes),
+            [("Delete", lambda: self._upkeep.delete(found, removal))],
+            prefers_cancel=True,
+        )
 
     # -- loading ---------------------------------------------------------------------------
 

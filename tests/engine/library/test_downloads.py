@@ -160,6 +160,17 @@ def test_a_hub_out_of_order_is_told_with_its_status(site: Hub, tmp_path: Path) -
         fetch(site, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "raw", [b"<html>", b"[]", b"{}", b'{"id": "a/b", "safetensors": {"parameters": {"U32": 1}}}']
+)
+def test_an_answer_that_is_not_as_agreed_is_told_as_such(
+    site: Hub, tmp_path: Path, raw: bytes
+) -> None:
+    site.raw = raw
+    with pytest.raises(DownloadFailed, match="cannot be read"):
+        fetch(site, tmp_path)
+
+
 def test_a_hub_that_cannot_be_reached_is_told_as_such(site: Hub, tmp_path: Path) -> None:
     site.url = "http://127.0.0.1:9"
 

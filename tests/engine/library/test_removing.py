@@ -7,7 +7,7 @@ import pytest
 
 from engine.library.discovery import ModelFolders, discover, models_named
 from engine.library.found import FoundModel, Origin
-from engine.library.removing import RemovalFailed, removal_of, remove
+from engine.library.removing import RemovalFailed, removal_of, remove, remove_replaced_revision
 
 CONTENT = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"w" * 1000}
 
@@ -105,3 +105,62 @@ def test_an_exact_name_is_meant_before_the_last_part_of_another(tmp_path: Path) 
     assert models_named([long, again], "one") == [long, again]
     assert models_named([long, again], "makers/one") == [long]
     assert models_named([long, again], "none") == []
+
+
+def revised(cache: Path, content: dict[str, bytes]) -> tuple[Path, Path]:
+    """Return the folders of a model's revision and of one that replaced it."""
+    old = downloaded(cache).folder
+    repository = old.parent.parent
+    new = repository / "snapshots" / "beef"
+    new.mkdir()
+    for file, written in content.items():
+        blob = repository / "blobs" / (file if written == CONTENT[file] else f"new-{file}")
+        blob.write_bytes(written)
+        (new / file).symlink_to(Path("../../blobs") / blob.name)
+    (repository / "refs" / "main").write_text("beef")
+    return old, new
+
+
+def test_a_replaced_revision_frees_what_the_new_one_does_not_share(tmp_path: Path) -> None:
+    newer = {**CONTENT, "model.safetensors": b"n" * 1500}
+    old, new = revised(tmp_path, newer)
+    partial = old.parent.parent / "blobs" / "other.fullstop.incomplete"
+    partial.write_bytes(b"x")
+
+    assert remove_replaced_revision(old) == 1000
+    assert not old.exists()
+    assert {path.name: path.read_bytes() for path in new.iterdir()} == newer
+    assert partial.exists()
+    assert remove_replaced_revision(old) == 0
+
+
+def test_a_revision_that_a_branch_or_tag_names_stays(tmp_path: Path) -> None:
+    old, _ = revised(tmp_path, {**CONTENT, "config.json": b"{ }"})
+    tag = old.parent.parent / "refs" / "tags" / "v1"
+    tag.parent.mkdir()
+    tag.write_text(old.name)
+    assert remove_replaced_revision(old) == 0
+    assert (old / "config.json").read_bytes() == b"{}"
+
+
+def test_a_revision_of_plain_files_is_freed_whole(tmp_path: Path) -> None:
+    old, _ = revised(tmp_path, dict(CONTENT))
+    for path in list(old.iterdir()):
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content)
+    assert remove_replaced_revision(old) == sum(map(len, CONTENT.values()))
+
+
+def test_a_folder_outside_of_a_cache_is_no_revision(tmp_path: Path) -> None:
+    with pytest.raises(RemovalFailed, match="not a revision"):
+        remove_replaced_revision(tmp_path)
+    assert tmp_path.exists()
+
+
+def test_a_link_of_a_revision_to_a_file_elsewhere_deletes_nothing_there(tmp_path: Path) -> None:
+    old, _ = revised(tmp_path / "cache", dict(CONTENT))
+    (tmp_path / "mine").write_bytes(b"mine")
+    (old / "extra").symlink_to(tmp_path / "mine")
+    assert remove_replaced_revision(old) == 0
+    assert (tmp_path / "mine").read_bytes() == b"mine"

@@ -1,11 +1,12 @@
 """A line above the chat that says what is wrong with keeping conversations. Main thread."""
 
-from PySide6.QtCore import QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QFont
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
 from ui.kit.controls.buttons import IconBadge, IconButton
 from ui.kit.look.theme import Theme
+from ui.kit.system.files_shown import show_in_files
 from ui.kit.text.labels import label
 from ui.records.storing import StoreProblem
 from ui.words.tones import Tone
@@ -77,4 +78,4 @@ class ProblemBar(QFrame):
         if self._problem is not None and self._problem.path is not None:
             path = self._problem.path
             folder = path if path.is_dir() else path.parent
-            QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
+            show_in_files(self, folder)

@@ -1,0 +1,205 @@
+"""Keeps the models on this computer in order: deletes them, and updates them to a newer revision.
+
+Main thread; disks and the hub are asked on others. Nothing asks the hub by itself.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from engine import UNEXPECTED, EngineError, counted, size_in_words
+from engine.library.found import FoundModel, Origin
+from engine.library.hub import searching
+from engine.library.hub.asking import Hub
+from engine.library.hub.hub_model import HubModel
+from engine.library.hub_failures import HubCancelled
+from engine.library.removing import Removal, removal_of, remove, remove_replaced_revision
+from ui.kit.background.tasks import Tasks
+from ui.models.model_library import ModelLibrary
+from ui.models.model_words import sentence
+
+_log = logging.getLogger(__name__)
+
+
+class Upkeep(QObject):
+    """Deletes and updates models.
+
+    Signals:
+        changed: The list of updates, or whether they are looked for, is another now.
+        deletion_ready: It is known what deleting a model frees; carries the ``FoundModel`` and the
+            ``Removal``.
+        told: Something has ended; carries what a person should know of it.
+
+    Attributes:
+        updates: Name to what the hub has, for the models of which it has a newer revision.
+        is_checking: Whether the hub is asked for newer revisions.
+        outcome: What the last look for updates found, in words.
+    """
+
+    changed = Signal()
+    deletion_ready = Signal(object, object)
+    told = Signal(str)
+
+    def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._library = library
+        self._tasks = Tasks()
+        self._hub = Hub()
+        self.updates: dict[str, HubModel] = {}
+        self.is_checking = False
+        self.outcome = ""
+        # Repository to the folder of the revision that an update replaces.
+        self._replaced: dict[str, Path] = {}
+        # Folder that is being loaded to the one that it replaces.
+        self._freed_later: dict[Path, tuple[str, Path]] = {}
+        library.downloads.arrived.connect(self._arrive)
+        library.model.loaded.connect(self._free_after_load)
+
+    @property
+    def can_check(self) -> bool:
+        """Whether there are models whose revision can be compared with the hub's."""
+        return bool(self._downloaded())
+
+    # -- deleting --------------------------------------------------------------------------
+
+    def obstacle(self, found: FoundModel) -> str:
+        """Return why a model cannot be deleted now; empty if it can."""
+        if self._library.is_in_use(found.folder):
+            return f"{found.name} is in use. Unload it before you delete it."
+        if self._library.downloads.is_running(found.name):
+            return f"{found.name} is being downloaded. Cancel the download before you delete it."
+        return ""
+
+    def ask_deletion(self, found: FoundModel) -> None:
+        """Find out what deleting a model frees; ``deletion_ready`` follows."""
+        self._tasks.start(self._measure(found), "measure a model")
+
+    def delete(self, found: FoundModel, removal: Removal) -> None:
+        """Delete a model's files."""
+        self._tasks.start(self._delete(found, removal), "delete a model")
+
+    async def _measure(self, found: FoundModel) -> None:
+        try:
+            removal = await asyncio.to_thread(removal_of, found)
+        except EngineError as error:
+            self.told.emit(sentence(str(error)))
+        else:
+            self.deletion_ready.emit(found, removal)
+
+    async def _delete(self, found: FoundModel, removal: Removal) -> None:
+        # Somebody may have loaded it while the question was open.
+        if obstacle := self.obstacle(found):
+            self.told.emit(obstacle)
+            return
+        try:
+            await asyncio.to_thread(remove, removal)
+        except EngineError as error:
+            words = sentence(str(error))
+        else:
+            words = f"{found.name} is deleted; {size_in_words(removal.freed_bytes)} are free."
+            self._library.downloads.forget_all(found.name)
+            self.updates.pop(found.name, None)
+        self._library.refresh()
+        self.told.emit(words)
+
+    # -- updating --------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Ask the hub whether it has newer revisions."""
+        if not self.is_checking:
+            self.is_checking, self.outcome = True, ""
+            self.changed.emit()
+            self._hub = Hub()
+            self._tasks.start(self._check(self._hub), "look for updates")
+
+    def update(self, found: FoundModel) -> None:
+        """Download the newest revision of a model; the present one is deleted afterwards."""
+        self._replaced[found.name] = found.folder
+        self._library.downloads.start(found.name)
+
+    async def finish(self) -> None:
+        """Cancel the questions to the hub, and wait for the disk."""
+        self._hub.gives_up.set()
+        await self._tasks.finish()
+
+    def _downloaded(self) -> list[FoundModel]:
+        found = [one.found for one in self._library.models]
+        return [one for one in found if one.origin is Origin.HUGGING_FACE and not one.is_partial]
+
+    async def _check(self, hub: Hub) -> None:
+        here = self._downloaded()
+        try:
+            said = await asyncio.to_thread(
+                searching.look_up_all, hub, tuple(one.name for one in here)
+            )
+            self._take(here, said)
+        except HubCancelled:
+            pass
+        except EngineError as error:
+            self.outcome = sentence(str(error))
+        except Exception:
+            _log.exception("looking for updates failed unexpectedly")
+            self.outcome = sentence(UNEXPECTED)
+        self.is_checking = False
+        self.changed.emit()
+
+    def _take(self, here: list[FoundModel], said: tuple[HubModel | None, ...]) -> None:
+        pairs = list(zip(here, said, strict=True))
+        self.updates = {
+            one.name: model
+            for one, model in pairs
+            if model is not None and model.commit and not one.folder.name.startswith(model.commit)
+        }
+        unknown = sum(model is None for _, model in pairs)
+        words = (
+            f"{counted(len(self.updates), 'update')} available."
+            if self.updates
+            else "All models of the hub are up to date."
+        )
+        if unknown:
+            words = f"{words if self.updates else ''} The hub says nothing of {unknown} of them."
+        self.outcome = words.strip()
+
+    def _arrive(self, folder: Path) -> None:
+        """Put a revision that has arrived in the place of the one before."""
+        repository = next(
+            (name for name, old in self._replaced.items() if _is_same_model(folder, old)), ""
+        )
+        if not repository:
+            return
+        old = self._replaced.pop(repository)
+        self.updates.pop(repository, None)
+        self.changed.emit()
+        if old == folder:
+            self.told.emit(f"{repository} is up to date.")
+            return
+        self._library.move_choices(old, folder)
+        if self._library.is_in_use(old):
+            loaded = self._library.load_in_place(old, folder)
+            self._freed_later[loaded] = repository, old
+        else:
+            self._tasks.start(self._free(repository, old), "delete an old revision")
+
+    def _free_after_load(self, folder: Path) -> None:
+        if (waiting := self._freed_later.pop(folder, None)) is not None:
+            self._tasks.start(self._free(*waiting), "delete an old revision")
+
+    async def _free(self, repository: str, old: Path) -> None:
+        if self._library.is_in_use(old):
+            self.told.emit(f"{repository} is updated. The old revision is in use, so it stays.")
+            return
+        try:
+            freed = await asyncio.to_thread(remove_replaced_revision, old)
+        except EngineError as error:
+            words = f"{repository} is updated, but the old revision stays: {error}."
+        else:
+            rest = f"; {size_in_words(freed)} of the old revision are free" if freed else ""
+            words = f"{repository} is updated{rest}."
+        self._library.refresh()
+        self.told.emit(words)
+
+
+def _is_same_model(one: Path, other: Path) -> bool:
+    return one.parent == other.parent
