@@ -96,16 +96,33 @@ async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
             status,
             took_s,
         )
-        _access.info(
-            "%s %s %s %d %.0f ms %s",
-            request.remote,
-            request.method,
-            _printable(request.path),
-            status,
-            took_s * 1000,
-            request_id,
-        )
+        if _access.isEnabledFor(logging.INFO):
+            _log_request(request, status, took_s, request_id)
     return response
+
+
+def _log_request(request: web.Request, status: int, took_s: float, request_id: str) -> None:
+    path = _printable(request.path)
+    _access.info(
+        "%s %s %s %d %.0f ms %s",
+        request.remote,
+        request.method,
+        path,
+        status,
+        took_s * 1000,
+        request_id,
+        # For logs that are JSON.
+        extra={
+            "fields": {
+                "remote": request.remote,
+                "method": request.method,
+                "path": path,
+                "status": status,
+                "took_ms": round(took_s * 1000, 1),
+                "request_id": request_id,
+            }
+        },
+    )
 
 
 @web.middleware

@@ -19,6 +19,7 @@ from api.server.connection import Connection, ConnectionLimits
 from api.transport.address import Address
 from api.transport.config import ServerConfig
 from api.transport.context import SERVICE
+from api.transport.metrics.counting import Metrics
 from api.transport.observing import RequestObserver
 from api.transport.served_engine import ServedEngine
 
@@ -68,6 +69,11 @@ class ApiServer:
         self._observer = observer
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """What it has done since it started; None while it does not listen."""
+        return None if self._runner is None else self._runner.app[SERVICE].metrics
 
     async def start(self) -> Address:
         """Listen; return where.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from ui.preferences.declaring import Declaration, Declared
 
@@ -36,6 +36,8 @@ def add_setting(
         reading = {"type": types.get(kind, Path), "metavar": said.metavar or None}
     if get_origin(one.kind) is tuple:
         reading |= {"type": text, "action": "append"}
+    if get_origin(one.kind) is Literal:
+        reading = {"choices": get_args(one.kind)}
     parser.add_argument(
         option,
         dest=prefix + option.removeprefix("--").replace("-", "_"),

@@ -7,13 +7,16 @@ Must not import Qt. Main thread: the server and its signals share one event loop
 
 import asyncio
 import contextlib
+import logging
 import sys
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import fields
 from typing import Any
 
 from api.server.access import tls
 from api.server.server import ApiServer
 from api.transport.config import ConfigError, ServerConfig
+from api.transport.served_engine import ServedEngine
 from app.composition import ranks
 from app.composition.engines import load
 from app.folders import logs, paths
@@ -23,9 +26,11 @@ from app.process.ending_signals import EndingSignals
 from app.process.exits import CommandError
 from app.process.open_file_limit import raise_limit
 from app.settings.serve_options import ServeOptions
-from engine import DiskCache, Limits
+from app.terminal import server_lines
+from engine import DiskCache, Limits, ModelInfo
 from engine.distributed.world import Meeting
 
+_log = logging.getLogger(__name__)
 _OPTIONS = {
     "allowed_origins": "--allow-origin",
     "allowed_hosts": "--allow-host",
@@ -34,7 +39,7 @@ _OPTIONS = {
     "tls_key": "--tls-key",
 }
 _IN_CLEAR = (
-    "fullstop: warning: traffic is not encrypted: anyone on the network can read the API key, the "
+    "traffic is not encrypted: anyone on the network can read the API key, the "
     "prompts and the answers; use --tls-cert and --tls-key, or listen on 127.0.0.1 and connect "
     "through an SSH tunnel"
 )
@@ -46,7 +51,10 @@ def run(options: ServeOptions) -> int:
     Raises:
         CommandError: An option will not do, the port is taken, or the model will not load.
     """
-    logs.to_standard_error(options.verbose)
+    if options.log == "json":
+        logs.as_json_lines()
+    else:
+        logs.to_standard_error(options.verbose)
     raise_limit()
     world = ranks.world_of_this_process()
     if world is not None and world.rank > 0:
@@ -113,11 +121,12 @@ async def _serve_until(
             await asyncio.wait({loading, *ends}, return_when=asyncio.FIRST_COMPLETED)
             if not (is_told_to_end.is_set() or lost.done()):
                 await loading
-                print(f"listening on {address.url}", flush=True)
-                if config.is_readable_on_the_way:
-                    print(_IN_CLEAR, file=sys.stderr, flush=True)
+                _announce(address.url, engine.model, config, is_json=options.log == "json")
                 spare_what_is_loaded()
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                # A log that is JSON has nothing between its lines.
+                line = nullcontext() if options.log == "json" else _live(engine, server)
+                async with line:
+                    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except OSError as error:
             raise CommandError(f"cannot serve: {error.strerror or error}") from error
         finally:
@@ -127,6 +136,25 @@ async def _serve_until(
                     await task
             await server.stop()
     return lost.result() if lost.done() else None
+
+
+def _announce(url: str, model: ModelInfo | None, config: ServerConfig, *, is_json: bool) -> None:
+    """Say that the server listens, first in the line that programs wait for."""
+    print(f"listening on {url}", flush=True)
+    if is_json:
+        _log.info("listening", extra={"fields": server_lines.facts(url, model, config)})
+    else:
+        print("\n".join(server_lines.banner(url, model, config)), flush=True)
+    if config.is_readable_on_the_way and is_json:
+        _log.warning(_IN_CLEAR)
+    elif config.is_readable_on_the_way:
+        print(f"fullstop: warning: {_IN_CLEAR}", file=sys.stderr, flush=True)
+
+
+def _live(engine: ServedEngine, server: ApiServer) -> AbstractAsyncContextManager[None]:
+    return server_lines.live_line(
+        lambda: server_lines.load_words(engine.status, server.metrics), sys.stderr
+    )
 
 
 def _disk_cache(options: ServeOptions) -> DiskCache | None:

@@ -3,23 +3,37 @@
 Configures the standard library's logging; knows no component. Main thread, at start-up.
 """
 
+import json
 import logging
 import logging.handlers
 import sys
+from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from app.folders.privacy import open_private
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OURS = ("app", "engine", "api", "ui")
+_CLEAR_LINE = "\r\x1b[K"
 _FILE_SIZE_BYTES = 1_000_000
 _OLD_FILES = 3
 
 
 def to_standard_error(is_verbose: bool) -> None:
     """Send warnings, or everything from ``INFO`` up of our own packages, to standard error."""
-    _configure(logging.StreamHandler(sys.stderr), logging.INFO if is_verbose else logging.WARNING)
+    _configure(_Terminal(sys.stderr), logging.INFO if is_verbose else logging.WARNING)
+
+
+def as_json_lines() -> None:
+    """Send everything from ``INFO`` up of our own packages to standard error, as JSON lines.
+
+    Each has ``time`` (ISO 8601, UTC), ``level``, ``logger`` and ``message``; that of a request has
+    ``method``, ``path``, ``status``, ``took_ms``, ``request_id`` and ``remote``; an error has
+    ``traceback``.
+    """
+    _configure(logging.StreamHandler(sys.stderr), logging.INFO, _JsonLines())
 
 
 def to_file(path: Path) -> None:
@@ -45,8 +59,35 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
         return file
 
 
-def _configure(handler: logging.Handler, level: int) -> None:
-    handler.setFormatter(logging.Formatter(_FORMAT))
+class _Terminal(logging.StreamHandler[TextIO]):
+    """Standard error, where a line of status may stand that the next record replaces."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.stream.isatty():
+            self.stream.write(_CLEAR_LINE)
+        super().emit(record)
+
+
+class _JsonLines(logging.Formatter):
+    """Writes a record as one JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry |= getattr(record, "fields", {})
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False, default=str)
+
+
+def _configure(
+    handler: logging.Handler, level: int, formatter: logging.Formatter | None = None
+) -> None:
+    handler.setFormatter(formatter or logging.Formatter(_FORMAT))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     for name in _OURS:
         logging.getLogger(name).setLevel(level)

@@ -7,6 +7,7 @@ neither argparse nor pydantic.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from api.transport.config import ServerConfig
 from app.folders import paths
@@ -103,6 +104,11 @@ class ServeOptions:
         False, help="refuse what the hosted services refuse, such as more than four stops"
     )
     verbose: bool = declare(False, help="log requests on standard error")
+    log: Literal["text", "json"] = declare(
+        "text",
+        help="how the log is written; json writes one object a line, for every request too",
+        example="json",
+    )
     max_rows: int = _count(
         _ENGINE.max_rows, "the most answers that are generated at the same time", 1_024
     )

@@ -108,6 +108,8 @@ class ServeProcess:
             preexec_fn=preexec_fn,
         )
         self.errors: list[str] = []
+        # What it printed after its address, once it has ended.
+        self.told = ""
         assert self.process.stderr is not None
         self._reader = threading.Thread(target=self.errors.extend, args=(self.process.stderr,))
         self._reader.start()
@@ -134,6 +136,7 @@ class ServeProcess:
         self._reader.join(timeout=60)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
+        self.told = self.process.stdout.read()
         self.process.stdout.close()
         self.process.stderr.close()
         return code

@@ -231,3 +231,27 @@ def test_a_client_that_hangs_up_frees_the_engine_and_the_next_is_served_at_once(
         connection.close()
     assert ask(address) == "1\n2\n3\n4\n5\n"
     assert health(address)["running"] == 0
+
+
+def test_it_says_what_a_person_needs_and_logs_as_json(serve: Callable[..., Any]) -> None:
+    server = serve("--port", "0", "--log", "json", "--api-key", "not-to-be-logged")
+    address = server.wait_until_ready()
+    assert ask(address, key="not-to-be-logged") == "1\n2\n3\n4\n5\n"
+    assert server.end(signal.SIGINT) == 0
+    entries = [json.loads(line) for line in server.errors]
+    [listening] = [entry for entry in entries if entry["message"] == "listening"]
+    assert (listening["url"], listening["model"]) == (address, "demo-model")
+    assert listening["requires_key"] is True
+    [asked] = [entry for entry in entries if entry.get("path") == "/v1/chat/completions"]
+    assert (asked["method"], asked["status"]) == ("POST", 200)
+    assert "not-to-be-logged" not in str(entries)
+
+
+def test_it_names_its_model_and_its_address(serve: Callable[..., Any]) -> None:
+    server = serve("--port", "0")
+    address = server.wait_until_ready()
+    assert server.end(signal.SIGINT) == 0
+    told = server.told
+    assert "demo-model (context" in told
+    assert f"{address}/v1" in told
+    assert "API key  none" in told

@@ -63,6 +63,7 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
         "tls_key": "/k",
         "strict": True,
         "verbose": True,
+        "log": "json",
         "plain_decoding": True,
         **dict.fromkeys(LIMITS, 7),
     }
@@ -77,7 +78,8 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
             .replace("= /c", "= '/c'")
             .replace("= /k", "= '/k'")
             .replace("= 127.0.0.2", "= '127.0.0.2'")
-            .replace("= secret", "= 'secret'"),
+            .replace("= secret", "= 'secret'")
+            .replace("= json", "= 'json'"),
         )
     )
     from_environment = resolved(

@@ -1,0 +1,106 @@
+"""What ``fullstop serve`` tells the person who started it: what is served, and the load.
+
+Knows no socket. Runs on the server's loop.
+"""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncIterator, Callable
+from typing import TextIO
+
+from api.transport.config import ServerConfig
+from api.transport.metrics.counting import Metrics
+from engine import EngineStatus, ModelInfo, counted, size_in_words
+
+_EACH_S = 1.0
+_CLEAR_LINE = "\r\x1b[K"
+
+
+def banner(url: str, model: ModelInfo | None, config: ServerConfig) -> list[str]:
+    """Return what a person needs to use a server that listens now.
+
+    Args:
+        url: Its address.
+        model: The loaded model, if there is one.
+        config: The server's settings.
+    """
+    key = "required" if config.api_key is not None else "none; programs may send any"
+    return [
+        f"  model    {_model_words(model)}",
+        f"  API key  {key}",
+        f"  OpenAI   {url}/v1",
+        f"  others   {url} (Anthropic, Ollama, /generate; GET {url}/openapi.json lists all routes)",
+        "Ctrl-C ends it.",
+    ]
+
+
+def facts(url: str, model: ModelInfo | None, config: ServerConfig) -> dict[str, object]:
+    """Return the same for a log that is JSON; takes what ``banner`` takes."""
+    return {
+        "url": url,
+        "model": None if model is None else model.id,
+        "context": None if model is None else model.context_length,
+        "requires_key": config.api_key is not None,
+    }
+
+
+def load_words(status: EngineStatus, metrics: Metrics | None) -> str:
+    """Return the load of this moment in one line.
+
+    Args:
+        status: What the engine is doing.
+        metrics: What the server has done; None before it listens.
+    """
+    parts = [f"{status.running:,} answering", f"{status.waiting:,} waiting"]
+    if status.state == "loading":
+        parts.append("loading the model")
+    elif status.is_unloaded:
+        parts.append("the model is unloaded until the next request")
+    if metrics is not None:
+        done = sum(metrics.requests.values())
+        parts += [counted(done, "request"), counted(metrics.tokens["output"], "output token")]
+    return " · ".join(parts)
+
+
+@contextlib.asynccontextmanager
+async def live_line(words: Callable[[], str], terminal: TextIO) -> AsyncIterator[None]:
+    """Keep a line of the load on a terminal while the block runs; nothing in a pipe.
+
+    Args:
+        words: Returns the line of this moment, without control characters.
+        terminal: Where a person may watch.
+    """
+    if not terminal.isatty():
+        yield
+        return
+    showing = asyncio.create_task(_show(words, terminal))
+    try:
+        yield
+    finally:
+        showing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await showing
+        _write(terminal, "")
+
+
+async def _show(words: Callable[[], str], terminal: TextIO) -> None:
+    while True:
+        # Written anew each time: a line of the log may have taken its place.
+        _write(terminal, words())
+        await asyncio.sleep(_EACH_S)
+
+
+def _write(terminal: TextIO, line: str) -> None:
+    # A line that is wider than the terminal would wrap, and the part above would stay.
+    width = shutil.get_terminal_size().columns - 1
+    terminal.write(f"{_CLEAR_LINE}{line[:width]}")
+    terminal.flush()
+
+
+def _model_words(model: ModelInfo | None) -> str:
+    if model is None:
+        return "none"
+    draft = "" if model.draft is None else f", draft {model.draft.id}"
+    context = counted(model.context_length, "token")
+    return f"{model.id} (context {context}, {size_in_words(model.weights_bytes)}{draft})"

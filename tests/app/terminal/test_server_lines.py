@@ -1,0 +1,72 @@
+"""What a person who serves is told: address, model, key and load."""
+
+import asyncio
+import io
+from pathlib import Path
+
+from api.transport.config import ServerConfig
+from api.transport.metrics.counting import Metrics
+from app.terminal.server_lines import banner, live_line, load_words
+from engine.library.models import EosToken, ModelInfo
+from engine.scheduling.thread.commands import EngineStatus
+
+URL = "http://127.0.0.1:1"
+MODEL = ModelInfo(
+    "small", Path("/m"), "llama", 4096, 10, (EosToken(0, "</s>", "x"),), False, False, 3_900_000, 0
+)
+
+
+class Terminal(io.StringIO):
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_shown = asyncio.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if "1 answering" in text:
+            self.has_shown.set()
+        return super().write(text)
+
+
+def test_the_banner_names_model_context_address_and_key() -> None:
+    text = "\n".join(banner(URL, MODEL, ServerConfig()))
+    assert "small (context 4,096 tokens, 3.9 MB)" in text
+    assert f"{URL}/v1" in text
+    assert "API key  none" in text
+    assert "API key  required" in "\n".join(banner(URL, MODEL, ServerConfig(api_key="secret")))
+    assert "secret" not in "\n".join(banner(URL, MODEL, ServerConfig(api_key="secret")))
+
+
+def test_the_load_names_answers_queue_and_what_was_done() -> None:
+    metrics = Metrics()
+    metrics.request_began()
+    metrics.request_ended("Chat", "POST /x", 200, 0.1)
+    metrics.tokens["output"] += 1234
+    words = load_words(EngineStatus("ready", running=2, waiting=1), metrics)
+    assert words == "2 answering · 1 waiting · 1 request · 1,234 output tokens"
+    assert "unloaded" in load_words(EngineStatus("ready", is_unloaded=True), None)
+
+
+def test_the_line_is_renewed_on_a_terminal_and_removed_at_the_end() -> None:
+    terminal = Terminal()
+    shown = iter(["1 answering", "2 answering"])
+
+    async def play() -> None:
+        async with live_line(lambda: next(shown, ""), terminal):
+            await terminal.has_shown.wait()
+
+    asyncio.run(play())
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_pipe_gets_no_line() -> None:
+    pipe = io.StringIO()
+
+    async def play() -> None:
+        async with live_line(lambda: "1 answering", pipe):
+            await asyncio.sleep(0)
+
+    asyncio.run(play())
+    assert pipe.getvalue() == ""
