@@ -21,13 +21,22 @@ _LONGEST = 32
 MOST_INDEXED = 1 << 16
 # So many tokens of the prompt are indexed with each token of the answer, for no step may wait.
 _SLICE = 512
-# A passage of so many tokens is followed on behind one that differs, as in an edited text. It is
-# trusted from then on like one of fewer tokens.
-_LEAST_RESUMED = 8
-_RESUMED = 5
+# A passage of so many tokens is looked for again behind tokens that differ, as in an edited text:
+# among so many of its next tokens, and for so many tokens of the answer.
+_LEAST_LEFT = 8
+_NEAR = 12
 # How often a guess is right at first, by the number of tokens that agree: up to the first number,
 # the rate beside it.
 _EXPECTED = ((3, 0.4), (5, 0.6), (8, 0.75), (15, 0.85), (_LONGEST, 0.93))
+# The same in a passage that was left and goes on behind as many tokens as differ, and where the
+# last token was found a little further on. The second rates are those after one token more; after
+# two, the passage is trusted as before.
+_SKIPPED, _FOUND = len(_EXPECTED), len(_EXPECTED) + 2
+_EXPECTED_AGAIN = (0.6, 0.85, 0.5, 0.8)
+# An edited text is left every few dozen tokens: an average over fewer would rise in between, and
+# let passes become too long.
+_NEWEST = 0.03
+_EXPECTED_WEIGHT = 3.0
 
 
 def _classes() -> tuple[int, ...]:
@@ -54,7 +63,8 @@ class PromptLookup:
 
     def __init__(self, prompt: Sequence[int]) -> None:
         self._tokens = list(prompt[-MOST_INDEXED:])
-        self._rates = tuple(HitRate(expected) for _, expected in _EXPECTED)
+        expected = [*(rate for _, rate in _EXPECTED), *_EXPECTED_AGAIN]
+        self._rates = tuple(HitRate(one, _NEWEST, _EXPECTED_WEIGHT) for one in expected)
         # Where each run of key tokens was last followed by another token.
         self._places: dict[int, int] = {}
         self._room = MOST_INDEXED
@@ -65,6 +75,10 @@ class PromptLookup:
         self._unindexed = len(self._tokens)
         self._at = 0  # the token that follows the passage; 0 for none
         self._length = 0  # how many tokens of the passage agree
+        self._trust = 0  # the place of its rate
+        # The token that was expected where the answer left a passage, until it is found again, and
+        # the place of the one that came instead; 0 for none.
+        self._left_at = self._left_by = 0
         self._index_prompt()
         self._find()
 
@@ -83,21 +97,21 @@ class PromptLookup:
             key = ((key << _ID_BITS) | token) & _KEY_MASK
             if at:
                 is_hit = known[at] == token
-                self._rates[_CLASS_OF[self._length]].note(is_hit)
+                self._rates[self._trust].note(is_hit)
                 if is_hit:
-                    self._at = at + 1
-                    if self._length < _LONGEST:
-                        self._length += 1
+                    self._agree()
                     continue
+                if not self._left_at and self._length >= _LEAST_LEFT:
+                    self._left_at, self._left_by = at, len(known) - 1
             self._key = key
             self._find()
-            if at and not self._at and self._length >= _LEAST_RESUMED:
-                self._at, self._length = at + 1, _RESUMED
+            if self._left_at:
+                self._find_again(token)
         self._key = key
 
     def likelihood(self) -> float:
         """Return how likely the next guess is right."""
-        return self._rates[_CLASS_OF[self._length]].value if self._at else 0.0
+        return self._rates[self._trust].value if self._at else 0.0
 
     def propose(self, most: int) -> Sequence[int]:
         """Return the tokens that followed the passage; a passage that ends here is repeated."""
@@ -109,6 +123,32 @@ class PromptLookup:
         while len(found) < most:
             found.append(found[-period])
         return found
+
+    def _agree(self) -> None:
+        """Note that the token that was expected has come."""
+        self._at += 1
+        if self._length < _LONGEST:
+            self._length += 1
+        if not self._left_at:
+            self._trust = _CLASS_OF[self._length]
+        elif self._trust in (_SKIPPED, _FOUND):
+            self._trust += 1
+        else:
+            self._left_at = 0
+            self._trust = _CLASS_OF[self._length]
+
+    def _find_again(self, token: int) -> None:
+        """Look for the passage that was left, unless another one agrees with the last tokens."""
+        known, left = self._tokens, self._left_at
+        differing = len(known) - self._left_by
+        if self._at or differing > _NEAR:
+            self._left_at = 0
+            return
+        near = known[left : min(left + _NEAR, self._left_by)]
+        if token in near:  # tokens were left out, or added
+            self._at, self._trust = left + near.index(token) + 1, _FOUND
+        elif left + differing < len(known):  # as many were replaced
+            self._at, self._trust = left + differing, _SKIPPED
 
     def _find(self) -> None:
         """Look for a passage that agrees with the last tokens."""
@@ -122,6 +162,7 @@ class PromptLookup:
         while length < most and known[at - length - 1] == known[end - length - 1]:
             length += 1
         self._length = length
+        self._trust = _CLASS_OF[length]
 
     def _index_prompt(self) -> None:
         """Index the next slice of the prompt, backwards, so that later passages come first."""

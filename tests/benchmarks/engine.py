@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.engine [--rounds 5] [--only matcher,one,sixteen,turn,memory,trace]
     python -m tests.benchmarks.engine --only constraint
-    python -m tests.benchmarks.engine --only copy,plain,forced
+    python -m tests.benchmarks.engine --only copy,page,plain,forced
 
 The two sides alternate, a process pinned to two cores, because the machines are noisy. Nothing
 here passes or fails: read the ratios beside their targets.
@@ -310,11 +310,11 @@ def main() -> None:
     only = set(options.only.split(","))
     if "matcher" in only:
         matcher()
-    for case in sorted(only & {"copy", "plain"}):
+    for case in sorted(only & {"copy", "page", "plain"}):
         guessing(case, options.rounds)
     if "forced" in only:
         forced(options.rounds)
-    if only <= {"matcher", "copy", "plain", "forced"}:
+    if only <= {"matcher", "copy", "page", "plain", "forced"}:
         return
     running: Any = Running()
     if "one" in only:

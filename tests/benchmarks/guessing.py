@@ -155,6 +155,12 @@ def edited(text: Sequence[int], every: int) -> list[int]:
     return [token + 1 if n % every == every - 1 else token for n, token in enumerate(text)]
 
 
+def one_word_edited(text: Sequence[int]) -> list[int]:
+    """Return a text in the middle of which a word of two tokens became one of three."""
+    middle = len(text) // 2
+    return [*text[:middle], 701, 702, 703, *text[middle + 2 :]]
+
+
 def chatter(tokens: int, seed: int = 2) -> list[int]:
     """Return tokens in which the same few follow each other again and again, and never the same."""
     draws = random.Random(seed)
@@ -166,6 +172,9 @@ CASES: dict[str, list[tuple[str, list[int], list[int], str]]] = {
     "copy": [
         ("repeat 320 tokens", page(320), page(320), ">= 2.0"),
         ("320 tokens, one in 40 edited", page(320), edited(page(320), 40), ">= 2.0"),
+    ],
+    "page": [
+        ("one word of 400 tokens edited", page(400), one_word_edited(page(400)), ">= 2.0"),
     ],
     "plain": [
         ("never repeats", page(320), page(256, seed=9), ">= 0.98"),

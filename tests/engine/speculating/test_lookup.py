@@ -1,5 +1,8 @@
 """Prompt lookup guesses that a passage goes on as it did before."""
 
+import random
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,15 +64,88 @@ def test_a_token_that_was_not_expected_ends_a_short_passage() -> None:
     assert list(lookup.propose(3)) == []
 
 
-def test_a_long_passage_is_followed_on_behind_one_token_that_differs() -> None:
-    text = list(range(100, 140))
-    lookup = PromptLookup([1, *text])
-    lookup.extend(text[:20])
+TEXT = list(range(100, 140))
+
+
+@pytest.mark.parametrize(
+    ("answer", "following"),
+    [
+        ([99], TEXT[21:24]),  # one token was replaced
+        ([99, 98], TEXT[22:25]),  # two were
+        ([TEXT[23]], TEXT[24:27]),  # three were left out
+        ([99, 98, TEXT[20]], TEXT[21:24]),  # two were added
+        ([99, 98, 97, TEXT[21]], TEXT[22:25]),  # one was replaced by three
+        ([99, TEXT[23]], TEXT[24:27]),  # three were replaced by one
+    ],
+)
+def test_a_long_passage_is_found_again_behind_tokens_that_differ(
+    answer: list[int], following: list[int]
+) -> None:
+    lookup = PromptLookup([1, *TEXT])
+    lookup.extend([*TEXT[:20], *answer])
+    assert lookup.likelihood() > 0.3
+    assert list(lookup.propose(3)) == following
+
+
+def test_a_passage_that_is_found_again_is_trusted_as_before_after_two_tokens() -> None:
+    lookup = PromptLookup([1, *TEXT])
+    lookup.extend(TEXT[:20])
+    before = lookup.likelihood()
     lookup.extend([99])
+    trust = [lookup.likelihood()]
+    for token in TEXT[21:23]:
+        lookup.extend([token])
+        trust.append(lookup.likelihood())
+    assert trust[0] < min(trust[1:])
+    assert trust[0] < 0.8 * before < trust[-1]
+
+
+def test_a_passage_that_does_not_come_back_is_given_up() -> None:
+    lookup = PromptLookup([1, *TEXT])
+    lookup.extend([*TEXT[:20], *range(200, 212)])
     assert lookup.likelihood() > 0
-    assert list(lookup.propose(3)) == text[21:24]
-    lookup.extend([98])
+    lookup.extend([212])
     assert lookup.likelihood() == 0
+    lookup.extend([TEXT[21]])
+    assert lookup.likelihood() == 0
+
+
+def test_another_passage_that_agrees_is_preferred_to_the_one_that_was_left() -> None:
+    lookup = PromptLookup([7, 8, 9, 10, 1, *TEXT])
+    lookup.extend([*TEXT[:20], 7, 8])
+    assert list(lookup.propose(1)) == [TEXT[22]]
+    lookup.extend([9])
+    assert list(lookup.propose(1)) == [10]
+
+
+def test_a_passage_that_never_comes_back_costs_its_trust() -> None:
+    lookup = PromptLookup([1, *TEXT])
+    trust = []
+    for n in range(6):
+        lookup.extend([*TEXT[:20], 200 + n])
+        trust.append(lookup.likelihood())
+        lookup.extend(range(300 + 40 * n, 320 + 40 * n))
+    assert trust == sorted(trust, reverse=True)
+    assert trust[-1] < 0.3
+
+
+def test_the_edits_of_a_page_cost_little() -> None:
+    # Of 400 tokens one in 40 is replaced, added, or left out in turn.
+    draws = random.Random(4)
+    page = [draws.randrange(1000) for _ in range(400)]
+    answer: list[int] = []
+    for at, token in enumerate(page):
+        if at % 40 == 39:
+            answer += [[2000 + at], [token, 2000 + at], []][at // 40 % 3]
+        else:
+            answer.append(token)
+    lookup = PromptLookup(page)
+    unguessed = 0
+    for token in answer:
+        unguessed += list(lookup.propose(1)) != [token]
+        lookup.extend([token])
+    # Each edit costs a token of its own, and one more after some that were added.
+    assert unguessed <= 20
 
 
 def test_a_long_prompt_is_indexed_bit_by_bit_from_its_end() -> None:
@@ -85,8 +161,8 @@ def test_a_long_prompt_is_indexed_bit_by_bit_from_its_end() -> None:
 
 def test_of_a_prompt_without_end_only_the_last_tokens_are_kept() -> None:
     lookup = PromptLookup(range(MOST_INDEXED + 500))
-    for _ in range(200):
-        lookup.extend([9])
+    for n in range(200):
+        lookup.extend([100_000 + n])
     lookup.extend([100, 101, 102])
     assert lookup.likelihood() == 0
     lookup.extend([600, 601, 602])
