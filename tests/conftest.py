@@ -114,6 +114,20 @@ def _collected_on_the_main_thread() -> Iterator[None]:
     collect_if_due()
 
 
+@pytest.fixture(autouse=True)
+def _no_widget_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Delete what a test showed: changing the theme would style it again in every later test."""
+    yield
+    if QT_PROBLEM is not None or not {"qapp", "qtbot"} & set(request.fixturenames):
+        return
+    from PySide6.QtCore import QCoreApplication, QEvent
+    from PySide6.QtWidgets import QApplication
+
+    for widget in QApplication.topLevelWidgets():
+        widget.deleteLater()
+    QCoreApplication.sendPostedEvents(None, int(QEvent.Type.DeferredDelete))
+
+
 @pytest.fixture(scope="session")
 def demo_model_path() -> Path:
     return ROOT / "assets" / "demo-model"
