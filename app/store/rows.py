@@ -91,7 +91,7 @@ def conversation_row(conversation: Conversation) -> ConversationRow:
     return ConversationRow(
         id=conversation.id,
         title=storable(conversation.title),
-        settings=json.dumps(codec.settings_values(conversation.settings)),
+        settings=json.dumps(_settings(conversation)),
         stops=json.dumps(codec.stops_values(conversation.stops)),
         draft=storable(conversation.draft),
         is_pinned=conversation.is_pinned,
@@ -100,12 +100,21 @@ def conversation_row(conversation: Conversation) -> ConversationRow:
     )
 
 
+def _settings(conversation: Conversation) -> dict[str, Any]:
+    """Return the settings, and beside them the model, as one JSON object."""
+    values = codec.settings_values(conversation.settings)
+    model = codec.model_values(conversation.model)
+    return {**values, "model": model} if model else values
+
+
 def conversation_from(row: ConversationRow, preview: str | None) -> Conversation:
     """Return a conversation; with a preview, its messages are still to be loaded."""
     # Settings can be set again; for their sake no conversation is withheld, nor its stops.
-    settings, stops = None, []
+    settings, stops, model = None, [], None
     with contextlib.suppress(DamagedFile):
-        settings = codec.settings_from(Fields(parsed_json(row.settings)))
+        kept = Fields(parsed_json(row.settings))
+        settings = codec.settings_from(kept)
+        model = codec.model_from(kept.inner("model")) if kept.has("model") else None
     with contextlib.suppress(DamagedFile):
         stops = codec.stops_from(Fields({"stops": parsed_json(row.stops)}))
     created_at, updated_at = codec.moment(row.created_at), codec.moment(row.updated_at)
@@ -120,6 +129,7 @@ def conversation_from(row: ConversationRow, preview: str | None) -> Conversation
         row.id,
     )
     conversation.is_pinned = bool(row.is_pinned)
+    conversation.model = model
     if preview is not None:
         conversation.unload(preview_of(preview))
     return conversation

@@ -50,6 +50,7 @@ class ModelLibrary(QObject):
         models: What was found last.
         memory: What this computer had then.
         is_looking: Whether disks are being looked at.
+        has_looked: Whether that was done since the start.
     """
 
     changed = Signal()
@@ -68,7 +69,7 @@ class ModelLibrary(QObject):
         self._tasks = Tasks()
         self.models: list[LibraryModel] = []
         self.memory = Memory(0, 0)
-        self.is_looking = False
+        self.is_looking = self.has_looked = False
         self._is_stale = False
         # What the command line asked for, for this session.
         self._asked_drafts: dict[Path, Path] = {}
@@ -192,6 +193,17 @@ class ModelLibrary(QObject):
         freed = 0 if info is None or self.model.is_unloaded else info.weights_bytes
         return Memory(now.usable, now.available + freed)
 
+    def folder_named(self, name: str) -> Path | None:
+        """Return the folder of the complete model of a name; None if none was found."""
+        return next(
+            (
+                one.found.folder
+                for one in self.models
+                if one.found.name == name and not (one.found.is_partial or one.found.problem)
+            ),
+            None,
+        )
+
     async def finish(self) -> None:
         """End downloads, keeping partial files, and wait for the search to end."""
         self.downloads.cancel_all()
@@ -209,6 +221,7 @@ class ModelLibrary(QObject):
                     break
         finally:
             self.is_looking = False
+        self.has_looked = True
         used = dict(self._preferences.now.models.last_used)
         self.models = [
             LibraryModel(

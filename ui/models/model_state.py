@@ -3,9 +3,11 @@
 Main thread.
 """
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +33,7 @@ class ModelState(QObject):
         changed: The stage or the model is another now.
         progressed: Loading has come further, or the model was unloaded while idle or loaded again.
         loaded: A model was loaded; carries its folder.
+        chosen: A person wants another model to answer; carries its folder.
 
     Attributes:
         stage: What there is.
@@ -44,6 +47,7 @@ class ModelState(QObject):
     changed = Signal()
     progressed = Signal()
     loaded = Signal(object)
+    chosen = Signal(object)
 
     def __init__(self, engine: Engine, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -55,7 +59,10 @@ class ModelState(QObject):
         self.failed_name = ""
         self.path: Path | None = None
         self.draft_of: Callable[[Path], Path | None] = lambda _folder: None
-        self._wanted: Path | None = None
+        self._load_number = 0
+        self._turn = asyncio.Lock()
+        self._settled = asyncio.Event()
+        self._failure: tuple[Path, Exception] | None = None
         self._began_s = 0.0
         self._seen: object = None
         self._look = QTimer(self, interval=_LOOK_MS)
@@ -101,21 +108,63 @@ class ModelState(QObject):
         return folder.resolve() in {one.resolve() for one in used if one is not None}
 
     def load(self, path: Path, *, cancels_running: bool = False) -> None:
-        """Load the model of a folder in the background, in place of the present one.
+        """Load the model of a folder in the background, as a person wants it.
 
-        Loading that is under way is broken off. Running answers are waited for, unless they are
-        to be ended.
+        It takes the place of the present one. Loading that is under way is broken off. Running
+        answers are waited for, unless they are to be ended.
         """
-        self.path = self._wanted = path
+        self.chosen.emit(path)
+        self.begin_to_load(path, cancels_running=cancels_running)
+
+    def begin_to_load(self, path: Path, *, cancels_running: bool = False) -> None:
+        """As ``load``, where nobody chose the model anew."""
+        self.path = path
         if self.stage == "loading":
             self._engine.cancel_load()
         self._begin(model_name(path))
-        self._tasks.start(self._load(path, cancels_running), f"load {path.name}")
+        self._load_number += 1
+        work = self._load(path, self._load_number, cancels_running)
+        self._tasks.start(work, f"load {path.name}")
 
     def load_again(self) -> None:
         """Try once more after a failure."""
         if self.path is not None and self.stage != "loading":
             self.load(self.path)
+
+    def is_at(self, folder: Path | None) -> bool:
+        """Whether what is loaded, being loaded, or failed to load is the model of a folder."""
+        if folder is None or self.stage == "none":
+            return False
+        there = self.path if self.info is None else self.info.path
+        return there is not None and (there == folder or there.resolve() == folder.resolve())
+
+    @asynccontextmanager
+    async def ready(self, wanted: Callable[[], Path | None]) -> AsyncIterator[ModelInfo | None]:
+        """Hold a model while a request is handed over, so that no other model answers it.
+
+        The model is loaded first if it is not. Whoever comes later waits, in order.
+
+        Args:
+            wanted: Returns the folder of the model; None takes whichever is loaded. Asked again
+                whenever another model was loaded meanwhile.
+
+        Raises:
+            ModelLoadFailed: It cannot be loaded, or loading was cancelled.
+        """
+        async with self._turn:
+            while not self._has(folder := wanted()):
+                if self.stage != "loading":
+                    assert folder is not None
+                    self.begin_to_load(folder)
+                await self._settled.wait()
+                if self._failure is not None and self._failure[0] == folder:
+                    raise self._failure[1]
+            yield self._engine.model
+
+    def _has(self, folder: Path | None) -> bool:
+        return self.stage != "loading" and (
+            folder is None or (self.stage == "ready" and self.is_at(folder))
+        )
 
     def cancel_load(self) -> None:
         """Cancel loading, if a model is being loaded."""
@@ -137,24 +186,28 @@ class ModelState(QObject):
         self._look.stop()
         await self._tasks.finish()
 
-    async def _load(self, path: Path, cancels_running: bool) -> None:
+    async def _load(self, path: Path, number: int, cancels_running: bool) -> None:
+        # Loading that was broken off by another one has nothing to say any more.
         try:
             draft = self.draft_of(path)
             await self._engine.load(path, cancels_running=cancels_running, draft=draft)
-        except LoadCancelled:
-            if self._wanted == path:
+        except LoadCancelled as cancelled:
+            if self._load_number == number:
+                self._failure = path, cancelled
                 self._end("none", "Loading was cancelled.")
         except DraftLoadFailed as error:
-            if self._wanted == path:
+            if self._load_number == number:
+                self._failure = path, error
                 menu = "Choose another one, or None, in the menu of the model."
                 self._end("failed", f"{failure_words(error)} {menu}")
         except Exception as error:
             _log.error("a model could not be loaded", exc_info=error)
-            if self._wanted == path:
+            if self._load_number == number:
+                self._failure = path, error
                 self._end("failed", failure_words(error))
         else:
             self.loaded.emit(path)
-            if self._wanted == path:
+            if self._load_number == number:
                 self._end("ready", "")
 
     async def _unload(self, cancels_running: bool) -> None:
@@ -170,6 +223,8 @@ class ModelState(QObject):
         self.stage = "loading"
         self.name = name
         self.message = self.failed_name = ""
+        self._failure = None
+        self._settled.clear()
         self._began_s = time.monotonic()
         self._look.setInterval(_LOOK_WHILE_LOADING_MS)
         self.changed.emit()
@@ -186,6 +241,7 @@ class ModelState(QObject):
         elif stage == "none":
             self.name = ""
         self.message = message
+        self._settled.set()
         self.changed.emit()
 
     def _look_at_engine(self) -> None:

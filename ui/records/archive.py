@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
+from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import Conversation, title_from_file
 from ui.records.messages import ConversationMessage, Role, copied
 from ui.records.runs import Run, RunState
@@ -89,6 +90,8 @@ def _conversation_values(conversation: Conversation) -> dict[str, Any]:
         "updated_at": conversation.updated_at,
         "is_pinned": conversation.is_pinned,
         "draft": conversation.draft,
+        # The name alone: where somebody keeps models is nobody else's business.
+        "model": "" if conversation.model is None else conversation.model.name,
         "settings": codec.settings_values(conversation.settings),
         "stops": codec.stops_values(conversation.stops),
         "messages": [_message_values(message) for message in conversation.tree],
@@ -121,6 +124,8 @@ def _conversation(fields: Fields) -> Conversation:
         updated_at=_moment(fields, "updated_at"),
         is_pinned=fields.maybe("is_pinned", bool) or False,
     )
+    if name := fields.maybe("model", str):
+        conversation.model = ChosenModel(title_from_file(name))
     read: dict[str, ConversationMessage] = {}
     for item in fields.items("messages"):
         message = _message(item, read)

@@ -32,13 +32,40 @@ def request_for(
         messages.append(Message(message.role, message.text))
     if begun:
         messages.append(Message("assistant", begun))
-    return GenerationRequest(
-        messages=tuple(messages),
-        sampling=settings.sampling,
-        stops=stop_rules(conversation, model, without),
-        max_tokens=settings.max_tokens,
-        thinking=settings.is_thinking if model is not None and model.can_think else None,
-        cache_owner=cache_owner(conversation),
+    return fitted(
+        GenerationRequest(
+            messages=tuple(messages),
+            sampling=settings.sampling,
+            stops=stop_rules(conversation, None, without),
+            max_tokens=settings.max_tokens,
+            cache_owner=cache_owner(conversation),
+        ),
+        settings,
+        model,
+        without,
+    )
+
+
+def fitted(
+    request: GenerationRequest,
+    settings: ConversationSettings,
+    model: ModelInfo | None,
+    without: str | int | None = None,
+) -> GenerationRequest:
+    """Return a request with what depends on the model: its end tokens, and whether it reasons.
+
+    Args:
+        request: What is asked, whatever model answers.
+        settings: The settings that it was asked with.
+        model: The model that answers; None while that is not loaded.
+        without: A stop sequence or stop token that does not count this time.
+    """
+    ids = tuple(one for one in _known(settings, model) if one != without)
+    can_think = model is not None and model.can_think
+    return replace(
+        request,
+        stops=replace(request.stops, token_ids=ids),
+        thinking=settings.is_thinking if can_think else None,
     )
 
 

@@ -5,6 +5,7 @@ Pure; any thread. Unknown keys are ignored, so that later versions can add some.
 
 import dataclasses
 import math
+from pathlib import Path
 from types import UnionType
 from typing import Any, get_args
 
@@ -21,7 +22,8 @@ from engine import (
 )
 from engine.files.fields import Fields
 from engine.recording.saved_run import speculation_from, stop_from
-from ui.records.conversations import ConversationSettings, StopEntry
+from ui.records.chosen_model import ChosenModel
+from ui.records.conversations import ConversationSettings, StopEntry, title_from_file
 from ui.records.runs import Run, RunState
 
 # The last second that a calendar with four digits knows, wherever on earth.
@@ -81,6 +83,24 @@ def settings_from(fields: Fields) -> ConversationSettings:
         ),
         stop_options=stop_options_from_fields(Fields(fields.maybe("stop_options", dict) or {})),
     )
+
+
+def model_values(choice: ChosenModel | None) -> dict[str, str]:
+    """Return a conversation's model as JSON values; empty where it has none."""
+    if choice is None:
+        return {}
+    folder = {} if choice.folder is None else {"folder": str(choice.folder)}
+    return {"name": choice.name, **folder}
+
+
+def model_from(fields: Fields) -> ChosenModel | None:
+    """Return a conversation's model; raises ``DamagedFile`` where a value has a wrong type."""
+    name, folder = fields.maybe("name", str), fields.maybe("folder", str)
+    if not name:
+        return None
+    # No path can hold a NUL, and a relative one would mean another folder at each start.
+    is_usable = bool(folder) and "\0" not in (folder or "") and Path(folder or "").is_absolute()
+    return ChosenModel(title_from_file(name), Path(folder) if folder and is_usable else None)
 
 
 def stops_values(stops: list[StopEntry]) -> list[dict[str, Any]]:

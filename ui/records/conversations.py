@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 
 from engine import Sampling, StopOptions, StopRules, StopScope
 from ui.records.attachments import Attachment
+from ui.records.chosen_model import ChosenModel
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
 
 UNTITLED = "New conversation"
@@ -84,6 +85,7 @@ class Conversation:
         stops: The stop list of the next answer.
         draft: The text in the composer.
         attachments: The files that go with the draft.
+        model: The model that answers it; None until one was chosen or has answered.
         is_pinned: Whether it stays at the top of the list.
         created_at: Unix time, in seconds.
         updated_at: Unix time at which something was last said, in seconds.
@@ -109,6 +111,7 @@ class Conversation:
         self.stops = list(stops)
         self.draft = draft
         self.attachments: tuple[Attachment, ...] = ()
+        self.model: ChosenModel | None = None
         self.is_pinned = is_pinned
         self.created_at = time.time() if created_at is None else created_at
         self.updated_at = time.time() if updated_at is None else updated_at
@@ -164,7 +167,7 @@ class Conversation:
             self.title, (), self.settings, self.stops, self.draft, self.created_at,
             self.updated_at, self.id, self.is_pinned,
         )  # fmt: skip
-        twin.attachments = self.attachments
+        twin.attachments, twin.model = self.attachments, self.model
         twin.tree.fill(map(frozen, messages))
         return twin
 
@@ -173,7 +176,7 @@ class Conversation:
         twin = Conversation(
             f"{self.title} (copy)", settings=self.settings, stops=self.stops, draft=self.draft
         )
-        twin.attachments = self.attachments
+        twin.attachments, twin.model = self.attachments, self.model
         twin.tree.fill(copied(message for message in self.tree if message.is_settled))
         return twin
 

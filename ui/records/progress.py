@@ -9,7 +9,9 @@ def progress_words(run: Run) -> str:
     if run.is_cancelling:
         return "Stopping…"
     if run.state is RunState.QUEUED:
-        return "Waiting for the model…"
+        return (
+            f"Waiting for {run.model_id} to load…" if run.is_loading else "Waiting for the model…"
+        )
     if run.state is RunState.PREFILL:
         words = f"Reading the prompt: {run.prompt_processed:,} of "
         words += counted(run.prompt_total, "token")

@@ -66,6 +66,7 @@ class Run:
         continued_chars: Characters of its text that an earlier answer had, which it continues.
         held: Text that the matcher has held back for so long that it is worth a word; else empty.
         held_s: For how long, in seconds.
+        is_loading: Whether it waits until its model is loaded.
         is_cancelling: Whether a cancel has been asked for and has not yet ended it.
         started_at: Unix time of the request, in seconds.
         id: Unique.
@@ -89,6 +90,7 @@ class Run:
     continued_chars: int = 0
     held: str = ""
     held_s: float = 0.0
+    is_loading: bool = False
     is_cancelling: bool = False
     started_at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -126,6 +128,10 @@ class Run:
         stop = self.finished.stop
         is_stop = stop.kind in (StopKind.STOP_STRING, StopKind.STOP_TOKEN)
         return stop.value if is_stop else None
+
+    def take_model(self, rules: StopRules, model_id: str) -> None:
+        """Note which model answers, once it is loaded, and the stops that it runs with."""
+        self.rules, self.model_id, self.is_loading = rules, model_id, False
 
     def apply(self, event: Event) -> None:
         """Take one event of the engine into the record."""

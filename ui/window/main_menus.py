@@ -45,6 +45,9 @@ class WindowWithMenus(Protocol):
     def new_conversation(self) -> None:
         """Show an empty conversation."""
 
+    def switch_model(self) -> None:
+        """Show the list of models to choose from."""
+
     def choose_model(self) -> None:
         """Ask for a folder and load the model in it."""
 
@@ -111,6 +114,7 @@ class MainMenus:
         add_entry(menu, "&Rename…", sidebar.rename_current, "Ctrl+R")
         add_entry(menu, "&Delete", sidebar.delete_current, "Ctrl+Shift+Backspace")
         add_entry(menu, "Se&ttings…", chat.show_settings, "Ctrl+Shift+S")
+        add_entry(menu, "Switch &Model…", self._window.switch_model, "Ctrl+K")
         self.conversation.fill_conversation(menu)
 
     def _fill_view(self, menu: QMenu) -> None:

@@ -28,6 +28,7 @@ from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.transfer_bar import TransferBar
 from ui.chat.storage.unsaved import UnsavedText
+from ui.chat.switching.model_switcher import ModelSwitcher
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.controls.reading_order import move_focus
@@ -108,6 +109,8 @@ class MainWindow(QMainWindow):
         self.sidebar = Sidebar(theme, self.workspace)
         self.chat = ChatPanel(theme, self.workspace)
         self.stop_panel = StopPanel(theme, self.workspace)
+        self.workspace.answering.library = self.model_library
+        self.switcher = ModelSwitcher(theme, self.workspace.answering, self.model_library, self)
         self.undo_group = QUndoGroup(self)
         self._lay_out()
         self.columns = SideColumns(self, self.sidebar, self.chat, self.stop_panel)
@@ -137,7 +140,9 @@ class MainWindow(QMainWindow):
         if model_path is not None:
             if draft is not None:
                 self.model_library.use_draft(model_path, draft)
-            self.workspace.model.load(model_path)
+            self.workspace.model.begin_to_load(model_path)
+        # The switcher opens at once with what is found now.
+        self.model_library.refresh()
         self.server_panel.start()
 
     def quit(self, *, asks: bool = True) -> None:
@@ -245,7 +250,10 @@ class MainWindow(QMainWindow):
         self.sidebar.writing_wanted.connect(self.chat.focus_composer)
         self.chat.header.sidebar.clicked.connect(self.toggle_sidebar)
         self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
-        self.chat.header.badge.models_wanted.connect(self.others.show_models)
+        self.chat.switch_wanted.connect(self.switch_model)
+        self.switcher.more_wanted.connect(self.others.show_models)
+        self.switcher.closed.connect(self.chat.focus_composer)
+        self.model_library.changed.connect(workspace.answering.look_again)
         self.others.chat_wanted.connect(self._start_chat)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         self.chat.stops_wanted.connect(self.stop_panel.show)
@@ -262,6 +270,10 @@ class MainWindow(QMainWindow):
     def toggle_sidebar(self) -> None:
         """Show or hide the conversations."""
         self.sidebar.setVisible(not self.sidebar.isVisible())
+
+    def switch_model(self) -> None:
+        """Show the list of models below the model's name."""
+        self.switcher.pop_up(self.chat.header.badge)
 
     def choose_model(self) -> None:
         """Ask for a folder and load the model in it."""

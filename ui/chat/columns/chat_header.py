@@ -6,11 +6,11 @@ Main thread.
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout
 
+from ui.chat.session.answering_model import AnsweringModel
+from ui.chat.switching.model_badge import ModelBadge
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import HEAD_PX, Theme
 from ui.kit.text.labels import ElidedLabel, rescale
-from ui.models.model_badge import ModelBadge
-from ui.models.model_state import ModelState
 
 
 class ChatHeader(QFrame):
@@ -23,7 +23,7 @@ class ChatHeader(QFrame):
         stop_panel: The button that shows or hides the stop panel.
     """
 
-    def __init__(self, theme: Theme, model: ModelState) -> None:
+    def __init__(self, theme: Theme, model: AnsweringModel) -> None:
         super().__init__()
         self.setObjectName("chat_header")
         theme.follow(self, lambda: self.setFixedHeight(theme.gap(HEAD_PX)))

@@ -25,6 +25,7 @@ from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.problem_bar import ProblemBar
+from ui.chat.switching.gone_bar import GoneBar
 from ui.kit.controls.typing import is_typed_text
 from ui.kit.look.theme import Theme
 from ui.kit.system.links import ask_about_link
@@ -45,9 +46,11 @@ class ChatPanel(QWidget):
 
     Signals:
         stops_wanted: The stop panel is to be shown: a reason was chosen, or something to try.
+        switch_wanted: Another model is to be chosen.
     """
 
     stops_wanted = Signal()
+    switch_wanted = Signal()
 
     def __init__(self, theme: Theme, workspace: Workspace) -> None:
         super().__init__()
@@ -55,13 +58,14 @@ class ChatPanel(QWidget):
         self._theme = theme
         self._workspace = workspace
         self._opened: OpenConversation | None = None
-        self.header = ChatHeader(theme, workspace.model)
+        self.header = ChatHeader(theme, workspace.answering)
         self.problem = ProblemBar(theme)
         self.problem.tell(workspace.store.problem)
         workspace.store.on_problem(self.problem.tell)
         self.model_problem = ProblemBar(theme)
+        self.gone = GoneBar(workspace.answering)
         self.column = MessageColumn(theme)
-        self.welcome = Welcome(theme, workspace.model)
+        self.welcome = Welcome(theme, workspace.answering)
         self.composer = Composer(theme)
         self.settings = SettingsPopover(theme, self, workspace.presets)
         self._stack = QStackedWidget()
@@ -117,15 +121,18 @@ class ChatPanel(QWidget):
         layout.addWidget(self.header)
         layout.addWidget(self.problem)
         layout.addWidget(self.model_problem)
+        layout.addWidget(self.gone)
         layout.addWidget(self._stack, 1)
         layout.addLayout(foot)
 
     def _connect_signals(self) -> None:
         workspace, composer = self._workspace, self.composer
+        self.header.badge.switch_wanted.connect(self.switch_wanted)
+        self.gone.switch_wanted.connect(self.switch_wanted)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self.column.show_run)
         workspace.settings_changed.connect(self._refresh)
-        workspace.model.changed.connect(self._refresh)
+        workspace.answering.changed.connect(self._refresh)
         workspace.model.changed.connect(self._tell_of_model)
         workspace.conversations.renamed.connect(self._refresh)
         workspace.answering_changed.connect(self._refresh)
@@ -143,7 +150,7 @@ class ChatPanel(QWidget):
         composer.attachments.changed.connect(self._keep_attachments)
         workspace.opened.connect(workspace.meter.recount)
         workspace.settings_changed.connect(workspace.meter.recount)
-        workspace.model.changed.connect(workspace.meter.recount)
+        workspace.answering.changed.connect(workspace.meter.recount)
         workspace.meter.watch(self._counted_text)
         workspace.meter.counted.connect(composer.show_count)
         self.settings.edited.connect(workspace.change_settings)
@@ -193,18 +200,19 @@ class ChatPanel(QWidget):
         self._refresh()
 
     def _refresh(self) -> None:
-        current, model = self._workspace.current, self._workspace.model
+        current, model = self._workspace.current, self._workspace.answering
         conversation = current.conversation
         self.header.title.setText(conversation.title)
         self._stack.setCurrentWidget(self.column if conversation.messages else self.welcome)
         placeholder = {
             "none": "Load a model first: File, Open Model Folder…",
-            "loading": f"{model.name} is loading…",
+            "loading": f"Message {model.name}, which is loading",
             "ready": f"Message {model.name}",
+            "unloaded": f"Message {model.name}",
+            "gone": "Choose a model to go on",
             "failed": "The model could not be loaded",
         }[model.stage]
-        is_ready = model.stage == "ready"
-        self.composer.show_stage(is_ready, current.session.is_running, placeholder)
+        self.composer.show_stage(model.can_answer, current.session.is_running, placeholder)
         self.composer.show_stops(len(conversation.enabled_stops()))
         info = model.info
         settings = conversation.settings
@@ -260,7 +268,7 @@ class ChatPanel(QWidget):
             self._workspace.conversations.changed(conversation)
 
     def _counted_text(self) -> tuple[Conversation, ModelInfo, str] | None:
-        current, info = self._workspace.current, self._workspace.model.info
+        current, info = self._workspace.current, self._workspace.answering.info
         text = self.composer.message
         if info is None or current.session.is_running or not text.strip():
             return None

@@ -82,7 +82,7 @@ class ConversationMenu(QObject):
 
         workspace.opened.connect(self._refresh)
         workspace.run_shown.connect(self._refresh)
-        workspace.model.changed.connect(self._refresh)
+        workspace.answering.changed.connect(self._refresh)
         workspace.answering_changed.connect(self._refresh)
         workspace.conversations.rowsInserted.connect(self._refresh)
         workspace.conversations.rowsRemoved.connect(self._refresh)
@@ -94,7 +94,7 @@ class ConversationMenu(QObject):
         conversation, is_running = current.conversation, current.session.is_running
         shown = conversation.messages
         last = shown[-1].run if shown else None
-        is_ready = self._workspace.model.stage == "ready" and not is_running
+        is_ready = self._workspace.answering.can_answer and not is_running
         places = [self._place(message) for message in reversed(shown)]
         index, count = next((place for place in places if place[1] > 1), (0, 1))
         states = {

@@ -15,10 +15,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.chat.session.answering_model import AnsweringModel
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
-from ui.models.model_state import ModelState
 from ui.words.tones import Tone
 from ui.words.visible import visible
 
@@ -64,7 +64,7 @@ class Welcome(QScrollArea):
 
     suggestion_chosen = Signal(object)
 
-    def __init__(self, theme: Theme, model: ModelState) -> None:
+    def __init__(self, theme: Theme, model: AnsweringModel) -> None:
         super().__init__()
         self._theme = theme
         self._model = model
@@ -144,11 +144,13 @@ class Welcome(QScrollArea):
             "none": "No model is loaded. Open a model folder from the File menu to begin.",
             "loading": f"Loading {model.name}. You can write your first message meanwhile.",
             "ready": f"{model.name} is ready. It runs on this computer, and nothing leaves it.",
+            "unloaded": f"{model.name} is not loaded. Your first message loads it.",
+            "gone": f"{model.name} is not on this computer any more. Choose another model.",
             "failed": f"{model.name} could not be loaded: {model.message}",
         }
         self._state.setText(words[model.stage])
         for button in self._buttons:
-            button.setEnabled(model.stage == "ready")
+            button.setEnabled(model.can_answer)
             info = model.info
             if button.suggestion.is_thinking and info is not None:
                 button.setVisible(info.can_think)

@@ -102,6 +102,7 @@ class ConversationList(QAbstractListModel):
         """Return an empty conversation: the present one if it is unused, else a new one."""
         for conversation in self._items:
             if conversation.is_unused and not conversation.is_pinned:
+                conversation.model = None  # the model that is loaded by now answers it
                 self.touch(conversation)
                 return conversation
         conversation = Conversation(settings=self.new_settings)

@@ -7,11 +7,23 @@ and a repaint.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import Finished, StopInfo, StopKind, TextDelta, ThinkingDelta, Timing, Usage
+from engine import (
+    Finished,
+    ModelInfo,
+    StopInfo,
+    StopKind,
+    TextDelta,
+    ThinkingDelta,
+    Timing,
+    Usage,
+)
+from ui.chat.session.models_on_demand import ModelsOnDemand, RequestForModel, loaded_model
 from ui.chat.session.running_answer import AnsweringEngine, RunningAnswer
 from ui.chat.session.traces import Traces
 from ui.kit.background.tasks import Tasks
@@ -58,9 +70,11 @@ class ConversationSession(QObject):
         store: ConversationStore,
         traces: Traces,
         parent: QObject | None = None,
+        models: ModelsOnDemand | None = None,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
+        self._models = models
         self._traces = traces
         self._store = store
         self._answer_message: ConversationMessage | None = None
@@ -187,17 +201,20 @@ class ConversationSession(QObject):
             without: A stop of the conversation that does not count this time.
             replaced: The answer whose place this one takes; what follows it stays in sight.
         """
-        conversation, model = self.conversation, self._engine.model
+        conversation, model = self.conversation, self._model
         begun = "" if continued is None else continued.text
         request = self._traces.traced(request_for(conversation, model, asked, begun, without))
         run = new_run(request, model, continued, without)
+        if model is None and conversation.model is not None:
+            run.model_id, run.is_loading = conversation.model.name, True
         is_first = not any(m.parent is asked for m in conversation.tree)
         message = ConversationMessage("assistant", run=run)
         followers = conversation.tree.copied_after(replaced, message)
         conversation.tree.add(message, asked)
         for one in followers:
             conversation.tree.add(one, one.parent)
-        answer = self._answer = RunningAnswer(self._engine, run, request, self._traces)
+        asking = RequestForModel(request, conversation.settings, without, self._held_model)
+        answer = self._answer = RunningAnswer(self._engine, run, asking, self._traces)
         self._answer_message = message
         if is_first:
             self.message_appended.emit(message)
@@ -218,6 +235,24 @@ class ConversationSession(QObject):
         if self._is_unsaved and self._answer_message is not None:
             self._is_unsaved = False
             self._store.save_messages(self.conversation, [self._answer_message])
+
+    @property
+    def _model(self) -> ModelInfo | None:
+        """The model that answers; None while it is not loaded."""
+        models = self._models
+        return self._engine.model if models is None else loaded_model(models, self.conversation)
+
+    @asynccontextmanager
+    async def _held_model(self) -> AsyncIterator[ModelInfo | None]:
+        if self._models is None:
+            yield self._engine.model
+            return
+        async with self._models.ready(self._folder) as model:
+            yield model
+
+    def _folder(self) -> Path | None:
+        choice = self.conversation.model
+        return None if choice is None else choice.folder
 
     async def _collect(self, answer: RunningAnswer) -> None:
         try:

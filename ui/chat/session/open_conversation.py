@@ -7,6 +7,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import Engine, ModelInfo, StopKind
 from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.models_on_demand import ModelsOnDemand
 from ui.chat.session.traces import Traces
 from ui.records.asking import stop_rules
 from ui.records.conversations import Conversation
@@ -32,10 +33,11 @@ class OpenConversation(QObject):
         store: ConversationStore,
         traces: Traces,
         parent: QObject,
+        models: ModelsOnDemand | None = None,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
-        self.session = ConversationSession(engine, conversation, store, traces, self)
+        self.session = ConversationSession(engine, conversation, store, traces, self, models)
         self.stops = StopListModel(conversation.stops, self)
         answers = [m.run for m in conversation.messages if m.run is not None]
         self.shown_run: Run | None = answers[-1] if answers else None

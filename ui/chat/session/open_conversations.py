@@ -53,13 +53,15 @@ class OpenConversations(QObject):
         self._open: dict[str, OpenConversation] = {}  # the one opened last stands last
         self._tasks = Tasks()
         self._is_releasing = False
-        model.changed.connect(self._offer_tokenizer)
+        model.changed.connect(self.offer_tokenizer)
 
     def open(self, conversation: Conversation) -> OpenConversation:
         """Return a loaded conversation with its session and stop list."""
         opened = self._open.pop(conversation.id, None)
         if opened is None:
-            opened = OpenConversation(self._engine, conversation, self._store, self._traces, self)
+            opened = OpenConversation(
+                self._engine, conversation, self._store, self._traces, self, self._model
+            )
             self._offer(opened)
             opened.session.is_running_changed.connect(lambda: self._keep(conversation))
             opened.session.is_running_changed.connect(self.release_unseen)
@@ -115,12 +117,15 @@ class OpenConversations(QObject):
     def _keep(self, conversation: Conversation) -> None:
         self._conversations.changed(conversation)
 
-    def _offer_tokenizer(self) -> None:
+    def offer_tokenizer(self) -> None:
+        """Show the stops' tokens in the model of each conversation, as far as it is loaded."""
         for opened in self._open.values():
             self._offer(opened)
 
     def _offer(self, opened: OpenConversation) -> None:
-        is_ready, info = self._model.stage == "ready", self._model.info
+        choice = opened.conversation.model
+        is_its = choice is None or self._model.is_at(choice.folder)
+        info = self._model.info if is_its else None
         eos = () if info is None else info.eos
         opened.stops.set_special_tokens(token.text for token in eos)
-        opened.stops.set_tokenizer(self._engine.tokenize if is_ready else None)
+        opened.stops.set_tokenizer(self._engine.tokenize if info is not None else None)

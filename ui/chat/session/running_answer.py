@@ -23,6 +23,7 @@ from engine import (
     Usage,
 )
 from ui.chat.session.arrived_events import ArrivedEvents
+from ui.chat.session.models_on_demand import RequestForModel
 from ui.chat.session.traces import Traces
 from ui.records.runs import Run, RunState
 from ui.words.failures import failure_words
@@ -47,7 +48,7 @@ class RunningAnswer:
     Args:
         engine: Generates it.
         run: What is known of it; refusals and failures are noted here.
-        request: What is asked.
+        asking: What is asked, and the model that is asked.
         traces: Records it.
 
     Attributes:
@@ -56,12 +57,12 @@ class RunningAnswer:
     """
 
     def __init__(
-        self, engine: AnsweringEngine, run: Run, request: GenerationRequest, traces: Traces
+        self, engine: AnsweringEngine, run: Run, asking: RequestForModel, traces: Traces
     ) -> None:
         self.run = run
         self.arrived = ArrivedEvents()
         self._engine = engine
-        self._request = request
+        self._asking = asking
         self._traces = traces
         self._generation: Generation | None = None
 
@@ -70,7 +71,9 @@ class RunningAnswer:
         run = self.run
         try:
             await ready
-            generation = await self._engine.generate(self._request)
+            async with self._asking.held() as (request, model):
+                run.take_model(request.stops, run.model_id if model is None else model.id)
+                generation = await self._engine.generate(request)
             run.prompt_total = generation.prompt_tokens
             self.arrived.trace = self._traces.begin(run.id, generation)
             self._generation = generation

@@ -12,6 +12,7 @@ from ui.chat.composing.context_meter import ContextMeter
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.history.search import Search
+from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.draft_keeping import DraftKeeping
 from ui.chat.session.open_conversations import OpenConversations
 from ui.chat.session.traces import Traces
@@ -63,6 +64,7 @@ class Workspace(QObject):
         self.store = store
         self.traces = Traces(self)
         self.model = ModelState(engine, self)
+        self.answering = AnsweringModel(self.model, self)
         self.server = ServerSwitch(server, self)
         self.conversations = ConversationList(store, self)
         self.meter = ContextMeter(engine, self)
@@ -86,6 +88,7 @@ class Workspace(QObject):
         self.conversations.restored.connect(self.open)
         self.files.added.connect(self.open)
         self.files.grown.connect(self._open.release_unseen)
+        self.answering.chosen.connect(self._keep_choice)
         self.current = self._open.open(self._first())
         self._follow_current()
 
@@ -139,7 +142,7 @@ class Workspace(QObject):
 
     def send(self, text: str, files: Sequence[Attachment] = ()) -> bool:
         """Ask the open conversation's model; returns whether it was sent."""
-        if not self._is_ready:
+        if not self.answering.settle():
             return False
         title = text if text.strip() else ", ".join(file.name for file in files)
         return self._begun(self.current.session.send(text, files), title)
@@ -148,11 +151,12 @@ class Workspace(QObject):
         self, question: ConversationMessage, text: str, files: Sequence[Attachment] = ()
     ) -> bool:
         """Ask another question in a question's place; returns whether it was sent."""
-        return self._is_ready and self._begun(self.current.session.edit(question, text, files))
+        can_ask = self.answering.settle()
+        return can_ask and self._begun(self.current.session.edit(question, text, files))
 
     def regenerate(self, answer: ConversationMessage) -> bool:
         """Answer a question again; returns whether an answer was begun."""
-        return self._is_ready and self._begun(self.current.session.regenerate(answer))
+        return self.answering.settle() and self._begun(self.current.session.regenerate(answer))
 
     def continue_answer(self, answer: ConversationMessage) -> bool:
         """Continue an answer, past the stop that ended it if one did.
@@ -160,11 +164,13 @@ class Workspace(QObject):
         Returns:
             Whether that was begun.
         """
-        return self._is_ready and self._begun(self.current.session.continue_answer(answer))
+        can_ask = self.answering.settle()
+        return can_ask and self._begun(self.current.session.continue_answer(answer))
 
     def answer_without_stop(self, answer: ConversationMessage) -> bool:
         """Answer again without the stop that ended an answer; returns whether one was begun."""
-        return self._is_ready and self._begun(self.current.session.answer_without_stop(answer))
+        can_ask = self.answering.settle()
+        return can_ask and self._begun(self.current.session.answer_without_stop(answer))
 
     def show_version(self, message: ConversationMessage, step: int) -> None:
         """Show the version before (-1) or after (1) one that is shown."""
@@ -211,6 +217,10 @@ class Workspace(QObject):
         conversation = self.current.conversation
         self.presets.keep(Preset(name, conversation.settings, tuple(conversation.stops)))
 
+    def _keep_choice(self, conversation: Conversation) -> None:
+        self.conversations.changed(conversation)
+        self._open.offer_tokenizer()
+
     def cancel_all(self) -> None:
         """End every running answer."""
         self._open.cancel_all()
@@ -225,6 +235,7 @@ class Workspace(QObject):
         await self.files.finish()
         await self.presets.finish()
         await self.store.settled()
+        await self.answering.finish()
         await self.model.finish()
         await self.server.finish()
 
@@ -233,10 +244,6 @@ class Workspace(QObject):
         self.presets.take_found(presets)
 
     # -- inside ----------------------------------------------------------------------------
-
-    @property
-    def _is_ready(self) -> bool:
-        return self.model.stage == "ready"
 
     def _begun(self, run: Run | None, question: str = "") -> bool:
         """Show a run that was begun; returns whether one was."""
@@ -294,6 +301,7 @@ class Workspace(QObject):
         current.session.is_running_changed.connect(self.answering_changed)
         current.stops.edited.connect(self.stops_edited)
         current.went_on.connect(self.show_run)
+        self.answering.follow(current.conversation)
 
     def _leave_current(self) -> None:
         current = self.current

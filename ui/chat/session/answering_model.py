@@ -1,0 +1,201 @@
+"""The model that answers the open conversation: loaded, loading, not loaded, or gone.
+
+Main thread. A conversation remembers its model. The engine's own state says which one is loaded.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Literal, Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from engine import LoadProgress, ModelInfo
+from ui.kit.background.tasks import Tasks
+from ui.models.model_state import ModelState
+from ui.records.chosen_model import ChosenModel
+from ui.records.conversations import Conversation
+
+AnsweringStage = Literal["none", "unloaded", "loading", "ready", "failed", "gone"]
+
+
+class ModelFinder(Protocol):
+    """The part of the library that finds a model again."""
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether the disks have been looked at since the start."""
+
+    def folder_named(self, name: str) -> Path | None:
+        """Return the folder of the model of a name."""
+
+    def refresh(self) -> None:
+        """Look at the disks again."""
+
+
+class AnsweringModel(QObject):
+    """Follows the open conversation and the engine's model.
+
+    Signals:
+        changed: The stage or the model is another now.
+        progressed: Loading has come further.
+        chosen: A conversation has another model now; carries the ``Conversation``.
+
+    Attributes:
+        loaded: The engine's model.
+        library: Finds models by their names; None until there is one.
+    """
+
+    changed = Signal()
+    progressed = Signal()
+    chosen = Signal(object)
+
+    def __init__(self, loaded: ModelState, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.loaded = loaded
+        self.library: ModelFinder | None = None
+        self._conversation = Conversation()
+        self._gone: ChosenModel | None = None
+        self._before: tuple[Conversation, ChosenModel | None] | None = None
+        self._tasks = Tasks()
+        loaded.chosen.connect(self._take_choice)
+        loaded.changed.connect(self._refresh)
+        loaded.progressed.connect(self.progressed)
+
+    # -- what is known ---------------------------------------------------------------------
+
+    @property
+    def choice(self) -> ChosenModel | None:
+        """The model that the conversation remembers."""
+        return self._conversation.model
+
+    @property
+    def stage(self) -> AnsweringStage:
+        """What there is of the conversation's model."""
+        choice = self.choice
+        if choice is None or self.loaded.is_at(choice.folder):
+            return self.loaded.stage
+        return "gone" if choice == self._gone else "unloaded"
+
+    @property
+    def name(self) -> str:
+        """The model's name; empty where there is none."""
+        choice = self.choice
+        return self.loaded.name if choice is None else choice.name
+
+    @property
+    def message(self) -> str:
+        """Why loading failed or ended."""
+        return self.loaded.message
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """The conversation's model, if it is loaded."""
+        return self.loaded.info if self.stage == "ready" else None
+
+    @property
+    def progress(self) -> LoadProgress | None:
+        """How far loading has come."""
+        return self.loaded.progress if self.stage == "loading" else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its memory was freed until the next message."""
+        return self.stage == "ready" and self.loaded.is_unloaded
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether a message can be sent; it may have to wait for the model."""
+        return self.stage in ("ready", "loading", "unloaded")
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def follow(self, conversation: Conversation) -> None:
+        """Tell of another conversation's model."""
+        self._conversation = conversation
+        self._refresh()
+
+    def settle(self) -> bool:
+        """Let the conversation remember the model that answers it; returns whether there is one."""
+        if not self.can_answer:
+            return False
+        if self.choice is None:
+            info = self.loaded.info
+            folder = self.loaded.path if info is None else info.path
+            if folder is not None:
+                name = self.loaded.name if info is None else info.id
+                self._remember(ChosenModel(name, folder.resolve()))
+        return True
+
+    def choose(self, folder: Path, *, cancels_running: bool = False) -> None:
+        """Let the model of a folder answer the conversation, and load it at once."""
+        if self.loaded.stage == "ready" and self.loaded.is_at(folder):
+            self._remember(ChosenModel.of(folder))
+            self._refresh()
+        else:
+            self.loaded.load(folder, cancels_running=cancels_running)
+
+    def look_again(self) -> None:
+        """See again whether the model is on this computer."""
+        self._refresh()
+
+    async def finish(self) -> None:
+        """Wait for what is under way."""
+        await self._tasks.finish()
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _remember(self, choice: ChosenModel | None) -> None:
+        if self._conversation.model != choice:
+            self._conversation.model = choice
+            self.chosen.emit(self._conversation)
+
+    def _take_choice(self, folder: Path) -> None:
+        """Note that a person wants another model; if it cannot be loaded, the earlier one stays."""
+        if self._before is None or self._before[0] is not self._conversation:
+            self._before = self._conversation, self.choice
+        self._remember(ChosenModel.of(folder))
+
+    def _refresh(self) -> None:
+        if self.loaded.stage != "loading":
+            self._settle_choice()
+        choice = self.choice
+        if choice is not None and not self.loaded.is_at(choice.folder):
+            self._tasks.start(self._look_for(self._conversation, choice), "look for a model")
+        self.changed.emit()
+
+    def _settle_choice(self) -> None:
+        """Go back to the earlier model where the chosen one could not be loaded."""
+        before, self._before = self._before, None
+        if before is None:
+            return
+        conversation, earlier = before
+        choice = conversation.model
+        if choice is None or self.loaded.is_at(choice.folder):
+            return
+        conversation.model = earlier
+        self.chosen.emit(conversation)
+
+    async def _look_for(self, conversation: Conversation, choice: ChosenModel) -> None:
+        folder = choice.folder
+        is_there = folder is not None and await asyncio.to_thread(_is_model, folder)
+        if not is_there and (library := self.library) is not None:
+            if not library.has_looked:
+                library.refresh()  # its end asks again
+                return
+            # It may have been moved; and an imported conversation knows only the name.
+            folder = library.folder_named(choice.name)
+            is_there = folder is not None and await asyncio.to_thread(_is_model, folder)
+        if conversation is not self._conversation or self.choice != choice:
+            return
+        was_gone, self._gone = self._gone == choice, None if is_there else choice
+        if is_there and folder != choice.folder:
+            assert folder is not None
+            self._remember(ChosenModel(choice.name, folder.resolve()))
+            self.changed.emit()
+        elif was_gone == is_there:
+            self.changed.emit()
+
+
+def _is_model(folder: Path) -> bool:
+    return os.path.isfile(folder / "config.json")

@@ -1,0 +1,65 @@
+"""The model of a conversation, loaded when a message needs it. Main thread."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from engine import GenerationRequest, ModelInfo
+from ui.records.asking import fitted
+from ui.records.conversations import Conversation, ConversationSettings
+
+
+class ModelsOnDemand(Protocol):
+    """The part of the window's models that a chat needs."""
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """The loaded model; None while one is being loaded."""
+
+    def is_at(self, folder: Path | None) -> bool:
+        """Whether the model of a folder is the one that is loaded or being loaded."""
+
+    def ready(
+        self, wanted: Callable[[], Path | None]
+    ) -> AbstractAsyncContextManager[ModelInfo | None]:
+        """Load the model of a folder if it is not loaded, and hold it for a moment."""
+
+
+def loaded_model(models: ModelsOnDemand, conversation: Conversation) -> ModelInfo | None:
+    """Return the model that answers a conversation; None while it is not loaded."""
+    choice = conversation.model
+    return models.info if choice is None or models.is_at(choice.folder) else None
+
+
+class RequestForModel:
+    """A request that is completed once its model is loaded.
+
+    Args:
+        request: What is asked, whatever model answers.
+        settings: The settings that it was asked with.
+        without: A stop of the conversation that does not count this time.
+        hold: Loads the model and holds it until the engine has taken the request.
+    """
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        settings: ConversationSettings,
+        without: str | int | None,
+        hold: Callable[[], AbstractAsyncContextManager[ModelInfo | None]],
+    ) -> None:
+        self._request = request
+        self._settings = settings
+        self._without = without
+        self._hold = hold
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[tuple[GenerationRequest, ModelInfo | None]]:
+        """Hold the model; yield the request as that model is asked, and the model.
+
+        Raises:
+            ModelLoadFailed: The model cannot be loaded, or loading was cancelled.
+        """
+        async with self._hold() as model:
+            yield fitted(self._request, self._settings, model, self._without), model

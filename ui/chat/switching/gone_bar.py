@@ -1,0 +1,68 @@
+"""The line above the chat when the conversation's model is gone from this computer. Main thread."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
+
+from ui.chat.session.answering_model import AnsweringModel
+from ui.kit.text.labels import label
+
+
+class GoneBar(QFrame):
+    """Says which model is gone, and offers what can answer instead.
+
+    Signals:
+        switch_wanted: A model is to be chosen from the list.
+
+    Attributes:
+        words: What is said.
+        use: Takes the loaded model instead.
+        choose: Asks for the list.
+    """
+
+    switch_wanted = Signal()
+
+    def __init__(self, answering: AnsweringModel) -> None:
+        super().__init__()
+        self.setObjectName("problem_bar")
+        self._answering = answering
+        self.words = label("", "title", is_wrapped=True)
+        self.detail = label("", "muted", 0.95, is_wrapped=True)
+        self.use = QPushButton()
+        self.choose = QPushButton("Choose Another…")
+        self.choose.setAccessibleName("Choose another model for this conversation")
+        texts = QVBoxLayout()
+        texts.setSpacing(2)
+        texts.addWidget(self.words)
+        texts.addWidget(self.detail)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 10, 12, 10)
+        row.setSpacing(10)
+        row.addLayout(texts, 1)
+        row.addWidget(self.use)
+        row.addWidget(self.choose)
+        self.use.clicked.connect(self._use_loaded)
+        self.choose.clicked.connect(self.switch_wanted)
+        answering.changed.connect(self._refresh)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        answering = self._answering
+        is_gone, loaded = answering.stage == "gone", answering.loaded.info
+        self.setVisible(is_gone)
+        if not is_gone:
+            return
+        self.words.setText(f"{answering.name} is not on this computer any more.")
+        folder = None if answering.choice is None else answering.choice.folder
+        where = "" if folder is None else f" It was in {folder}."
+        self.detail.setText(
+            f"It answered this conversation.{where} Choose the model that answers from here on; "
+            "what was said stays."
+        )
+        self.use.setVisible(loaded is not None)
+        if loaded is not None:
+            self.use.setText(f"Use {loaded.id}")
+
+    def _use_loaded(self) -> None:
+        loaded = self._answering.loaded.info
+        if loaded is not None:
+            self._answering.choose(loaded.path)
