@@ -71,6 +71,9 @@ class ScriptedEngine:
     def unload_after(self, idle_s: float | None) -> None:
         pass
 
+    def cancel_load(self) -> None:
+        pass
+
     def forget(self, owner: CacheOwner) -> None:
         self.forgotten.append(owner)
 

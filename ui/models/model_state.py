@@ -59,7 +59,7 @@ class ModelState(QObject):
         self.failed_name = ""
         self.path: Path | None = None
         self.draft_of: Callable[[Path], Path | None] = lambda _folder: None
-        self._load_number = 0
+        self._load_number = self._cancelled_number = 0
         self._turn = asyncio.Lock()
         self._settled = asyncio.Event()
         self._failure: tuple[Path, Exception] | None = None
@@ -169,6 +169,7 @@ class ModelState(QObject):
     def cancel_load(self) -> None:
         """Cancel loading, if a model is being loaded."""
         if self.stage == "loading":
+            self._cancelled_number = self._load_number
             self._engine.cancel_load()
 
     def unload(self, *, cancels_running: bool = False) -> None:
@@ -189,6 +190,8 @@ class ModelState(QObject):
     async def _load(self, path: Path, number: int, cancels_running: bool) -> None:
         # Loading that was broken off by another one has nothing to say any more.
         try:
+            if self._cancelled_number == number:
+                raise LoadCancelled  # before the engine knew of it
             draft = self.draft_of(path)
             await self._engine.load(path, cancels_running=cancels_running, draft=draft)
         except LoadCancelled as cancelled:

@@ -221,7 +221,7 @@ def test_a_model_that_fails_leaves_the_one_that_works_and_says_why(
     run(play())
 
 
-def test_the_window_opens_from_the_menu_and_from_the_models_name(
+def test_the_window_opens_from_the_menu_and_from_the_list_below_the_models_name(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play() -> None:
@@ -233,6 +233,7 @@ def test_the_window_opens_from_the_menu_and_from_the_models_name(
                 if button.accessibleName().startswith("Model:")
             )
             name.click()
+            opened.window.switcher.more.click()
             assert opened.models.isVisible()
 
     run(play())

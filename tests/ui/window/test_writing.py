@@ -292,7 +292,7 @@ def test_the_hint_in_the_composer_is_drawn_again_when_it_changes(
         model = window.workspace.model
         model.stage, model.name = "loading", "scripted"
         model.changed.emit()
-        await eventually(lambda: paints.seen[-1:] == ["scripted is loading…"])
+        await eventually(lambda: paints.seen[-1:] == ["Message scripted, which is loading"])
         model.stage = "ready"
         model.changed.emit()
         await eventually(lambda: paints.seen[-1:] == ["Message scripted"])

@@ -111,9 +111,8 @@ class AnsweringModel(QObject):
     # -- intents ---------------------------------------------------------------------------
 
     def follow(self, conversation: Conversation) -> None:
-        """Tell of another conversation's model."""
+        """Speak of another conversation's model from now on; ``look_again`` tells of it."""
         self._conversation = conversation
-        self._refresh()
 
     def settle(self) -> bool:
         """Let the conversation remember the model that answers it; returns whether there is one."""

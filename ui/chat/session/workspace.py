@@ -91,6 +91,7 @@ class Workspace(QObject):
         self.answering.chosen.connect(self._keep_choice)
         self.current = self._open.open(self._first())
         self._follow_current()
+        self.answering.look_again()
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -285,6 +286,7 @@ class Workspace(QObject):
         self._follow_current()
         self.selection_changed.emit()
         self.opened.emit(self.current)
+        self.answering.look_again()
         self.run_shown.emit(self.current.shown_run)
         self._open.release_unseen()
 

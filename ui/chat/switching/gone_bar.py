@@ -28,6 +28,7 @@ class GoneBar(QFrame):
         self.words = label("", "title", is_wrapped=True)
         self.detail = label("", "muted", 0.95, is_wrapped=True)
         self.use = QPushButton()
+        self.use.setAccessibleName("Use the loaded model")
         self.choose = QPushButton("Choose Another…")
         self.choose.setAccessibleName("Choose another model for this conversation")
         texts = QVBoxLayout()
@@ -61,6 +62,7 @@ class GoneBar(QFrame):
         self.use.setVisible(loaded is not None)
         if loaded is not None:
             self.use.setText(f"Use {loaded.id}")
+            self.use.setAccessibleName(f"Use {loaded.id} for this conversation")
 
     def _use_loaded(self) -> None:
         loaded = self._answering.loaded.info

@@ -77,6 +77,7 @@ class ModelSwitcher(QFrame):
         self.note = label("", "faint", 0.92, is_wrapped=True)
         self.warning = label("", "muted", 0.95, is_wrapped=True)
         self.anyway = QPushButton("Load Anyway")
+        self.anyway.setAccessibleName("Load the model although it may not fit")
         self.more = QPushButton("Models…")
         self.more.setAccessibleName("Show the window of models")
         self._lay_out()

@@ -129,7 +129,7 @@ def test_cancelling_the_load_gives_a_waiting_message_back(
             composer.action.click()
             waiting = several.workspace.current.conversation.messages[-1].run
             assert waiting is not None
-            await eventually(lambda: several.header.cancel.isVisible())
+            await eventually(lambda: several.header.name.text() == "Loading alpha… 40 %")
             several.header.cancel.click()
             await eventually(lambda: waiting.is_over)
             assert waiting.state is RunState.REFUSED
