@@ -9,9 +9,9 @@ from app.store.conversation_store import SqliteConversationStore, open_store
 from app.store.store_problems import StoreUnavailable
 from tests.app.store.conftest import Use
 from tests.support.said import conversation, finished_run
+from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
-from ui.records.model_choice import ModelChoice
 from ui.records.presets import Preset
 from ui.records.runs import Run, RunState
 
@@ -51,7 +51,7 @@ def test_a_conversation_comes_back_as_it_was(use: Use) -> None:
 
 def test_a_conversation_comes_back_with_its_model(use: Use, tmp_path: Path) -> None:
     written, without = conversation(), conversation()
-    written.model = ModelChoice("org/name-4bit", tmp_path.resolve())
+    written.model = ChosenModel("org/name-4bit", tmp_path.resolve())
     kept(use, written, without)
     found = {one.id: one.model for one in read(use)}
     assert found == {written.id: written.model, without.id: None}
