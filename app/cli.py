@@ -16,7 +16,13 @@ from app.command_line.diagnostic_arguments import PROBE_KEY_VARIABLE
 from app.folders import paths
 from app.process import exits
 from app.process.exits import CommandError
-from app.settings.options import AnswerOptions, AskOptions, ChatOptions, ReplayOptions
+from app.settings.options import (
+    AnswerOptions,
+    AskOptions,
+    ChatOptions,
+    ReplayOptions,
+    check_guessing,
+)
 from engine import InvalidRequest, checked_strings
 from ui.words.visible import unescaped
 
@@ -79,7 +85,10 @@ def _with_verbatim_values(words: list[str]) -> list[str]:
 def _window(given: argparse.Namespace) -> int:
     prefix = arguments.WINDOW_PREFIX
     options = ChatOptions(
-        model=_model(given, prefix), draft=_draft(given, prefix), answer=_answer(given, prefix)
+        model=_model(given, prefix),
+        draft=_draft(given, prefix),
+        is_plain=_is_plain(given, prefix),
+        answer=_answer(given, prefix),
     )
     from app.process.quick_imports import importing_command
 
@@ -103,6 +112,7 @@ def _ask(given: argparse.Namespace) -> int:
         prompt=given.prompt,
         model=_model(given),
         draft=_draft(given),
+        is_plain=_is_plain(given),
         answer=_answer(given),
         is_json=given.json,
         saved_run=given.save_run,
@@ -220,6 +230,13 @@ def _model(given: argparse.Namespace, prefix: str = "") -> Path:
 def _draft(given: argparse.Namespace, prefix: str = "") -> Path | None:
     draft: Path | None = getattr(given, f"{prefix}draft_model", None)
     return draft
+
+
+def _is_plain(given: argparse.Namespace, prefix: str = "") -> bool:
+    """Return whether nothing is to be guessed; a draft model would guess."""
+    is_plain: bool = getattr(given, f"{prefix}plain_decoding", False)
+    check_guessing(_draft(given, prefix), is_plain=is_plain)
+    return is_plain
 
 
 def _answer(given: argparse.Namespace, prefix: str = "") -> AnswerOptions:

@@ -15,7 +15,7 @@ from app.command_line.model_arguments import add_completion, add_models
 from app.command_line.serve_arguments import add_serve
 from app.command_line.setting_arguments import add_setting, whole_number
 from app.folders import paths
-from app.settings.serve_options import DRAFT_HELP, MODEL_HELP
+from app.settings.serve_options import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
 from engine import STOP_OPTIONS, StopOption, StopOptions
 from ui.preferences.declaring import Declaration, declared
 from ui.preferences.preferences import NewConversation
@@ -157,6 +157,7 @@ def _add_answer_options(parser: argparse.ArgumentParser, prefix: str = "") -> No
         parser.add_argument(name, dest=dest, default=argparse.SUPPRESS, **settings)
 
     _add_models(parser, prefix)
+    add("--plain-decoding", action="store_true", help=PLAIN_HELP)
     stop_help = "end the answer before this text, taken exactly as given; repeatable"
     _add_stops(parser, prefix, stop_help)
     for one in declared(NewConversation):

@@ -19,7 +19,7 @@ from app.process.interrupts import Interrupts
 from app.settings.options import AskOptions
 from app.terminal.printer import Printer
 from app.terminal.streamed_answer import AnswerSink, Discard, answer
-from engine import Answer, EngineError, InvalidRequest, Message, StopKind, figures, sentence
+from engine import Answer, EngineError, InvalidRequest, Limits, Message, StopKind, figures, sentence
 from engine.files.whole_file import write_whole
 from engine.recording.replay import Recording
 from engine.recording.saved_run import to_json
@@ -65,7 +65,7 @@ def as_json(given: Answer) -> dict[str, Any]:
 async def _ask(options: AskOptions, prompt: str) -> int:
     printer = Printer()
     sink: AnswerSink = Discard() if options.is_json else printer
-    async with open_engine() as engine:
+    async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         printer.status(f"loading {options.model.name} …")
         try:
             await load(engine, options.model, options.draft)

@@ -25,6 +25,7 @@ from app.process.collecting import spare_what_is_loaded
 from app.process.ending_signals import EndingSignals
 from app.process.exits import CommandError
 from app.process.open_file_limit import raise_limit
+from app.settings.options import check_guessing
 from app.settings.serve_options import ServeOptions
 from app.terminal import server_lines
 from engine import DiskCache, Limits, ModelInfo
@@ -77,12 +78,7 @@ def run(options: ServeOptions) -> int:
             "a part of a cache, and none is kept on disk",
             exits.USAGE,
         )
-    if options.draft_model is not None and options.plain_decoding:
-        raise CommandError(
-            "--draft-model guesses tokens, and --plain-decoding checks no guesses; leave one of "
-            "them out",
-            exits.USAGE,
-        )
+    check_guessing(options.draft_model, is_plain=options.plain_decoding)
     meeting = None if world is None else ranks.meet(world)
     with contextlib.closing(EndingSignals()) as signals:
         why_lost = asyncio.run(_serve(options, config, meeting, signals))

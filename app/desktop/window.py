@@ -34,7 +34,7 @@ from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.stored_preferences import StoredPreferences
 from app.store.conversation_store import open_store
 from app.store.store_problems import StoreUnavailable
-from engine import DiskCache, Engine, StopScope
+from engine import DiskCache, Engine, Limits, StopScope
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
@@ -114,7 +114,8 @@ async def _until_closed(
     preferences = PreferencesState(stored.preferences(), stored)
     disk = DiskCache(paths.kept_prompts_folder("conversations"), preferences.now.kept_prompts_bytes)
     preferences.changed.connect(lambda _: disk.limit_to(preferences.now.kept_prompts_bytes))
-    async with open_engine(disk=disk) as engine, kept_conversations() as store:
+    limits = Limits(plain_decoding=options.is_plain)
+    async with open_engine(limits, disk=disk) as engine, kept_conversations() as store:
         theme = Theme(application, preferences.now.theme)
         window = server_window(engine, theme, store, preferences, loop)
         window.restore_layout(stored.window_layout)

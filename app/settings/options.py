@@ -6,7 +6,19 @@ Pure values; knows neither argparse nor any command. Main thread.
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.process import exits
+from app.process.exits import CommandError
 from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules
+
+
+def check_guessing(draft: Path | None, *, is_plain: bool) -> None:
+    """Raise ``CommandError`` where a draft model is to guess and nothing is to be guessed."""
+    if draft is not None and is_plain:
+        raise CommandError(
+            "--draft-model guesses tokens, and --plain-decoding checks no guesses; leave one of "
+            "them out",
+            exits.USAGE,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,7 @@ class AskOptions:
         prompt: The question; ``-`` reads it from standard input.
         model: Folder of the model.
         draft: Folder of the draft model beside it; None for none.
+        is_plain: Compute each token by itself, without guesses.
         answer: How it is answered.
         is_json: Print one JSON object instead of a stream of text.
         saved_run: File to which the run is saved, so that it can be replayed.
@@ -59,6 +72,7 @@ class AskOptions:
     prompt: str
     model: Path
     draft: Path | None = None
+    is_plain: bool = False
     answer: AnswerOptions = field(default_factory=AnswerOptions)
     is_json: bool = False
     saved_run: Path | None = None
@@ -89,9 +103,11 @@ class ChatOptions:
         model: Folder of the model.
         draft: Folder of the draft model beside it; None for none, or in the window for the one that
             was chosen there.
+        is_plain: Compute each token by itself, without guesses.
         answer: How answers are generated.
     """
 
     model: Path
     draft: Path | None = None
+    is_plain: bool = False
     answer: AnswerOptions = field(default_factory=AnswerOptions)

@@ -26,6 +26,10 @@ DRAFT_HELP = (
     "a smaller model with the same vocabulary, by folder or name, which guesses what the model "
     "will write; answers are the same, and come sooner where its guesses are right"
 )
+PLAIN_HELP = (
+    "compute each token by itself; otherwise tokens that repeat the prompt or the answer are "
+    "guessed and checked several at once where that is faster, with the same answers"
+)
 
 # The server's and the engine's own defaults.
 _SERVER, _ENGINE = ServerConfig(), Limits()
@@ -150,8 +154,7 @@ class ServeOptions:
     )
     plain_decoding: bool = declare(
         False,
-        help="compute each token by itself; otherwise tokens that repeat the prompt or the answer "
-        "are guessed and checked several at once where that is faster, with the same answers",
+        help=PLAIN_HELP,
         place=_LIMITS,
     )
     max_body_bytes: int = _count(

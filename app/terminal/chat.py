@@ -14,7 +14,7 @@ from app.settings.options import ChatOptions
 from app.terminal.chat_session import ChatSession
 from app.terminal.printer import Printer
 from app.terminal.streamed_answer import answer
-from engine import Engine, EngineError, figures, sentence
+from engine import Engine, EngineError, Limits, figures, sentence
 from ui.words.failures import failure_words
 
 _PROMPT = "you> "
@@ -35,7 +35,7 @@ def run(options: ChatOptions) -> int:
 
 async def _chat(options: ChatOptions) -> int:
     printer = Printer()
-    async with open_engine() as engine:
+    async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         printer.status(f"loading {options.model.name} …")
         try:
             await load(engine, options.model, options.draft)

@@ -1,4 +1,4 @@
-"""``--draft-model`` from the command line, the environment and the settings file."""
+"""``--draft-model`` and ``--plain-decoding``: guesses by a second model, and none at all."""
 
 import json
 import subprocess
@@ -71,7 +71,20 @@ def test_another_vocabulary_ends_the_command_in_words(
     assert "Traceback" not in said
 
 
-def test_guesses_that_are_switched_off_want_no_draft_model(program: Program, small: Path) -> None:
-    ended = program("serve", "--port", "0", "--plain-decoding", "--draft-model", str(small))
+@pytest.mark.parametrize("words", [("serve", "--port", "0"), ("ask", COUNT), ()])
+def test_guesses_that_are_switched_off_want_no_draft_model(
+    program: Program, small: Path, words: tuple[str, ...]
+) -> None:
+    ended = program(*words, "--plain-decoding", "--draft-model", str(small))
     assert ended.returncode == 2
     assert "--plain-decoding" in ended.stderr
+
+
+def test_an_answer_without_guesses_is_the_same(program: Program) -> None:
+    ask = ("ask", "Repeat exactly: " + "one two three four five six " * 3, "--json")
+    guessed, plain = (
+        json.loads(program(*ask, "--temperature", "0", "--max-tokens", "96", *words).stdout)
+        for words in ((), ("--plain-decoding",))
+    )
+    assert plain["text"] == guessed["text"]
+    assert plain["speculation"]["passes"] == plain["speculation"]["guessed"] == 0
