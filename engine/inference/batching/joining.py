@@ -106,6 +106,10 @@ class Joining:
         """Return how many tokens of its prompt a row in the batch has not read yet; at least 1."""
         return self._sharing.left_of(row)
 
+    def depth_of(self, row: int) -> int:
+        """Return how many tokens of its prompt a row in the batch has."""
+        return self._sharing.read_by(row)
+
     def length_of(self, row: int) -> int:
         """Return how many tokens the prompt of a row in the batch has."""
         return self._sharing.length_of(row)

@@ -171,12 +171,14 @@ class RunningBatch:
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
         decoding = decoding_rows(self._lanes[0])
-        chunk = lane = together = was_read = 0
+        chunk = lane = together = was_read = depth = reading = 0
         if self._lane_of:
             waiting = self._readers()
             lane = self._turns.due(waiting)
             together = self._together(lane)
-            chunk = self._pace.chunk(decoding, min(together, waiting[lane]), lane)
+            reading = min(together, waiting[lane])
+            depth = self._depth(lane, reading)
+            chunk = self._pace.chunk(decoding, reading, lane, depth)
             if chunk:
                 self._turns.note(lane, waiting)
                 was_read = prompt_tokens_read(self._lanes[lane])
@@ -194,7 +196,15 @@ class RunningBatch:
         if chunk:
             tokens = prompt_tokens_read(self._lanes[lane]) - was_read
             is_whole = tokens >= chunk
-            self._pace.read(took_s, tokens, is_whole=is_whole, decoding=decoding, lane=lane)
+            self._pace.read(
+                took_s,
+                tokens,
+                is_whole=is_whole,
+                decoding=decoding,
+                reading=reading,
+                lane=lane,
+                depth=depth,
+            )
         else:
             given = 1.0 if is_plain else len(found.sampled) / decoding
             self._pace.decoded(took_s, decoding, tokens=given, is_beside=is_beside)
@@ -221,6 +231,11 @@ class RunningBatch:
             longest = max(map(self._joining.length_of, rows), default=1)
             together = min(together, max(1, _COPIED_TOKENS // longest))
         return min(self._rows, together)
+
+    def _depth(self, lane: int, reading: int) -> int:
+        """Return how many tokens have been read of the longest prompt that a lane reads now."""
+        rows = sorted(self._rows_in(lane))[:reading]
+        return max(map(self._joining.depth_of, rows), default=0)
 
     def _rows_in(self, lane: int) -> list[int]:
         return [row for row, other in self._lane_of.items() if other == lane]

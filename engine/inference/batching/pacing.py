@@ -5,7 +5,7 @@ a short while, and after reading, the batch only decodes until the streams have 
 for its own state; knows no clock and no model.
 """
 
-from engine.inference.batching.reading_turns import LANES
+from engine.inference.batching.reading_rates import ReadingRates
 
 # How long one step may read while answers are being decoded: a reader does not notice such a gap.
 _BESIDE_S = 0.03
@@ -13,11 +13,8 @@ _BESIDE_S = 0.03
 _ALONE_S = 0.2
 # So many tokens before anything was measured, where nothing is decoded.
 _FIRST = 64
-# Reading fewer of each of a few prompts at once takes hardly less time; of many prompts together,
-# as few as of so many prompts.
-_LEAST = 16
+# Of many prompts together as few tokens are read as of so many prompts.
 _FEW_PROMPTS = 4
-_GROWTH = 4.0
 # Streams are to keep this share of their pace. It leaves a reserve above the half that is promised.
 _KEPT_PACE = 0.7
 # A step that only decodes counts at least this share of its time for the prompts that wait, however
@@ -39,36 +36,37 @@ class ReadingPace:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        # Tokens per second, by lane: the longer a prompt is, the slower it is read.
-        self._rates: list[float | None] = [None] * LANES
+        self._rates = ReadingRates()
         self._decode_s = 0.0
         self._decoding = 0
         # The time that the streams are behind their pace.
         self._debt_s = 0.0
         self._has_just_read = False
 
-    def chunk(self, decoding: int, reading: int, lane: int = 0) -> int:
+    def chunk(self, decoding: int, reading: int, lane: int = 0, depth: int = 0) -> int:
         """Return how many tokens of each prompt the next step reads; 0 for decoding alone.
 
         Args:
             decoding: Rows that decode.
             reading: Rows whose prompts are read together.
             lane: Their lane.
+            depth: How many tokens of the longest of them have been read.
         """
         if not decoding:
             self._debt_s = 0.0
         elif self._debt_s > 0:
             return 0
-        rate = self._rates[lane]
-        if rate is None:  # another lane's may be too fast for this one
-            rate = min((one for one in self._rates if one is not None), default=None)
+        rate = self._rates.expected(lane, depth)
+        least = self._rates.least(lane, depth) if decoding else 1
         if rate is None:
-            fitting = float(_LEAST if decoding else _FIRST)
+            fitting = float(least if decoding else _FIRST)
         else:
-            share_s = max(_BESIDE_S, self._decode_s) if decoding else _ALONE_S
-            fitting = rate * share_s / max(1, reading)
-        least = _LEAST * _FEW_PROMPTS // max(_FEW_PROMPTS, reading)
+            fitting = rate * self._share_s(decoding) / max(1, reading)
+        least = least * _FEW_PROMPTS // max(_FEW_PROMPTS, reading)
         return min(self._most, max(1, least, int(fitting)))
+
+    def _share_s(self, decoding: int) -> float:
+        return max(_BESIDE_S, self._decode_s) if decoding else _ALONE_S
 
     def decoded(
         self, took_s: float, decoding: int = 1, *, tokens: float = 1, is_beside: bool = False
@@ -97,26 +95,38 @@ class ReadingPace:
         self._decode_s += (took_s - self._decode_s) * (newest if self._decode_s else 1.0)
 
     def read(
-        self, took_s: float, tokens: int, *, is_whole: bool, decoding: int, lane: int = 0
+        self,
+        took_s: float,
+        tokens: int,
+        *,
+        is_whole: bool,
+        decoding: int,
+        reading: int = 1,
+        lane: int = 0,
+        depth: int = 0,
     ) -> None:
         """Note a step that read.
 
         Args:
             took_s: How long it took, its decoding included.
             tokens: What it read of all prompts.
-            is_whole: Whether a prompt had as much left as it was allowed: the rest of a prompt
-                takes too long for its few tokens to say how fast reading is.
+            is_whole: Whether a prompt had as much left as it was allowed.
             decoding: Rows that decoded in it.
+            reading: Rows whose prompts were read together.
             lane: The lane of the prompts.
+            depth: How many tokens of the longest of them had been read.
         """
         reading_s = max(took_s - self._decode_s, took_s / 10) if decoding else took_s
         if tokens and reading_s > 0:
-            rate, known = tokens / reading_s, self._rates[lane]
-            if known is None:
-                if is_whole:
-                    self._rates[lane] = rate
-            elif is_whole or reading_s > (_BESIDE_S if decoding else _ALONE_S):
-                self._rates[lane] = min(rate, known * _GROWTH)
+            self._rates.note(
+                lane,
+                depth,
+                tokens=tokens,
+                prompts=max(1, reading),
+                took_s=reading_s,
+                share_s=self._share_s(decoding),
+                is_whole=is_whole,
+            )
         if decoding:
             self._debt_s = max(0.0, took_s - self._decode_s / _KEPT_PACE)
             self._has_just_read = True

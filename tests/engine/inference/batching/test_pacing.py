@@ -136,3 +136,105 @@ def test_passes_that_check_guesses_are_not_taken_for_slow_decoding(
     assert checking.chunk(1, 1) == pace.chunk(1, 1)
     kept, _ = read_beside_a_stream(checking, 2_000, decode_s=decode_s, token_s=lambda _: token_s)
     assert kept >= 0.6
+
+
+def shallow_s(tokens: int) -> float:
+    """Return what reading takes at the beginning of a prompt."""
+    return tokens * 0.0006
+
+
+def deep_s(tokens: int) -> float:
+    """Return what reading takes after 18,000 tokens."""
+    return tokens * 0.008
+
+
+def beside(
+    pace: ReadingPace,
+    reads_s: Callable[[int], float],
+    *,
+    reading: int = 1,
+    lane: int = 0,
+    depth: int = 0,
+    steps: int = 40,
+) -> list[tuple[int, float]]:
+    """Read prompts beside a stream that decodes in 2 ms a step.
+
+    Args:
+        pace: Says how much.
+        reads_s: What a step takes that reads so many tokens in all.
+        reading: How many prompts are read together.
+        lane: Their lane.
+        depth: How much has been read of them.
+        steps: How many steps are to read.
+
+    Returns:
+        Of each step that read, how many tokens of each prompt, and how long that took.
+    """
+    found: list[tuple[int, float]] = []
+    while len(found) < steps:
+        chunk = pace.chunk(1, reading, lane, depth)
+        if not chunk:
+            pace.decoded(0.002, is_beside=True)
+            continue
+        took_s = reads_s(reading * chunk)
+        pace.read(
+            0.002 + took_s,
+            reading * chunk,
+            is_whole=True,
+            decoding=1,
+            reading=reading,
+            lane=lane,
+            depth=depth,
+        )
+        found.append((chunk, took_s))
+    return found
+
+
+def test_a_prompt_whose_long_beginning_is_cached_is_not_read_at_the_speed_of_short_ones() -> None:
+    pace = paced(0.002)
+    assert beside(pace, shallow_s)[-1][0] > 40
+    read = beside(pace, deep_s, depth=18_000)
+
+    assert max(took_s for _, took_s in read) < 0.06
+
+
+def test_the_first_prompt_is_read_carefully_if_its_long_beginning_is_cached() -> None:
+    read = beside(paced(0.002), deep_s, depth=18_000)
+
+    assert max(took_s for _, took_s in read) < 0.06
+
+
+def test_a_long_prompt_is_read_in_short_steps_up_to_its_end() -> None:
+    pace, depth, worst_s = paced(0.002), 0, 0.0
+    while depth < 20_000:
+        token_s = 0.0006 + depth * 4e-7
+        [(chunk, took_s)] = beside(
+            pace, lambda tokens, one_s=token_s: tokens * one_s, lane=2, depth=depth, steps=1
+        )
+        worst_s = max(worst_s, took_s)
+        depth += chunk
+
+    assert worst_s < 0.08
+
+
+def test_several_long_prompts_together_are_read_in_short_steps_as_well() -> None:
+    read = beside(paced(0.002), deep_s, reading=4, depth=18_000)
+
+    assert max(took_s for _, took_s in read[10:]) < 0.06
+
+
+def test_fewer_tokens_are_not_read_where_that_takes_as_long() -> None:
+    # A device for which a pass over few tokens takes about as long as one over many.
+    read = beside(paced(0.002), lambda tokens: 0.08 + tokens * 0.0001, steps=200)
+    chunks = [chunk for chunk, _ in read]
+
+    assert sum(chunk < 16 for chunk in chunks) <= 2
+    assert chunks[-1] == 16
+
+
+def test_short_prompts_are_read_as_fast_as_before_once_a_deep_one_is_through() -> None:
+    pace = paced(0.002)
+    before = beside(pace, shallow_s)[-1][0]
+    beside(pace, deep_s, depth=18_000)
+
+    assert beside(pace, shallow_s, steps=1)[0][0] == before
