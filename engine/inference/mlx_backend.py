@@ -246,12 +246,19 @@ class MlxBackend:
             for row, tokens in step.read:
                 if row in self._drafts:
                     draft, cached = self._drafts[row]
-                    draft.read_along(cached + tokens)
+                    draft.follow(cached + tokens)
+            self._read_draft()
         return step
 
     def resume(self) -> None:
         """Note that something else ran since the last step, whose time is not this batch's."""
         self._batch.resume()
+
+    def _read_draft(self) -> None:
+        """Let the draft model read on in the prompt in which it is furthest behind."""
+        behind = max((draft for draft, _ in self._drafts.values()), key=lambda one: one.left)
+        if behind.left:
+            self._batch.read_beside(behind.read_on)
 
     def _failed(self) -> list[tuple[int, str]]:
         """Return the rows whose answer can no longer meet its constraint, and why."""

@@ -214,6 +214,23 @@ class RunningBatch:
         """Note that something else ran since the last step, whose time is not this batch's."""
         self._stepped_at_s = time.perf_counter()
 
+    def read_beside(self, read: Callable[[float], object]) -> None:
+        """Have another model read, unless the streams are behind their pace.
+
+        Args:
+            read: Reads for about so many seconds.
+        """
+        decoding = decoding_rows(self._lanes[0])
+        most_s = self._pace.free_s(decoding)
+        if not most_s:
+            return
+        begin_s = time.perf_counter()
+        read(most_s)
+        took_s = time.perf_counter() - begin_s
+        self._pace.waited(took_s, decoding)
+        # The next step is not taken to be slower for it.
+        self._stepped_at_s += took_s
+
     def _guessed(self) -> Step | None:
         """Check guesses, if that pays; None where the plain loop is due."""
         rows = DecodingRows(self._lanes[0])

@@ -52,18 +52,27 @@ class ReadingPace:
             lane: Their lane.
             depth: How many tokens of the longest of them have been read.
         """
-        if not decoding:
-            self._debt_s = 0.0
-        elif self._debt_s > 0:
+        share_s = self.free_s(decoding)
+        if not share_s:
             return 0
         rate = self._rates.expected(lane, depth)
         least = self._rates.least(lane, depth) if decoding else 1
         if rate is None:
             fitting = float(least if decoding else _FIRST)
         else:
-            fitting = rate * self._share_s(decoding) / max(1, reading)
+            fitting = rate * share_s / max(1, reading)
         least = least * _FEW_PROMPTS // max(_FEW_PROMPTS, reading)
         return min(self._most, max(1, least, int(fitting)))
+
+    def free_s(self, decoding: int) -> float:
+        """Return how long the next step may read; 0 while the streams are behind their pace.
+
+        Args:
+            decoding: Rows that decode.
+        """
+        if not decoding:
+            self._debt_s = 0.0
+        return 0.0 if self._debt_s > 0 else self._share_s(decoding)
 
     def _share_s(self, decoding: int) -> float:
         return max(_BESIDE_S, self._decode_s) if decoding else _ALONE_S
@@ -93,6 +102,16 @@ class ReadingPace:
 
     def _learn(self, took_s: float, newest: float) -> None:
         self._decode_s += (took_s - self._decode_s) * (newest if self._decode_s else 1.0)
+
+    def waited(self, took_s: float, decoding: int) -> None:
+        """Note that the streams waited for something else that a prompt needs.
+
+        Args:
+            took_s: How long.
+            decoding: How many there are.
+        """
+        if decoding:
+            self._debt_s += took_s
 
     def read(
         self,

@@ -5,6 +5,7 @@ of its own here, trimmed in step with what the other model accepts. Engine threa
 """
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
+from engine.inference.batching.reading_rates import ReadingRates
 from engine.inference.caching.prompt_cache import PromptCache
 from engine.library.models import DraftInfo
 from engine.output.vocabulary import Vocabulary
@@ -20,8 +22,10 @@ from engine.values.events import TokenOrigin
 
 _log = logging.getLogger(__name__)
 _KEPT = 8
-# Tokens read in one pass: a cancel waits that long.
+# Most tokens of a prompt read in one pass.
 _CHUNK = 512
+# So few tokens are read together with the first guess.
+_PENDING = 16
 # More than so many answers that run together leave the device no time for a second model.
 _MOST_ANSWERS = 4
 # How often a guess is taken to be right before any was checked.
@@ -63,6 +67,7 @@ class DraftModel:
         self._size = loaded.vocabulary.size
         self._answers = 0
         self._kept = PromptCache(_KEPT, kept_bytes)
+        self._rates = ReadingRates()
 
     def guesses(self, prompt: Sequence[int]) -> "DraftGuesses | None":
         """Return what guesses the answer to a prompt; None while too many answers run."""
@@ -84,6 +89,32 @@ class DraftModel:
         """As ``read``, for tokens that may not be computed yet themselves."""
         logits = self._model(tokens[None], cache=cache)
         return mx.argmax(logits[0, -1:], axis=-1)
+
+    def read_pass(self, tokens: Sequence[int], cache: list[Any], depth: int, most_s: float) -> int:
+        """Read on in a prompt, for about a given time; return how many tokens were read.
+
+        Args:
+            tokens: What is left of the prompt.
+            cache: The cache of the tokens before them.
+            depth: How many those are.
+            most_s: How long it may take, as far as that is known.
+        """
+        rate = self._rates.expected(0, depth) or 0.0
+        most = max(self._rates.least(0, depth), int(rate * most_s))
+        count = min(_CHUNK, most, len(tokens))
+        begin_s = time.perf_counter()
+        self.read(tokens[:count], cache)
+        mx.eval([part.state for part in cache])
+        self._rates.note(
+            0,
+            depth,
+            tokens=count,
+            prompts=1,
+            took_s=time.perf_counter() - begin_s,
+            share_s=most_s,
+            is_whole=count < len(tokens),
+        )
+        return count
 
     def keep(self, tokens: Sequence[int], cache: Sequence[Any]) -> None:
         """Take back the cache of an answer that has ended; no tokens drop it."""
@@ -124,18 +155,35 @@ class DraftGuesses:
         # The guesses that were proposed and not answered yet.
         self._proposed: list[int] = []
         self._can_read = draft.can_read(prompt)
+        # The other model has read so many tokens.
+        self._followed = cached
         self._is_over = False
         self._hits = HitRate(draft.hits.value)
 
-    def read_along(self, tokens: int) -> None:
-        """Read on in the prompt, at most up to ``tokens``, where the other model is.
+    def follow(self, tokens: int) -> None:
+        """Note that the other model has read so many tokens of the prompt."""
+        self._followed = tokens
 
-        One pass at a time: the other model may have found most of the prompt in its cache.
+    @property
+    def left(self) -> int:
+        """How many tokens it has to read before it can guess, as far as the other model has."""
+        if not self._can_read or self._is_over:
+            return 0
+        left = min(self._followed, len(self._known) - 1) - self._read
+        return left if left > _PENDING else 0
+
+    def read_on(self, most_s: float) -> None:
+        """Read on in the prompt, for about so long.
+
+        All answers wait meanwhile. The other model may have found most of the prompt in its cache,
+        so that much is left when it begins to answer.
         """
-        end = min(tokens, len(self._known) - 1)
+        end = min(self._followed, len(self._known) - 1)
+        ends_at_s = time.perf_counter() + most_s
         try:
-            if self._can_read and self._read < end:
-                self._read_some(end)
+            while self.left and (left_s := ends_at_s - time.perf_counter()) > 0:
+                left = self._known[self._read : end]
+                self._read += self._draft.read_pass(left, self._cache, self._read, left_s)
         except Exception:
             self._give_up()
 
@@ -150,6 +198,7 @@ class DraftGuesses:
             else:
                 self._trim()
         self._known += tokens
+        self._followed = len(self._known)
 
     def _judge(self, token: int) -> None:
         """Learn from the next token how good the guesses are."""
@@ -198,9 +247,8 @@ class DraftGuesses:
         if self._read == len(self._known):  # the last token is read again for what follows it
             trim_prompt_cache(self._cache, 1)
             self._read -= 1
-        if len(self._known) - self._read > _CHUNK:
-            self._read_some(len(self._known) - 1)
-            return []
+        if len(self._known) - self._read > _PENDING:
+            return []  # it reads the prompt first
         token = self._draft.read(self._known[self._read :], self._cache)
         guessed = [token]
         for _ in range(most - 1):
@@ -211,12 +259,6 @@ class DraftGuesses:
         self._ahead = found[:-1]
         self._proposed = list(found)
         return list(found)
-
-    def _read_some(self, end: int) -> None:
-        end = min(end, self._read + _CHUNK)
-        self._draft.read(self._known[self._read : end], self._cache)
-        mx.eval([part.state for part in self._cache])
-        self._read = end
 
     def leave(self) -> None:
         """Give the cache back: the answer has ended, however it did."""

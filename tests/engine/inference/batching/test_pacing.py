@@ -238,3 +238,17 @@ def test_short_prompts_are_read_as_fast_as_before_once_a_deep_one_is_through() -
     beside(pace, deep_s, depth=18_000)
 
     assert beside(pace, shallow_s, steps=1)[0][0] == before
+
+
+def test_streams_make_up_for_the_time_that_they_waited_for_another_model() -> None:
+    pace = paced(0.002)
+    assert pace.free_s(1) > 0
+    pace.waited(0.03, 1)
+    steps = 0
+    while not pace.free_s(1):
+        pace.decoded(0.002, is_beside=True)
+        steps += 1
+
+    assert steps > 30
+    pace.waited(0.03, 0)
+    assert pace.free_s(1) > 0, "nobody waited"

@@ -12,7 +12,7 @@ from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference import mlx_loading
 from engine.inference.backend import BatchLimits
 from engine.inference.batching.mlx_batch import RunningBatch
-from engine.inference.drafting import draft_loading
+from engine.inference.drafting import draft_loading, draft_model
 from engine.inference.drafting.draft_model import DraftGuesses, DraftModel, LoadedDraft
 from engine.inference.mlx_backend import MlxBackend
 from engine.library.cache_size import CacheSize
@@ -343,32 +343,68 @@ def test_a_row_that_cannot_join_takes_no_place_from_the_draft_model(
     assert answer.finished.speculation.accepted
 
 
-def test_a_draft_model_that_is_behind_catches_up_a_pass_at_a_time() -> None:
-    model = _Reading(tiny_model("full"))
+def reading_far(monkeypatch: pytest.MonkeyPatch) -> tuple["_Reading", DraftGuesses, Any]:
+    """Return a model that reads 1,000 tokens a second, its guesses, and its clock."""
+    clock = SimpleNamespace(now_s=0.0)
+    monkeypatch.setattr(draft_model, "time", SimpleNamespace(perf_counter=lambda: clock.now_s))
+    model = _Reading(tiny_model("full"), clock)
     size = CacheSize(0)
     loaded = LoadedDraft(
         model, DraftInfo("draft", Path("draft"), 0, size), SimpleNamespace(size=VOCABULARY)
     )
-    prompt = [n % VOCABULARY for n in range(3000)]
-    guesses = DraftModel(loaded, 1 << 20).guesses(prompt)
+    guesses = DraftModel(loaded, 1 << 20).guesses([n % VOCABULARY for n in range(3000)])
     assert guesses is not None
-    passes = 0
-    while sum(model.read) < len(prompt) - 1:
-        guesses.read_along(len(prompt))  # the other model found all of it in its cache
-        passes += 1
-        assert len(model.read) == passes
-    assert max(model.read) <= 512
+    return model, guesses, clock
+
+
+def test_a_draft_model_that_is_behind_reads_only_for_as_long_as_the_streams_can_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, guesses, clock = reading_far(monkeypatch)
+    guesses.follow(3000)  # the other model found all of it in its cache
+    took_s = []
+    while guesses.left:
+        before_s = clock.now_s
+        guesses.read_on(0.03)
+        took_s.append(clock.now_s - before_s)
+
+    assert max(took_s) < 0.05
+    assert sum(took_s) / len(took_s) > 0.02
+    assert sum(model.read) > 2900
+
+
+def test_a_draft_model_reads_no_further_than_the_other_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, guesses, _ = reading_far(monkeypatch)
+    assert not guesses.left
+    guesses.follow(200)
+    while guesses.left:
+        guesses.read_on(0.03)
+
+    assert 150 < sum(model.read) <= 200
+
+
+def test_no_guess_waits_for_a_prompt_that_the_draft_model_has_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, guesses, _ = reading_far(monkeypatch)
+    guesses.follow(3000)
+
+    assert not guesses.propose(4)
+    assert not model.read
 
 
 class _Reading:
     """A model that notes how many tokens each pass reads."""
 
-    def __init__(self, model: Any) -> None:
-        self.model, self.layers = model, model.layers
+    def __init__(self, model: Any, clock: Any) -> None:
+        self.model, self.layers, self._clock = model, model.layers, clock
         self.read: list[int] = []
 
     def __call__(self, tokens: Any, cache: Any) -> Any:
         self.read.append(tokens.shape[1])
+        self._clock.now_s += tokens.shape[1] / 1000
         return self.model(tokens, cache=cache)
 
 
