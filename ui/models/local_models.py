@@ -6,6 +6,7 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QFrame,
     QHBoxLayout,
     QPushButton,
@@ -61,8 +62,7 @@ class LocalModels(QWidget):
         self.outcome = label("", "muted", 0.95, is_wrapped=True)
         self._downloads = QVBoxLayout()
         self._cards = QVBoxLayout()
-        self._heading = label("On this computer", "heading", weight=QFont.Weight.DemiBold)
-        self._note = label("", "muted", 0.95)
+        self._note = label("", "heading", weight=QFont.Weight.DemiBold)
         self._hint = label(
             "Models downloaded with Hugging Face’s tools or LM Studio are found where they are; "
             "nothing is copied. Add a folder for other models.",
@@ -88,7 +88,6 @@ class LocalModels(QWidget):
         self._cards.setSpacing(8)
         heading = QHBoxLayout()
         heading.setSpacing(8)
-        heading.addWidget(self._heading)
         heading.addWidget(self._note)
         heading.addStretch(1)
         heading.addWidget(self.check)
@@ -122,7 +121,8 @@ class LocalModels(QWidget):
 
     def _fill(self) -> None:
         library = self._library
-        focused = next((card.model.found for card in self.cards if _has_focus(card)), None)
+        focused = next((card for card in self.cards if _focused_name(card)), None)
+        kept = _focused_name(focused) if focused is not None else ""
         _clear(self._cards)
         self.cards = []
         for model in library.models:
@@ -144,11 +144,10 @@ class LocalModels(QWidget):
             card.resume_wanted.connect(library.downloads.start)
             self._cards.addWidget(card)
             self.cards.append(card)
-            if model.found == focused and card.button is not None:
-                card.button.setFocus()
+            if focused is not None and model.found.name == focused.model.found.name:
+                _focus_again(card, kept)
         upkeep = self._upkeep
         self.check.setVisible(upkeep.can_check)
-        self.check.setEnabled(not upkeep.is_checking)
         self.check.setText("Checking…" if upkeep.is_checking else "Check for Updates")
         self.outcome.setText(upkeep.outcome)
         self.outcome.setVisible(bool(upkeep.outcome))
@@ -186,8 +185,17 @@ def _removal(library: ModelLibrary, folder: Path) -> Callable[[], None]:
     return lambda: library.remove_folder(folder)
 
 
-def _has_focus(card: QWidget) -> bool:
-    return any(child.hasFocus() for child in card.findChildren(QWidget))
+def _focused_name(card: QWidget) -> str:
+    """Return the name of the control inside that has the focus; empty if none has."""
+    controls = card.findChildren(QAbstractButton)
+    return next((one.accessibleName() for one in controls if one.hasFocus()), "")
+
+
+def _focus_again(card: QWidget, name: str) -> None:
+    """Focus the control of this name in a new card, or its last one, which opens the menu."""
+    controls = card.findChildren(QAbstractButton)
+    chosen = next((one for one in controls if one.accessibleName() == name), controls[-1])
+    chosen.setFocus()
 
 
 def _clear(layout: QVBoxLayout) -> None:

@@ -197,6 +197,8 @@ class ModelsWindow(OwnWindow):
         )
 
     def _leave(self) -> None:
-        """Empty the search field, or close the window."""
-        if not self.finding.clear_search():
+        """Hide a question, empty the search field, or close the window."""
+        if self.question.isVisible():
+            self.question.hide()
+        elif not self.finding.clear_search():
             self.close()

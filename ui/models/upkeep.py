@@ -171,6 +171,7 @@ class Upkeep(QObject):
             return
         old = self._replaced.pop(repository)
         self.updates.pop(repository, None)
+        self.outcome = ""
         self.changed.emit()
         if old == folder:
             self.told.emit(f"{repository} is up to date.")

@@ -80,6 +80,9 @@ QPushButton[kind="primary"] {
     background: $accent; border: 1px solid $accent; color: $on_accent; font-weight: 600;
 }
 QPushButton[kind="primary"]:hover { background: $accent_hover; border-color: $accent_hover; }
+QPushButton[kind="primary"]:disabled {
+    color: $faint; background: $sunken; border: 1px solid $line;
+}
 QPushButton[kind="primary"]:focus { border: 1px solid $text; }
 QPushButton[kind="link"] {
     background: transparent; border: 1px solid transparent; color: $link; padding: 3px 5px;

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -24,36 +24,18 @@ from engine.library.hub.suggestions import WRITTEN_ON, suggestions
 from engine.library.hub_failures import HubCancelled, HubFailed
 from engine.library.memory import Memory
 from ui.kit.background.tasks import Tasks
-from ui.models.finding.card_text import card_text
+from ui.models.finding.cards import Cards
 from ui.models.finding.offers import Offer, local_offer, suggested
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import sentence
 
 FindStage = Literal["idle", "asking", "listed", "failed"]
-CardStage = Literal["reading", "shown", "missing"]
 
 _SLOW_MS = 3000
-_CARD_CHARS = 12_000
-_MOST_CARDS = 40
 # Configurations that are asked for together: as many as the hub is asked at once.
 _TOGETHER = 8
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """The model card of an offer, as the preview has it.
-
-    Attributes:
-        stage: Whether it is being read, is there, or cannot be read.
-        text: Its Markdown; why there is none, if it is missing.
-        is_cut: Whether the page has more of it.
-    """
-
-    stage: CardStage
-    text: str = ""
-    is_cut: bool = False
 
 
 class Finder(QObject):
@@ -62,7 +44,6 @@ class Finder(QObject):
     Signals:
         changed: The list, or how the question stands, is another now.
         offer_changed: An offer of the list has more facts; carries its place.
-        card_changed: The card of the chosen offer is another now.
 
     Attributes:
         stage: How the question stands.
@@ -72,13 +53,11 @@ class Finder(QObject):
         problem: Why the hub was not asked with success; empty if it was.
         memory: What this computer had when the question began.
         is_slow: Whether the hub takes long to answer.
-        chosen: The name of the offer whose card is wanted.
-        card: That card.
+        cards: The card of the chosen offer.
     """
 
     changed = Signal()
     offer_changed = Signal(int)
-    card_changed = Signal()
 
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -91,14 +70,12 @@ class Finder(QObject):
         self.problem = ""
         self.memory = Memory(0, 0)
         self.is_slow = False
-        self.chosen = ""
-        self.card = Card("missing")
+        self.cards = Cards(self)
         self._most = USUAL_RESULTS
         # Whether ``offers`` answers the present question; those of the last one stay meanwhile.
         self._is_answered = False
         self._hub = Hub()
-        self._card_hub = Hub()
-        self._cards: dict[str, Card] = {}
+        self._size_hub = Hub()
         self._slow = QTimer(self, singleShot=True, interval=_SLOW_MS)
         self._slow.timeout.connect(self._say_slow)
 
@@ -134,9 +111,7 @@ class Finder(QObject):
     def try_again(self) -> None:
         """Ask the same again."""
         self._ask(self.query)
-        if self.card.stage == "missing" and self.chosen:
-            self._cards.pop(self.chosen, None)
-            self.look_at(self.chosen)
+        self.cards.try_again()
 
     def cancel(self) -> None:
         """Stop asking."""
@@ -145,20 +120,13 @@ class Finder(QObject):
             self._fail("The search was cancelled.")
 
     def look_at(self, name: str) -> None:
-        """Read the card of an offer; an empty name ends that."""
-        self._card_hub.gives_up.set()
-        self._card_hub = Hub()
-        self.chosen = name
-        known = self._cards.get(name)
-        self.card = known or Card("reading" if name else "missing")
-        self.card_changed.emit()
-        if not name:
-            return
-        if known is None:
-            self._tasks.start(self._read_card(name, self._card_hub), "read a model card")
+        """Read the card of an offer, and its size if the list states none; "" ends that."""
+        self.cards.show(name)
+        self._size_hub.gives_up.set()
+        self._size_hub = Hub()
         offer = self.offer(name)
         if offer is not None and offer.model.size_bytes is None:
-            self._tasks.start(self._read_size(name, self._card_hub), "ask for a model's size")
+            self._tasks.start(self._read_size(name, self._size_hub), "ask for a model's size")
 
     def offer(self, name: str) -> Offer | None:
         """Return the offer of a name."""
@@ -168,7 +136,8 @@ class Finder(QObject):
         """Cancel what is being asked, and wait until it has ended."""
         self._slow.stop()
         self._hub.gives_up.set()
-        self._card_hub.gives_up.set()
+        self._size_hub.gives_up.set()
+        await self.cards.finish()
         await self._tasks.finish()
 
     # -- asking ----------------------------------------------------------------------------
@@ -280,27 +249,6 @@ class Finder(QObject):
         self.is_slow = True
         self.changed.emit()
 
-    # -- a card ----------------------------------------------------------------------------
-
-    async def _read_card(self, name: str, hub: Hub) -> None:
-        try:
-            text, is_cut = await asyncio.to_thread(_card, hub, name)
-        except HubCancelled:
-            return
-        except HubFailed as error:
-            card = Card("missing", sentence(str(error)))
-        except Exception:
-            _log.exception("a model card could not be read")
-            card = Card("missing", sentence(UNEXPECTED))
-        else:
-            card = Card("shown", text, is_cut) if text else Card("missing", "The card is empty.")
-            while len(self._cards) >= _MOST_CARDS:
-                self._cards.pop(next(iter(self._cards)))
-            self._cards[name] = card
-        if name == self.chosen and hub is self._card_hub:
-            self.card = card
-            self.card_changed.emit()
-
     async def _read_size(self, name: str, hub: Hub) -> None:
         """Ask for the sizes of the files where a list states no size."""
         try:
@@ -342,10 +290,6 @@ def _repository(text: str) -> str:
         return repository_of(text)
     except DownloadFailed:
         return ""
-
-
-def _card(hub: Hub, name: str) -> tuple[str, bool]:
-    return card_text(searching.card(hub, name), _CARD_CHARS)
 
 
 def list_words(finder: Finder) -> str:

@@ -63,6 +63,7 @@ class OfferDetails(QScrollArea):
         self._offer: Offer | None = None
         self.row: DownloadRow | None = None
         self.name = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.purpose = label("", is_wrapped=True)
         self.facts = label("", "muted", is_wrapped=True)
         self.fit = label("", "muted", is_wrapped=True)
         self.gated = label(_GATED, "notice", is_wrapped=True)
@@ -80,7 +81,7 @@ class OfferDetails(QScrollArea):
         self.page.clicked.connect(lambda: QDesktopServices.openUrl(self._address()))
         self.card.link_chosen.connect(self._follow_link)
         finder.offer_changed.connect(self._offer_changed)
-        finder.card_changed.connect(self._show_card)
+        finder.cards.changed.connect(self._show_card)
         possession.changed.connect(self._refresh)
         theme.changed.connect(self._restyle)
         self.show_offer(None)
@@ -125,6 +126,7 @@ class OfferDetails(QScrollArea):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
         column.addWidget(self.name)
+        column.addWidget(self.purpose)
         column.addWidget(self.facts)
         column.addWidget(self.fit)
         column.addWidget(self.gated)
@@ -158,6 +160,8 @@ class OfferDetails(QScrollArea):
         self.name.setText(offer.name)
         self.facts.setText(offer_facts(offer))
         self.facts.setVisible(bool(self.facts.text()))
+        self.purpose.setText(offer.purpose[:1].upper() + offer.purpose[1:])
+        self.purpose.setVisible(bool(offer.purpose))
         self.fit.setText(fit_sentence(offer, memory))
         restyle(self.fit, "role", _ROLES.get(fit, "muted") if fit is not None else "muted")
         self.page.setToolTip(self._address().toString())
@@ -175,10 +179,13 @@ class OfferDetails(QScrollArea):
             size = offer.model.size_bytes
             self._name_primary(f"Download {size_in_words(size)}" if size else "Download", offer)
             self.primary.setEnabled(True)
+        had_focus = self.primary.hasFocus()
         self.primary.setVisible(download is None)
         self.then.setVisible(here is None and (download is None or download.stage == "running"))
         self.then.setText(_THEN)
         self._show_row(download)
+        if had_focus and self.row is not None:
+            self.row.cancel.setFocus()
 
     def _name_primary(self, words: str, offer: Offer) -> None:
         self.primary.setText(words)
@@ -202,11 +209,11 @@ class OfferDetails(QScrollArea):
             self._place.addWidget(self.row)
 
     def _show_card(self) -> None:
-        card = self._finder.card
+        card = self._finder.cards.card
         is_shown = card.stage == "shown"
         self.card.setVisible(is_shown)
         self.card.set_markdown(card.text if is_shown else "")
-        words = {"reading": _READING, "missing": card.text, "shown": ""}[card.stage]
+        words = {"reading": _READING, "missing": card.text}.get(card.stage, "")
         if card.is_cut:
             words = "This is the beginning of the card. Its page has all of it."
         self.card_note.setText(words)

@@ -73,8 +73,8 @@ class OfferModel(QAbstractListModel):
 
     def _spoken(self, offer: Offer) -> str:
         fit = fit_state(offer, self._finder.memory)[0]
-        words = (offer.name, offer_facts(offer), f"fit: {fit}", self.state(offer))
-        return ", ".join(one.replace("  ·  ", ", ") for one in words if one)
+        words = (offer.name, offer.spoken, f"fit: {fit}", self.state(offer))
+        return ", ".join(one for one in words if one)
 
     def _reset(self) -> None:
         self.beginResetModel()
@@ -216,8 +216,15 @@ class _OfferDelegate(QStyledItemDelegate):
         painter.setFont(bold)
         painter.setPen(QColor(colors.text))
         # The end of a name tells size and quantization, so its middle is left out.
-        name = QFontMetrics(bold).elidedText(offer.name, Qt.TextElideMode.ElideMiddle, room.width())
+        above = QFontMetrics(bold)
+        name = above.elidedText(offer.name, Qt.TextElideMode.ElideMiddle, room.width())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, name)
+        room.setLeft(room.left() + above.horizontalAdvance(name) + _GAP_PX)
+        purpose = metrics.elidedText(offer.purpose, Qt.TextElideMode.ElideRight, room.width())
+        if len(purpose) > 1:  # more than an ellipsis
+            painter.setFont(small)
+            painter.setPen(QColor(colors.match))
+            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, purpose)
 
     def _paint_facts(self, painter: QPainter, line: QRect, offer: Offer) -> None:
         colors, small = self._theme.colors, self._small()

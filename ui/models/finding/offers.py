@@ -10,7 +10,8 @@ from ui.models.model_library import LibraryModel
 from ui.models.model_words import fit_words
 from ui.words.tones import Tone
 
-_GAP = "  ·  "
+# A line breaks after the dot, not before it.
+_GAP = "\u00a0\u00a0·  "
 _FITS = {
     Fit.FITS: ("Fits", "check", Tone.DONE),
     Fit.TIGHT: ("Tight", "warning", Tone.LIMIT),
@@ -39,6 +40,11 @@ class Offer:
         """``owner/name``."""
         return self.model.name
 
+    @property
+    def spoken(self) -> str:
+        """Its facts as a screen reader reads them."""
+        return ", ".join(one for one in (self.purpose, *_facts(self.model)) if one)
+
 
 def suggested(own: SuggestedModel) -> Offer:
     """Return a suggestion as it is known without a hub."""
@@ -54,8 +60,11 @@ def local_offer(one: LibraryModel) -> Offer:
 
 def offer_facts(offer: Offer) -> str:
     """Return the facts about an offer, in one line."""
-    model = offer.model
-    words = [offer.purpose[:1].upper() + offer.purpose[1:]] if offer.purpose else []
+    return _GAP.join(_facts(offer.model))
+
+
+def _facts(model: HubModel) -> list[str]:
+    words = []
     if model.size_bytes is not None:
         words.append(size_in_words(model.size_bytes))
     if model.bits is not None:
@@ -68,7 +77,7 @@ def offer_facts(offer: Offer) -> str:
         words.append(model.license)
     if model.is_gated:
         words.append("gated")
-    return _GAP.join(words)
+    return words
 
 
 def _downloads(count: int) -> str:
@@ -93,6 +102,8 @@ def fit_sentence(offer: Offer, memory: Memory) -> str:
     if need is None:
         if fit is Fit.TOO_LARGE:
             return f"Its weights alone exceed the {size_in_words(memory.usable)} of this computer."
+        if offer.is_checked and offer.model.is_gated:
+            return "How much memory it needs can be read once its terms are accepted."
         if offer.is_checked:
             return "The hub does not say how much memory it needs."
         return "How much memory it needs is being read."
