@@ -136,7 +136,7 @@ class ModelLibrary(QObject):
         info = self.model.info
         is_draft = info is not None and info.path != old.resolve()
         folder = info.path if info is not None and is_draft else new
-        self.model.load(folder)
+        self.model.begin_to_load(folder)
         return folder
 
     def move_choices(self, old: Path, new: Path) -> None:

@@ -283,6 +283,10 @@ class MainWindow(QMainWindow):
         """Greet: an empty chat says that the model is ready and takes the first message."""
         self.come_forward()
         self.new_conversation()
+        info = self.workspace.model.info
+        if info is not None:
+            # The empty conversation may be one for which another model was chosen before.
+            self.workspace.answering.choose(info.path)
 
     def _apply(self) -> None:
         now = self.preferences.now

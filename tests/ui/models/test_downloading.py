@@ -88,6 +88,26 @@ def test_a_model_that_was_downloaded_greets_in_a_new_chat_beside_one_with_messag
             await opened.loaded(REPOSITORY)
             await eventually(lambda: workspace.current.conversation is not before)
             assert workspace.current.conversation.messages == []
+            assert workspace.answering.name == REPOSITORY
+            assert before.model is not None
+            assert before.model.name == "demo-model"
+
+    run(play())
+
+
+def test_an_empty_chat_for_which_another_model_was_chosen_takes_the_one_that_greets(
+    run: RunOnLoop, opened: OpenedModels, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with opened:
+            opened.state.load(demo_model_path)
+            await opened.loaded("demo-model")
+            answering = opened.window.workspace.answering
+            assert answering.name == "demo-model"
+            await begin(opened)
+            await opened.loaded(REPOSITORY)
+            await eventually(lambda: answering.name == REPOSITORY)
+            assert answering.stage == "ready"
 
     run(play())
 

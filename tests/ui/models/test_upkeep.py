@@ -263,6 +263,9 @@ def test_an_update_of_the_loaded_model_loads_the_newer_revision_before_the_old_o
             opened.card(REPOSITORY).update_button.click()
             await asked(opened, f"{REPOSITORY} is updated; ")
             assert opened.state.info.path.name == NEWER
+            answering = opened.window.workspace.answering
+            await eventually(lambda: answering.stage == "ready")
+            assert answering.name == REPOSITORY
             assert os.listdir(repository_folder / "snapshots") == [NEWER]
 
     run(play())

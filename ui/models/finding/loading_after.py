@@ -33,7 +33,7 @@ class LoadingAfter(QObject):
         self._asked_before: Path | None = None
         self._loading: tuple[Path, str] | None = None
         library.downloads.arrived.connect(self._arrive)
-        library.model.loaded.connect(self._greet)
+        library.model.changed.connect(self._follow_load)
 
     def want(self, repository: str) -> None:
         """Load this model when it arrives; earlier ones are only downloaded."""
@@ -60,15 +60,18 @@ class LoadingAfter(QObject):
         if trouble:
             self.held_back.emit(repository, trouble)
         elif state.path != self._asked_before:
-            self.held_back.emit(repository, "You have chosen another model meanwhile.")
+            self.held_back.emit(repository, "Another model was chosen meanwhile.")
         else:
             self._loading = folder, repository
-            state.load(folder)
+            # No conversation takes it yet: the one that is open keeps its own model.
+            state.begin_to_load(folder)
 
-    def _greet(self, folder: Path) -> None:
-        if self._loading is not None and self._loading[0] == folder:
-            repository = self._loading[1]
-            self._loading = None
+    def _follow_load(self) -> None:
+        state = self._library.model
+        if self._loading is None or state.stage == "loading":
+            return
+        (folder, repository), self._loading = self._loading, None
+        if state.stage == "ready" and state.is_at(folder):
             self.ready.emit(repository)
 
 
