@@ -83,7 +83,7 @@ def program() -> Callable[..., subprocess.CompletedProcess[str]]:
             text=True,
             cwd=REPOSITORY,
             env=without_display() | settings,
-            timeout=60,
+            timeout=400,
             check=False,
         )
 

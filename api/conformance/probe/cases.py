@@ -32,6 +32,7 @@ class Case:
         rule: What a server must do, in a sentence of ours.
         topic: What the references that state it speak of.
         level: How binding it is where the dialect's vendor states it.
+        weaker_in: Dialects in which it is an opinion.
     """
 
     code: str
@@ -39,6 +40,7 @@ class Case:
     rule: str
     topic: Topic
     level: Level = Level.SPECIFICATION
+    weaker_in: frozenset[WireDialect] = frozenset()
 
     def reference_in(self, dialect: WireDialect) -> Reference | None:
         """Return what the dialect's vendor says, or None where it says nothing."""
@@ -46,6 +48,8 @@ class Case:
 
     def level_in(self, dialect: WireDialect) -> Level:
         """Return the level in a dialect: what its vendor does not state is an extension."""
+        if dialect in self.weaker_in:
+            return Level.OPINION
         if self.level is Level.SPECIFICATION and self.reference_in(dialect) is None:
             return Level.EXTENSION
         return self.level

@@ -1,5 +1,6 @@
 """All cases of the probe, in the order in which a report lists them. Pure; any thread."""
 
+from api.conformance.captures.values import WireDialect
 from api.conformance.probe.cases import Case, Level
 from api.conformance.probe.dialects.references import Topic
 
@@ -58,6 +59,18 @@ CASES: tuple[Case, ...] = (
         Level.OPINION,
     ),
     Case(
+        "stop.nested",
+        "Stop: one inside a longer one",
+        "A stop inside a longer one that is never complete ends the answer right before it.",
+        Topic.STOPS,
+    ),
+    Case(
+        "stop.after_space",
+        "Stop: after white space",
+        "White space before a stop is part of the answer.",
+        Topic.STOPS,
+    ),
+    Case(
         "stop.among_others",
         "Stop: one in a list of four",
         f"{_EXACT}, whichever stop of a list it is.",
@@ -94,10 +107,41 @@ CASES: tuple[Case, ...] = (
         Topic.STOPS,
     ),
     Case(
+        "reason.natural",
+        "The reason without stops",
+        "An answer to a request without stops is not said to be ended by one.",
+        Topic.REASON,
+    ),
+    Case(
+        "stops.sticky",
+        "Stops of the request before",
+        "A request without stops has none, whatever the request before it had.",
+        Topic.STOPS,
+    ),
+    Case(
+        "stops.concurrent",
+        "Stops of requests at the same time",
+        "Requests at the same time each have their own stops.",
+        Topic.STOPS,
+    ),
+    Case(
         "limit",
         "A limit of tokens",
         "The limit ends the answer and is named as the reason.",
         Topic.LIMIT,
+    ),
+    Case(
+        "limit.held",
+        "Text held at the limit",
+        "Text that could have become a stop is part of the answer when the limit ends it.",
+        Topic.LIMIT,
+    ),
+    Case(
+        "limit.stop_on_last_token",
+        "A stop on the last allowed token",
+        "A stop that the last allowed token completes is named as the reason.",
+        Topic.REASON,
+        Level.OPINION,
     ),
     Case(
         "thinking.off",
@@ -144,6 +188,83 @@ CASES: tuple[Case, ...] = (
         Topic.TOKEN_IDS,
     ),
     Case(
+        "stops.many",
+        "More stops than four",
+        "Every stop of a list counts, or the list is refused.",
+        Topic.STOPS,
+        # Two vendors allow no more than four.
+        weaker_in=frozenset({WireDialect.CHAT, WireDialect.COMPLETIONS}),
+    ),
+    Case(
+        "stops.long",
+        "A long stop",
+        "A long stop ends the answer where it is complete, and only there.",
+        Topic.STOPS,
+    ),
+    Case(
+        "stops.literal",
+        "Stops that resemble the text",
+        "A stop is text: its case counts, and it is neither a pattern nor an escape.",
+        Topic.STOPS,
+    ),
+    Case(
+        "stops.code_points",
+        "Stops of other code points",
+        "A stop matches the same code points only: no normalisation, no other line breaks.",
+        Topic.STOPS,
+        Level.OPINION,
+    ),
+    Case(
+        "choices.stop",
+        "A stop in several choices",
+        "Each of several choices ends at the stop.",
+        Topic.CHOICES,
+    ),
+    Case(
+        "logprobs.stop",
+        "Logprobs beside a stop",
+        "Logprobs are listed for the tokens of the text, not for those behind the stop.",
+        Topic.LOGPROBS,
+    ),
+    Case(
+        "tools.stop",
+        "A stop inside the arguments of a call",
+        "A stop inside the arguments of a call does not leave half a call.",
+        Topic.TOOLS,
+        Level.OPINION,
+    ),
+    Case(
+        "structured.stop",
+        "A stop in structured output",
+        "A stop ends an answer of a given structure like any other.",
+        Topic.STRUCTURED,
+        Level.OPINION,
+    ),
+    Case(
+        "usage.counts",
+        "Counts of tokens",
+        "No count is negative, an answer with text has output tokens, and totals are sums.",
+        Topic.USAGE,
+    ),
+    Case(
+        "usage.streamed",
+        "Counts of streamed answers",
+        "The same answer has the same count of tokens, whole or streamed.",
+        Topic.USAGE,
+    ),
+    Case(
+        "usage.stop",
+        "Counts of tokens with a stop",
+        "All tokens generated are counted, those of the stop included.",
+        Topic.USAGE,
+    ),
+    Case(
+        "stream.pace",
+        "The pace of a stream",
+        "The first piece of a stream comes long before the last.",
+        Topic.STREAM,
+    ),
+    Case(
         "hang_up.streamed",
         "Clients that leave a stream",
         "After clients have left a stream the next one is answered as soon as ever.",
@@ -168,6 +289,12 @@ CASES: tuple[Case, ...] = (
         "Fields of whole answers",
         "Every whole answer has the fields of its dialect.",
         Topic.FORM,
+    ),
+    Case(
+        "stream.framing",
+        "Streams as such",
+        "A stream is sent where one is asked for, with its content type, and it ends.",
+        Topic.STREAM,
     ),
     Case("errors.json", "A body that is not JSON", f"A broken body {_REFUSED}", Topic.ERRORS),
     Case("errors.prompt", "A number for the prompt", f"A wrong type {_REFUSED}", Topic.ERRORS),

@@ -7,6 +7,11 @@ from collections.abc import Iterable
 
 from api.conformance.probe.values import CheckOutcome, CheckResult
 
+# A stop that sticks to later requests cuts their answers, whatever they ask.
+_HIDING = ("stop_sticks",)
+# What is judged by other things than the text of one answer.
+_UNHIDDEN = ("errors.", "form.", "stream.", "hang_up.")
+
 
 def cause_of(result: CheckResult, earlier: Iterable[CheckResult]) -> str:
     """Return the id of the first check that failed in the same way; empty where none did.
@@ -18,9 +23,16 @@ def cause_of(result: CheckResult, earlier: Iterable[CheckResult]) -> str:
         return ""
     shown = _ways(result)
     for other in earlier:
+        if _hides(other) and not result.code.startswith(_UNHIDDEN):
+            return other.code
         if other.outcome is CheckOutcome.FAILED and not other.cause and shown <= _ways(other):
             return other.code
     return ""
+
+
+def _hides(result: CheckResult) -> bool:
+    """Return whether a fault makes what later answers say worthless."""
+    return not result.cause and any(fault.code in _HIDING for fault in result.faults)
 
 
 def _ways(result: CheckResult) -> set[tuple[str, str]]:

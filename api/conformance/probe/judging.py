@@ -114,12 +114,17 @@ def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str
     stop = case.matched
     if stop is None:
         if expected.startswith(got):
-            return "text_lost", f"{_count(expected, got)} missing from the answer."
+            lost = expected[len(got) :]
+            is_held = any(one.startswith(lost) for one in case.stops)
+            code = "held_text_lost" if is_held else "text_lost"
+            return code, f"{_count(expected, got)} missing from the answer."
         return "text_differs", "No stop could fire, but the text differs."
     if got == full:
         return "stop_ignored", f"The stop {stop!r} was ignored."
     if got in _without(full, case.stops):
         return "stop_cut_out", f"The stop {stop!r} was cut out, but the text continues after it."
+    if got != expected and got == expected.rstrip():
+        return "space_trimmed", "The white space before the stop is missing."
     tail = got[len(expected) :] if got.startswith(expected) else None
     if tail == stop:
         return "stop_included", f"The answer ends with the stop {stop!r}."

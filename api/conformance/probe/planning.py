@@ -13,7 +13,8 @@ from api.conformance.probe.baseline import Baseline
 
 # A stop must be able to cut something off, and leave something.
 _FROM, _TO = 0.15, 0.6
-_NEVER = "#~never~"
+# In no answer.
+NEVER = "#~never~"
 _LONGEST_END = 12
 
 
@@ -157,21 +158,36 @@ def _shadowed(given: Baseline) -> Iterator[_Chosen]:
             yield stops
 
 
+def _nested(given: Baseline) -> Iterator[_Chosen]:
+    for start in _places(given):
+        short = given.stable[start + 1 : start + 3]
+        stops = (given.stable[start : start + 3] + NEVER, short)
+        is_clean = len(short) == 2 and _is_solid(given, start, start + 3)
+        if is_clean and _is_first(given, start + 1, start + 3):
+            yield stops
+
+
+def _after_space(given: Baseline) -> Iterator[_Chosen]:
+    for start in _places(given):
+        if given.stable[start - 1] == " " and _is_solid(given, start, start + 2):
+            yield (given.stable[start : start + 2],)
+
+
 def _among_others(given: Baseline) -> Iterator[_Chosen]:
     for (chosen,) in _one_character(given):
-        yield (f"{_NEVER}1", f"{_NEVER}2", chosen, f"{_NEVER}3")
+        yield (f"{NEVER}1", f"{NEVER}2", chosen, f"{NEVER}3")
 
 
 def _recurring_prefix(given: Baseline) -> Iterator[_Chosen]:
     counts = {char: given.text.count(char) for char in set(given.text) if char != "\ufffd"}
     often = max(counts, key=lambda char: (counts[char], char), default="")
     if often and given.is_repeatable:
-        yield (often + _NEVER,)
+        yield (often + NEVER,)
 
 
 def _held_at_the_end(given: Baseline) -> Iterator[_Chosen]:
     if given.is_repeatable and len(given.text) >= 2 and "\ufffd" not in given.text[-2:]:
-        yield (given.text[-2:] + _NEVER,)
+        yield (given.text[-2:] + NEVER,)
 
 
 def _last_characters(given: Baseline) -> Iterator[_Chosen]:
@@ -212,6 +228,8 @@ _KINDS: tuple[tuple[str, _Choose, str], ...] = (
         _shadowed,
         "the shorter one is complete before the longer one can be",
     ),
+    ("nested", _nested, "the longer one around it is never complete"),
+    ("after_space", _after_space, ""),
     ("among_others", _among_others, ""),
     ("recurring_prefix", _recurring_prefix, ""),
     ("held_at_the_end", _held_at_the_end, ""),
@@ -276,3 +294,20 @@ def _fires(given: Baseline, stops: _Chosen, wanted: str, start: int) -> bool:
         and (found.stop, found.start) == (wanted, start)
         and len(set(stops)) == len(stops)
     )
+
+
+def simple_case(given: Baseline) -> StopCase | None:
+    """Return a case of one character, where the answer repeats itself and has one."""
+    if not given.is_repeatable:
+        return None
+    thinking = given.thinking + given.inline_thinking
+    for at in (*_places(given), *range(1, len(given.stable))):
+        char = given.stable[at]
+        if char.isalnum() and char not in thinking and _is_first(given, at, at + 1):
+            return StopCase("simple", given, (char,), given.text[:at], char)
+    return None
+
+
+def simplest_case(baselines: Sequence[Baseline]) -> StopCase | None:
+    """Return a case of one character of the first answer that has one."""
+    return next((case for one in baselines if (case := simple_case(one))), None)

@@ -19,7 +19,7 @@ from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.asking.session import open_session
 from api.conformance.probe.baseline import Baseline, Baselines
 from api.conformance.probe.catalogue import CASES, case_of
-from api.conformance.probe.checks.answer_checks import ANSWER_CHECKS
+from api.conformance.probe.checks.answer_checks import ANSWER_CHECKS, REASON_CHECKS
 from api.conformance.probe.checks.checking import (
     Check,
     CheckSetting,
@@ -29,10 +29,17 @@ from api.conformance.probe.checks.checking import (
     undecided,
 )
 from api.conformance.probe.checks.error_checks import ERROR_CHECKS
+from api.conformance.probe.checks.feature_checks import FEATURE_CHECKS
 from api.conformance.probe.checks.form import FORM_CHECKS
 from api.conformance.probe.checks.hang_up_checks import HANG_UP_CHECKS
+from api.conformance.probe.checks.isolation_checks import ISOLATION_CHECKS
+from api.conformance.probe.checks.limit_checks import LIMIT_CHECKS
 from api.conformance.probe.checks.list_checks import LIST_CHECKS
+from api.conformance.probe.checks.literal_checks import LITERAL_CHECKS
+from api.conformance.probe.checks.long_checks import LONG_CHECKS
 from api.conformance.probe.checks.stop_checks import stop_checks
+from api.conformance.probe.checks.stream_checks import FRAMING_CHECKS, PACE_CHECKS
+from api.conformance.probe.checks.usage_checks import USAGE_CHECKS
 from api.conformance.probe.detection import Found, found_server
 from api.conformance.probe.folding import cause_of
 from api.conformance.probe.measuring import baselines
@@ -48,6 +55,20 @@ from api.conformance.probe.values import (
 )
 
 _BEGINNING = "Asking without stops"
+_SIMPLEST = "stop.one_character"
+# With these, what a stop does in particular surroundings cannot be told.
+_BREAKING = frozenset(
+    {
+        "stop_ignored",
+        "stop_cut_out",
+        "stop_included",
+        "text_after_stop",
+        "text_differs",
+        "no_answer",
+        "server_error",
+        "refused",
+    }
+)
 _CANCELLED = "the probe was cancelled"
 
 
@@ -75,10 +96,19 @@ def all_checks(usable: Sequence[Baseline]) -> list[Check]:
     # Form is judged before the checks that some servers do not survive.
     return [
         *stop_checks(plan(usable)),
+        *REASON_CHECKS,
+        *ISOLATION_CHECKS,
+        *LIMIT_CHECKS,
         *ANSWER_CHECKS,
         *LIST_CHECKS,
+        *LONG_CHECKS,
+        *LITERAL_CHECKS,
+        *FEATURE_CHECKS,
+        *USAGE_CHECKS,
+        *PACE_CHECKS,
         *HANG_UP_CHECKS,
         *FORM_CHECKS,
+        *FRAMING_CHECKS,
         *ERROR_CHECKS,
     ]
 
@@ -165,6 +195,8 @@ class ProbeRun:
             title = case_of(check.code).title
             self._tell(number, len(checks), title)
             result = await self._result(check, setting)
+            if check.code == _SIMPLEST and _stops_are_broken(result):
+                setting.broken_by = check.code
             self._tell(number + 1, len(checks), title, result)
 
     async def _result(self, check: Check, setting: CheckSetting) -> CheckResult | None:
@@ -198,7 +230,8 @@ class ProbeRun:
         result = replace(seen, faults=faults).result(
             case_of(code), found.client.driver.dialect, [asked[at] for at in places]
         )
-        result = replace(result, cause=cause_of(result, self._results.values()))
+        if not result.cause:
+            result = replace(result, cause=cause_of(result, self._results.values()))
         self._results[code] = result
         return result
 
@@ -210,6 +243,10 @@ class ProbeRun:
     def _tell(self, done: int, total: int, title: str, result: CheckResult | None = None) -> None:
         if self._on_progress is not None:
             self._on_progress(Progress(done, total, title, result))
+
+
+def _stops_are_broken(result: CheckResult | None) -> bool:
+    return result is not None and any(fault.code in _BREAKING for fault in result.faults)
 
 
 def _access(options: ProbeOptions) -> Access:

@@ -67,7 +67,7 @@ class ProbeOptions:
     api_key: str | None = None
     timeout_s: float = 60.0
     time_limit_s: float = 900.0
-    max_requests: int = 200
+    max_requests: int = 300
     patience_s: float = 2.0
     max_tokens: int | None = None
     headers: tuple[tuple[str, str], ...] = ()
@@ -183,7 +183,9 @@ class Report:
     def is_complete(self) -> bool:
         """Whether everything was asked and more than half of it could be decided."""
         decided = sum(one.outcome in _DECIDED for one in self.results)
-        undecided = sum(one.outcome is CheckOutcome.UNDECIDED for one in self.results)
+        undecided = sum(
+            one.outcome is CheckOutcome.UNDECIDED and not one.cause for one in self.results
+        )
         return not self.not_asked and not self.cut_short and decided > undecided
 
     @property

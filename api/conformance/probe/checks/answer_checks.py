@@ -1,15 +1,13 @@
-"""Checks beside the stops: the token limit, and thinking.
+"""Checks beside the stops: the reason of a natural end, and thinking.
 
 Runs on the loop of whoever probes.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
 from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
     Check,
     CheckSetting,
@@ -21,83 +19,8 @@ from api.conformance.probe.checks.checking import (
 from api.conformance.probe.judging import Judgement, no_answer
 from api.conformance.probe.values import Fault
 
-_LIMIT = 5
 _THINKING_TOKENS = 512
 _TAGS = ("<think>", "</think>", "<thinking>", "<|channel|>")
-
-
-async def _limit(setting: CheckSetting) -> Seen:
-    """A limit ends the answer after so many tokens, and is named as the reason."""
-    given = setting.main
-    limit = max(_LIMIT, setting.client.driver.least_tokens)
-    if given.tokens is not None and given.tokens <= limit:
-        return undecided("The answers are too short for a limit.")
-    faults: list[Fault] = []
-    for is_streamed in (False, True):
-        ask = replace(given.ask, max_tokens=limit, is_streamed=is_streamed)
-        run = await setting.client.ask(ask)
-        broken = no_answer(run)
-        verdicts = (
-            [broken]
-            if broken is not None
-            else _limited(given, run, limit, setting.client.driver.words)
-        )
-        faults.extend(fault(setting.client, run, verdict) for verdict in verdicts)
-    return Seen(f"{limit} tokens", tuple(faults))
-
-
-def _limited(
-    given: Baseline, run: Exchange, limit: int, words: Mapping[CapturedEnding, str]
-) -> list[Judgement]:
-    found = []
-    capture = run.capture
-    usage = capture.usage
-    tokens = usage.output_tokens if usage is not None else None
-    # What is left of a character whose bytes are cut apart is not judged.
-    got = capture.text.rstrip("\ufffd")
-    full = given.text_in(is_streamed=run.is_streamed)
-    is_whole = len(got) >= len(given.stable) and got == full
-    if is_whole or (tokens is not None and tokens > limit):
-        said = "The limit was ignored: the answer is as long as without it."
-        counted = "The answer has more tokens than the limit allows."
-        is_counted = tokens is not None and tokens > limit
-        return [
-            Judgement(
-                "limit_ignored",
-                counted if is_counted else said,
-                f"at most {limit} tokens" if is_counted else "the beginning of the answer",
-                f"{tokens} tokens" if is_counted else got,
-            )
-        ]
-    if given.is_repeatable and not full.startswith(got):
-        found.append(Judgement("text_differs", "With a limit, the text differs.", full, got))
-    if capture.ending is None:
-        found.append(
-            Judgement(
-                "reason_missing",
-                "The answer gives no reason for its end.",
-                words[CapturedEnding.LIMIT],
-            )
-        )
-    elif capture.ending is not CapturedEnding.LIMIT:
-        found.append(
-            Judgement(
-                "wrong_reason",
-                "The limit ended the answer, but the reason says otherwise.",
-                words[CapturedEnding.LIMIT],
-                str(capture.reason),
-            )
-        )
-    if isinstance(capture.matched, str):
-        found.append(
-            Judgement(
-                "wrong_sequence",
-                "The answer names a stop that did not fire.",
-                "no stop named",
-                capture.matched,
-            )
-        )
-    return found
 
 
 async def _thinking_off(setting: CheckSetting) -> Seen:
@@ -172,8 +95,30 @@ def _changed(stop: str, answer: str, run: Exchange) -> Judgement | None:
     )
 
 
+async def _natural_end(setting: CheckSetting) -> Seen:
+    """An answer without stops is not ended by one."""
+    client = setting.client
+    found: dict[str, Fault] = {}
+    runs = [
+        run
+        for run in client.exchanges
+        if run.is_answer and isinstance(run.body, dict) and not client.driver.has_stops(run.body)
+    ]
+    for run in runs:
+        capture = run.capture
+        if capture.ending is CapturedEnding.STOP or isinstance(capture.matched, str):
+            verdict = Judgement(
+                "natural_end_misnamed",
+                "The request has no stops, but the answer says that one ended it.",
+                client.driver.words[CapturedEnding.NATURAL],
+                f"{capture.reason}, {capture.matched!r}",
+            )
+            found.setdefault(run.mode, fault(client, run, verdict))
+    return Seen(f"{len(runs)} answers were read", tuple(found.values()))
+
+
+REASON_CHECKS = (Check("reason.natural", _natural_end),)
 ANSWER_CHECKS = (
-    Check("limit", _limit),
     Check("thinking.off", _thinking_off),
     Check("thinking.stop", _stop_in_thinking),
 )

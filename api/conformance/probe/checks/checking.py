@@ -3,7 +3,7 @@
 Runs on the loop of whoever probes.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from api.conformance.captures.values import WireDialect
@@ -11,6 +11,7 @@ from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.cases import Case
+from api.conformance.probe.catalogue import case_of
 from api.conformance.probe.judging import Judgement
 from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions
 
@@ -36,12 +37,14 @@ class CheckSetting:
         options: What the probe was asked to do.
         baselines: Its answers without stops.
         short_s: How long it needs for one token.
+        broken_by: The check that showed that not even simple stops work; empty where they do.
     """
 
     client: Client
     options: ProbeOptions
     baselines: Sequence[Baseline]
     short_s: float
+    broken_by: str = ""
 
     @property
     def main(self) -> Baseline:
@@ -70,11 +73,13 @@ class Seen:
         sentence: What was seen, for a person.
         faults: What was wrong.
         outcome: None lets the faults decide.
+        cause: The check whose failure allowed nothing else to be seen.
     """
 
     sentence: str = ""
     faults: tuple[Fault, ...] = ()
     outcome: CheckOutcome | None = field(default=None)
+    cause: str = ""
 
     def result(
         self, case: Case, dialect: WireDialect, exchanges: Sequence[Exchange] = ()
@@ -100,12 +105,18 @@ class Seen:
             level=case.level_in(dialect),
             rule=case.rule,
             reference=case.reference_in(dialect),
+            cause=self.cause,
             exchanges=tuple(exchanges),
         )
 
 
 # Reports are for reading: what a server says without end is cut.
 _SHOWN_CHARS = 20_000
+
+
+def faults_of(client: Client, run: Exchange, verdicts: Iterable[Judgement]) -> list[Fault]:
+    """Return verdicts as faults, with what shows them."""
+    return [fault(client, run, verdict) for verdict in verdicts]
 
 
 def fault(client: Client, run: Exchange, verdict: Judgement) -> Fault:
@@ -130,6 +141,17 @@ def skipped(sentence: str) -> Seen:
 def undecided(sentence: str) -> Seen:
     """Return that a check could not be decided."""
     return Seen(sentence, outcome=CheckOutcome.UNDECIDED)
+
+
+def without_premise(setting: CheckSetting) -> Seen | None:
+    """Return why a check that needs working stops cannot be decided; None where it can."""
+    if not setting.broken_by:
+        return None
+    return Seen(
+        f"This needs stops that work: {case_of(setting.broken_by).title} failed.",
+        outcome=CheckOutcome.UNDECIDED,
+        cause=setting.broken_by,
+    )
 
 
 def not_asked(sentence: str) -> Seen:

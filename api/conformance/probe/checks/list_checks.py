@@ -19,7 +19,7 @@ from api.conformance.probe.checks.checking import (
 )
 from api.conformance.probe.checks.stop_checks import judged
 from api.conformance.probe.judging import Judgement, judge, no_answer
-from api.conformance.probe.planning import StopCase
+from api.conformance.probe.planning import StopCase, simplest_case
 from api.conformance.probe.values import Fault
 
 # The lowest ids of every common vocabulary are bytes, digits and line ends: an answer that counts
@@ -55,7 +55,7 @@ async def _bare_string(setting: CheckSetting) -> Seen:
     """One stop may stand without a list, where the dialect says so."""
     if not setting.client.driver.takes_string:
         return skipped("The dialect takes a list only.")
-    case = next((case for one in setting.baselines if (case := _simple_case(one))), None)
+    case = simplest_case(setting.baselines)
     if case is None:
         return undecided("There is no answer that could be compared.")
     run = await setting.client.send(_with_stop(setting, case.baseline, case.stops[0]))
@@ -66,24 +66,38 @@ async def _bare_string(setting: CheckSetting) -> Seen:
 
 async def _empty_stop(setting: CheckSetting) -> Seen:
     """An empty stop is refused or ignored; it must not end the answer at once, nor the server."""
-    given = setting.main
-    run = await setting.client.send(_with_stop(setting, given, [""]))
+    faults: list[Fault] = []
+    seen = "ignored"
+    for is_streamed in (False, True):
+        found, refused = await _empty_in_mode(setting, is_streamed=is_streamed)
+        faults.extend(found)
+        seen = refused or seen
+    return Seen(seen, tuple(faults))
+
+
+async def _empty_in_mode(setting: CheckSetting, *, is_streamed: bool) -> tuple[list[Fault], str]:
+    given, client = setting.main, setting.client
+    body = client.driver.body(replace(given.ask, is_streamed=is_streamed), client.model)
+    run = await client.send(client.driver.with_stop(body, [""]))
     if run.is_refusal:
         died = await make_sure_it_lives(setting, run)
-        return Seen(f"refused with status {run.status}", (died,) if died else ())
+        return [died] if died else [], f"refused with status {run.status}"
     broken = no_answer(run)
-    if broken is None and len(run.capture.text) < len(given.stable):
+    full = given.text_in(is_streamed=is_streamed)
+    least = len(given.stable) if full == given.text else len(full)
+    if broken is None and len(run.capture.text) < least:
         broken = Judgement(
             "empty_stop_fires",
             "An empty stop counts as a match.",
-            given.text,
+            full,
             run.capture.text,
+            full,
         )
-    faults = [fault(setting.client, run, broken)] if broken is not None else []
+    faults = [fault(client, run, broken)] if broken is not None else []
     if broken is not None:
         died = await make_sure_it_lives(setting, run)
         faults.extend([died] if died else [])
-    return Seen("ignored", tuple(faults))
+    return faults, ""
 
 
 async def _blank_stop(setting: CheckSetting) -> Seen:
@@ -139,16 +153,6 @@ def _by_ids(given: Baseline, run: Exchange) -> Judgement | None:
 def _with_stop(setting: CheckSetting, given: Baseline, value: Any) -> Any:
     client = setting.client
     return client.driver.with_stop(client.driver.body(given.ask, client.model), value)
-
-
-def _simple_case(given: Baseline) -> StopCase | None:
-    """Return a case of one character, where the answer repeats itself and has one."""
-    if not given.is_repeatable:
-        return None
-    for at, char in enumerate(given.stable):
-        if at and char.isalnum() and given.stable.find(char) == at:
-            return StopCase("string", given, (char,), given.text[:at], char)
-    return None
 
 
 LIST_CHECKS = (

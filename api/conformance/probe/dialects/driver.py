@@ -72,6 +72,13 @@ class Driver:
             put(body, self.ids_path, list(ask.token_ids))
         return body
 
+    def has_stops(self, body: Body) -> bool:
+        """Return whether a request has stops, of whatever form."""
+        holder: Any = body
+        for name in self.stop_path:
+            holder = holder.get(name) if isinstance(holder, dict) else None
+        return holder not in (None, [], ())
+
     def with_stop(self, body: Body, value: Any) -> Body:
         """Return the body with any value, a wrong one too, where the stops stand."""
         changed = copy.deepcopy(body)

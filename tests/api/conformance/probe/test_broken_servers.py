@@ -16,7 +16,7 @@ def test_a_server_that_is_right_has_no_fault(probed: Probed) -> None:
     assert report.failed == ()
     assert report.is_deterministic
     stops = [one for one in report.results if one.code.startswith("stop.")]
-    assert len(stops) == 13
+    assert len(stops) == 15
     assert {one.outcome for one in stops} == {CheckOutcome.HELD}
 
 
@@ -33,7 +33,7 @@ def test_a_server_that_is_right_has_no_fault(probed: Probed) -> None:
         (servers.Ignores, {"stop_ignored"}),
         (servers.Includes, {"stop_included"}),
         (servers.TakesTheFirstListed, {"another_stop_won", "wrong_sequence"}),
-        (servers.LosesHeldText, {"text_lost"}),
+        (servers.LosesHeldText, {"held_text_lost"}),
         (servers.ReversesEvents, {"event_order"}),
         (servers.NeverEnds, {"end_marker_missing"}),
         (servers.CountsNothing, {"usage_missing"}),

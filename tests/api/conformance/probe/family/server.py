@@ -43,8 +43,10 @@ class FamilyServer:
         asked: How many requests it has got.
     """
 
+    DIALECTS = tuple(WIRES)
     piece_s = 0.0
     is_thinking_always = False
+    stream_type = ""
 
     def __init__(self, dialect: WireDialect) -> None:
         self.dialect = dialect
@@ -139,6 +141,11 @@ class FamilyServer:
         whole: dict[str, Any] = self.wire.whole(said, query)
         return whole
 
+    def read(self, body: dict[str, Any]) -> Query:
+        """Return what a request asks, or refuse it."""
+        query: Query = self.wire.read(body)
+        return query
+
     def refusal(self, message: str, status: int = 400) -> web.Response:
         """Return an error."""
         return web.json_response(self.wire.error(message), status=status)
@@ -154,7 +161,7 @@ class FamilyServer:
             body = await request.json()
             if not isinstance(body, dict):
                 raise Refused("the body is not an object")
-            query = self.wire.read(body)
+            query = self.read(body)
         except json.JSONDecodeError:
             return self.refusal("the body is not JSON")
         except Refused as refused:
@@ -170,7 +177,9 @@ class FamilyServer:
         if not query.is_streamed:
             await self.work(said[0].tokens)
             return web.json_response(self.body(said, query))
-        response = web.StreamResponse(headers={"content-type": self.wire.content_type})
+        response = web.StreamResponse(
+            headers={"content-type": self.stream_type or self.wire.content_type}
+        )
         await response.prepare(request)
         frames = self.frames(said, query)
         for frame in frames:

@@ -1,0 +1,246 @@
+"""Checks of stops beside other features: several choices, tools, structure, logprobs.
+
+Runs on the loop of whoever probes.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from api.conformance.captures.draft import items, mapping
+from api.conformance.captures.json_text import parsed
+from api.conformance.captures.values import CapturedEnding
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.baseline import Baseline
+from api.conformance.probe.checks.checking import (
+    Check,
+    CheckSetting,
+    Seen,
+    fault,
+    faults_of,
+    skipped,
+    undecided,
+    without_premise,
+)
+from api.conformance.probe.dialects.asks import Ask, Body
+from api.conformance.probe.dialects.features import (
+    STRUCTURE_PROMPT,
+    TOOL_PROMPT,
+    with_choices,
+    with_logprobs,
+    with_structure,
+    with_tool,
+)
+from api.conformance.probe.judging import Judgement, judge, no_answer
+from api.conformance.probe.planning import simple_case, simplest_case
+from api.conformance.probe.values import Fault
+
+_CHOICES = 2
+_TOKENS = 256
+
+
+async def _choices(setting: CheckSetting) -> Seen:
+    """Each of several choices ends at the stop."""
+    if (broken := without_premise(setting)) is not None:
+        return broken
+    client, case = setting.client, simplest_case(setting.baselines)
+    if case is None:
+        return undecided("There is no answer that could be compared.")
+    faults: list[Fault] = []
+    for is_streamed in (False, True):
+        ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
+        body = with_choices(client.driver.dialect, client.driver.body(ask, client.model), _CHOICES)
+        if body is None:
+            return skipped("The dialect has one choice only.")
+        run = await client.send(body)
+        if run.is_refusal:
+            return skipped(f"Several choices are refused with status {run.status}.")
+        broken_run = no_answer(run)
+        texts = _texts_of_choices(run)
+        if broken_run is None and len(texts) < _CHOICES:
+            return skipped("The server gives one choice only.")
+        verdicts = [broken_run] if broken_run is not None else _unstopped(case.stops[0], texts)
+        faults.extend(faults_of(client, run, verdicts))
+    return Seen(f"{_CHOICES} choices with {case.stops[0]!r}", tuple(faults))
+
+
+def _unstopped(stop: str, texts: dict[int, str]) -> list[Judgement]:
+    for index, text in sorted(texts.items()):
+        if stop in text:
+            sentence = f"The stop {stop!r} was ignored in choice {index}."
+            return [Judgement("choice_not_stopped", sentence, "the text before the stop", text)]
+    return []
+
+
+def _texts_of_choices(run: Exchange) -> dict[int, str]:
+    """Return the text of each choice by its index."""
+    texts: dict[int, str] = {}
+    raws = [event.raw for event in run.capture.events] if run.capture.is_streamed else [run.text]
+    for choice in (choice for raw in raws for choice in _choices_in(raw)):
+        part = mapping(choice.get("message")) or mapping(choice.get("delta"))
+        text = choice.get("text", part.get("content"))
+        index = choice.get("index", 0)
+        if isinstance(index, int):
+            texts[index] = texts.get(index, "") + (text if isinstance(text, str) else "")
+    return texts
+
+
+def _choices_in(raw: str) -> list[dict[str, Any]]:
+    try:
+        return [mapping(one) for one in items(mapping(parsed(raw)).get("choices"))]
+    except ValueError:
+        return []
+
+
+async def _logprobs(setting: CheckSetting) -> Seen:
+    """Logprobs are listed for tokens of the text alone."""
+    if (broken := without_premise(setting)) is not None:
+        return broken
+    client, case = setting.client, simplest_case(setting.baselines)
+    if case is None:
+        return undecided("There is no answer that could be compared.")
+    ask = replace(case.baseline.ask, stops=case.stops)
+    body = with_logprobs(client.driver.dialect, client.driver.body(ask, client.model))
+    if body is None:
+        return skipped("The probe knows no logprobs of this dialect.")
+    run = await client.send(body)
+    if run.is_refusal:
+        return skipped(f"Logprobs are refused with status {run.status}.")
+    broken_run = no_answer(run)
+    if broken_run is not None:
+        return Seen(faults=(fault(client, run, broken_run),))
+    tokens = _logged(run)
+    if not tokens:
+        return skipped("The answer has no logprobs.")
+    text = run.capture.text
+    before_last = "".join(tokens[:-1])
+    # The last token may have text behind the cut; none may begin there.
+    if len(before_last) >= len(text) and tokens[-1] and len(tokens) > 1:
+        verdict = Judgement(
+            "logprobs_of_dropped_tokens",
+            "Logprobs are listed for tokens behind the end of the text.",
+            text,
+            "".join(tokens),
+        )
+        return Seen(faults=(fault(client, run, verdict),))
+    return Seen(f"{len(tokens)} tokens with {case.stops[0]!r}")
+
+
+def _logged(run: Exchange) -> list[str]:
+    choice = next(iter(_choices_in(run.text)), {})
+    listed = mapping(choice.get("logprobs"))
+    names = [mapping(one).get("token") for one in items(listed.get("content"))]
+    return [str(one) for one in names or items(listed.get("tokens"))]
+
+
+async def _tools(setting: CheckSetting) -> Seen:
+    """A stop inside the arguments of a call does not leave half a call."""
+    client = setting.client
+    plain = await _with_tool(setting, (), is_streamed=False)
+    if plain is None:
+        return skipped("The probe knows no tools of this dialect.")
+    if not plain.is_answer or not plain.capture.tool_calls:
+        return skipped("The model calls no tool.")
+    arguments = plain.capture.tool_calls[0].arguments
+    words = [word for word in re.findall(r"[a-z]{4,}", arguments) if word != "text"]
+    if not words:
+        return skipped("The arguments of the call have no word for a stop.")
+    stop = words[-1][1:3]
+    faults: list[Fault] = []
+    for is_streamed in (False, True):
+        run = await _with_tool(setting, (stop,), is_streamed=is_streamed)
+        if run is None or run.is_refusal:
+            return skipped("Stops beside tools are refused.")
+        faults.extend(faults_of(client, run, _half_call(stop, arguments, run)))
+    return Seen(f"{stop!r} in {arguments}", tuple(faults))
+
+
+async def _with_tool(
+    setting: CheckSetting, stops: tuple[str, ...], *, is_streamed: bool
+) -> Exchange | None:
+    client = setting.client
+    tokens = max(_TOKENS, setting.main.ask.max_tokens)
+    is_thinking = setting.main.ask.is_thinking
+    ask = Ask(TOOL_PROMPT, stops, tokens, is_streamed=is_streamed, is_thinking=is_thinking)
+    body = with_tool(client.driver.dialect, client.driver.body(ask, client.model))
+    return None if body is None else await client.send(body)
+
+
+def _half_call(stop: str, arguments: str, run: Exchange) -> list[Judgement]:
+    broken = no_answer(run)
+    if broken is not None:
+        return [broken]
+    capture = run.capture
+    calls = capture.tool_calls
+    if not calls and capture.ending is not CapturedEnding.TOOL:
+        return []  # the stop ended the answer, and nobody is told of a call
+    got = calls[0].arguments if calls else ""
+    if _is_whole(got) and stop in got:
+        return []
+    return [
+        Judgement(
+            "call_cut_by_stop",
+            f"The stop {stop!r} cut the arguments of a call, which is reported as a call.",
+            f"{arguments}, or no call at all",
+            got or "a call without arguments",
+        )
+    ]
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        return isinstance(parsed(arguments), dict)
+    except ValueError:
+        return False
+
+
+async def _structure(setting: CheckSetting) -> Seen:
+    """A stop ends an answer of a given structure like any other."""
+    if (broken := without_premise(setting)) is not None:
+        return broken
+    client = setting.client
+    tokens = max(_TOKENS, setting.main.ask.max_tokens)
+    ask = Ask(STRUCTURE_PROMPT, max_tokens=tokens, is_thinking=setting.main.ask.is_thinking)
+    body = _structured(setting, ask)
+    if body is None:
+        return skipped("The probe knows no structured output of this dialect.")
+    plain, again = await client.send(body), await client.send(body)
+    text = plain.capture.text
+    if not plain.is_answer or text != again.capture.text or not _is_whole(text):
+        return skipped("The server gives no JSON that repeats itself.")
+    given = Baseline(ask, text, text, thinking=plain.capture.thinking, ending=plain.capture.ending)
+    case = simple_case(given)
+    if case is None:
+        return skipped("The JSON has no text for a stop.")
+    faults: list[Fault] = []
+    for is_streamed in (False, True):
+        if is_streamed and setting.main.streamed_text is not None:
+            continue
+        stopping = replace(ask, stops=case.stops, is_streamed=is_streamed)
+        run = await client.send(_structured(setting, stopping))
+        if run.is_refusal:
+            return skipped("Stops beside structured output are refused.")
+        verdicts = _as_structured(judge(case, run, client.driver))
+        faults.extend(faults_of(client, run, verdicts))
+    return Seen(f"{case.stops[0]!r} in {text}", tuple(faults))
+
+
+def _structured(setting: CheckSetting, ask: Ask) -> Body | None:
+    client = setting.client
+    return with_structure(client.driver.dialect, client.driver.body(ask, client.model))
+
+
+def _as_structured(verdicts: Sequence[Judgement]) -> list[Judgement]:
+    return [
+        replace(one, code="structured_stop_ignored") if one.code == "stop_ignored" else one
+        for one in verdicts
+    ]
+
+
+FEATURE_CHECKS = (
+    Check("choices.stop", _choices),
+    Check("logprobs.stop", _logprobs),
+    Check("tools.stop", _tools),
+    Check("structured.stop", _structure),
+)

@@ -1,0 +1,93 @@
+"""Checks that the stops of one request are no business of any other.
+
+Runs on the loop of whoever probes.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.baseline import Baseline
+from api.conformance.probe.checks.checking import (
+    Check,
+    CheckSetting,
+    Seen,
+    faults_of,
+    undecided,
+    without_premise,
+)
+from api.conformance.probe.judging import Judgement, no_answer
+from api.conformance.probe.planning import StopCase, simplest_case
+from api.conformance.probe.values import Fault
+
+
+async def _sticky(setting: CheckSetting) -> Seen:
+    """A request without stops has none, whatever the request before it had."""
+    if (broken := without_premise(setting)) is not None:
+        return broken
+    case = simplest_case(setting.baselines)
+    if case is None:
+        return undecided("There is no answer that could be compared.")
+    client, given = setting.client, case.baseline
+    faults: list[Fault] = []
+    for is_streamed in (False, True):
+        await client.ask(replace(given.ask, stops=case.stops, is_streamed=is_streamed))
+        after = await client.ask(replace(given.ask, is_streamed=is_streamed))
+        sentence = f"The stop {case.stops[0]!r} of one request ended the answer to the next."
+        faults.extend(faults_of(client, after, _cut(given, after, "stop_sticks", sentence)))
+    return Seen(f"without {case.stops[0]!r} the answer is whole again", tuple(faults))
+
+
+async def _concurrent(setting: CheckSetting) -> Seen:
+    """Requests at the same time each have their own stops."""
+    if (broken := without_premise(setting)) is not None:
+        return broken
+    case = simplest_case(setting.baselines)
+    if case is None:
+        return undecided("There is no answer that could be compared.")
+    client, given = setting.client, case.baseline
+    with_stop = replace(given.ask, stops=case.stops)
+    asks = [with_stop, given.ask, with_stop, given.ask]
+    runs = await asyncio.gather(*map(client.ask, asks))
+    sentence = f"The stop {case.stops[0]!r} of one request ended another at the same time."
+    faults: list[Fault] = []
+    for run in runs[1::2]:
+        faults.extend(faults_of(client, run, _cut(given, run, "stop_leaks", sentence)))
+    for run in runs[::2]:
+        faults.extend(faults_of(client, run, _kept(case, run)))
+    return Seen(f"{len(asks)} requests at the same time", _one_of_each(faults))
+
+
+def _cut(given: Baseline, run: Exchange, code: str, sentence: str) -> list[Judgement]:
+    """Judge an answer that no stop may have ended."""
+    broken = no_answer(run)
+    if broken is not None:
+        return [broken]
+    got, full = run.capture.text, given.text_in(is_streamed=run.is_streamed)
+    if got == full:
+        return []
+    if full.startswith(got):
+        return [Judgement(code, sentence, full, got, full)]
+    return [Judgement("text_differs", "The text differs from the one before.", full, got, full)]
+
+
+def _kept(case: StopCase, run: Exchange) -> list[Judgement]:
+    broken = no_answer(run)
+    if broken is not None:
+        return [broken]
+    if case.stops[0] not in run.capture.text:
+        return []
+    sentence = f"The stop {case.stops[0]!r} was lost beside requests without stops."
+    full = case.baseline.text
+    return [Judgement("stop_leaks", sentence, case.text, run.capture.text, full)]
+
+
+def _one_of_each(faults: Sequence[Fault]) -> tuple[Fault, ...]:
+    return tuple({fault.code: fault for fault in reversed(faults)}.values())
+
+
+ISOLATION_CHECKS = (
+    Check("stops.sticky", _sticky),
+    Check("stops.concurrent", _concurrent),
+)

@@ -1,0 +1,19 @@
+"""Probes a server of the family."""
+
+from typing import Any
+
+from api.conformance.probe.running import probe
+from api.conformance.probe.values import ProbeOptions, Report
+from tests.api.conformance.probe.family.server import FamilyServer
+from tests.support.asking import run
+
+
+def report_on(server: FamilyServer, **options: Any) -> Report:
+    """Return what a probe finds."""
+
+    async def probing() -> Report:
+        async with server.listening() as url:
+            usual = {"timeout_s": 20.0, "longest_wait_s": 0.01, "dialect": server.dialect}
+            return await probe(ProbeOptions(url, **{**usual, **options}))
+
+    return run(probing())
