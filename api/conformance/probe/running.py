@@ -256,6 +256,7 @@ def _access(options: ProbeOptions) -> Access:
         base_path=options.base_path,
         timeout_s=options.timeout_s,
         longest_wait_s=options.longest_wait_s,
+        grace_s=options.grace_s,
         is_insecure=options.is_insecure,
         ca_file=options.ca_file,
     )

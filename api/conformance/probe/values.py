@@ -59,6 +59,7 @@ class ProbeOptions:
         skip: Patterns of the cases to leave out.
         levels: The levels whose failures count.
         longest_wait_s: How long a server that is busy is waited for, each time.
+        grace_s: How long a connection may stay open after the end of its stream.
     """
 
     url: str
@@ -78,6 +79,7 @@ class ProbeOptions:
     skip: tuple[str, ...] = ()
     levels: frozenset[Level] = frozenset({Level.SPECIFICATION})
     longest_wait_s: float = 60.0
+    grace_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ class Access:
         base_path: Stands in every path instead of ``/v1``; None leaves paths as they are.
         timeout_s: How long one answer may take.
         longest_wait_s: How long a server that is busy is waited for, each time.
+        grace_s: How long a connection may stay open after the end of its stream.
         is_insecure: Whether a certificate that nobody vouches for is accepted.
         ca_file: Certificates to trust, in a PEM file; None for those of the system.
     """
@@ -27,6 +28,7 @@ class Access:
     base_path: str | None = None
     timeout_s: float = 60.0
     longest_wait_s: float = 60.0
+    grace_s: float = 5.0
     is_insecure: bool = False
     ca_file: Path | None = None
 

@@ -29,9 +29,7 @@ from api.conformance.probe.dialects.driver import Driver, headers, path_of
 _MOST_BEFORE_TEXT = 64 * 1024
 _LONGEST_SHORT = 1
 _SHORT_CHARS = 64 * 1024
-# How long a connection may stay open after the end of its stream: the first time, and when it is
-# known that the server leaves it open.
-_GRACE_S = 5.0
+# How long to wait for the end of a connection where it is known that the server leaves it open.
 _SHORT_GRACE_S = 0.05
 
 
@@ -73,7 +71,7 @@ class Client:
         self._access = access
         self._headers = headers(driver.dialect, access.api_key, access.headers)
         self._budget = budget
-        self._grace_s = _GRACE_S
+        self._grace_s = access.grace_s
 
     def curl(self, body: Any, *, is_cut: bool = False) -> str:
         """Return a command that sends this body."""

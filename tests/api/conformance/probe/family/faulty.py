@@ -433,6 +433,7 @@ class LeavesStreamsOpen(Faulty):
     """Never closes the connection of a stream."""
 
     finds: ClassVar = {"stream.framing": {"connection_left_open"}}
+    grace_s = 0.1
 
     async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
         response = await super().respond(request, query)

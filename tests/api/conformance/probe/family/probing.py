@@ -13,7 +13,12 @@ def report_on(server: FamilyServer, **options: Any) -> Report:
 
     async def probing() -> Report:
         async with server.listening() as url:
-            usual = {"timeout_s": 20.0, "longest_wait_s": 0.01, "dialect": server.dialect}
+            usual: dict[str, Any] = {
+                "timeout_s": 60.0,
+                "longest_wait_s": 0.01,
+                "grace_s": server.grace_s,
+            }
+            usual["dialect"] = server.dialect
             return await probe(ProbeOptions(url, **{**usual, **options}))
 
     return run(probing())

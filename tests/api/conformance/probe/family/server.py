@@ -40,11 +40,13 @@ class FamilyServer:
 
     Attributes:
         piece_s: How long a token takes.
+        grace_s: How long it is waited for after the end of a stream.
         asked: How many requests it has got.
     """
 
     DIALECTS = tuple(WIRES)
     piece_s = 0.0
+    grace_s = 30.0
     is_thinking_always = False
     stream_type = ""
 
