@@ -53,8 +53,8 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
     def windows() -> list[MainWindow]:
         return [each for each in qapp.topLevelWidgets() if isinstance(each, MainWindow)]
 
-    def run(steps: Steps, **answer: Any) -> None:
-        options = ChatOptions(paths.demo_model(), answer=AnswerOptions(**answer))
+    def run(steps: Steps, *, is_plain: bool = False, **answer: Any) -> None:
+        options = ChatOptions(paths.demo_model(), is_plain=is_plain, answer=AnswerOptions(**answer))
 
         async def main() -> None:
             # A test that failed before may have left its window behind.
@@ -96,6 +96,16 @@ def test_a_question_is_answered_and_the_stop_is_named(drive: Drive) -> None:
         assert window.workspace.current.shown_run is run
 
     drive(steps, stops=("6",))
+
+
+def test_nothing_is_guessed_where_the_window_was_started_for_plain_decoding(drive: Drive) -> None:
+    async def steps(window: MainWindow) -> None:
+        words = "one two three four five six seven eight nine ten " * 3
+        run = await answered(window, f"Repeat exactly: {words}")
+        assert run.finished.usage.output_tokens > 20
+        assert run.finished.speculation.passes == run.finished.speculation.guessed == 0
+
+    drive(steps, is_plain=True, temperature=0, max_tokens=96)
 
 
 def test_stop_ends_the_answer_within_a_step_and_the_next_is_answered_at_once(
