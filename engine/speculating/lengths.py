@@ -6,6 +6,7 @@ one, on a GPU hardly longer. So the time of each pass is noted, and a length is 
 that it is expected to give for that time. Knows no clock and no model.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -101,10 +102,14 @@ class CostCurve:
 
     def _drawn(self) -> dict[int, float]:
         one = self._one.value_s
-        known = [(1, 1.0)]
-        for width, measured in self._measured.items():
+        known: list[tuple[int, float]] = []
+        most = math.inf
+        for width, measured in reversed(self._measured.items()):
             if one and measured.value_s is not None:
-                known.append((width, max(1.0, measured.value_s / one)))
+                # A pass that took longer than a wider one was held up by something else.
+                most = min(most, max(1.0, measured.value_s / one))
+                known.append((width, most))
+        known = [(1, 1.0), *reversed(known)]
         costs = dict(known)
         for (left, low), (right, high) in pairwise(known):
             for width in WIDTHS:

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.engine [--rounds 5] [--only matcher,one,sixteen,turn,memory,trace]
     python -m tests.benchmarks.engine --only constraint
-    python -m tests.benchmarks.engine --only copy,page,plain,forced
+    python -m tests.benchmarks.engine --only copy,page,plain,draft,forced
 
 The two sides alternate, a process pinned to two cores, because the machines are noisy. Nothing
 here passes or fails: read the ratios beside their targets.
@@ -242,6 +242,25 @@ def guessing(case: str, rounds: int) -> None:
         sides.close()
 
 
+def drafting(rounds: int) -> None:
+    """A draft model beside a model whose passes last long, by how often its guesses are right."""
+    from tests.benchmarks.drafting import PASS_S, RIGHT, DraftSides
+
+    for right in RIGHT:
+        sides = DraftSides(right)
+        ours, theirs = alternate(rounds, sides.ours, sides.bare())
+        assert sides.last is not None
+        done = sides.last.speculation
+        report(
+            f"a draft that is right in {right:.0%}: engine / bare loop",
+            f"{ours / theirs:.3f}",
+            f"> 1   ({ours:.0f} and {theirs:.0f} tok/s, {done.passes} passes, "
+            f"{done.accepted} of {done.guessed} right, a token of the draft "
+            f"{sides.draft_s() / PASS_S:.2f} of a pass)",
+        )
+        sides.close()
+
+
 def forced(rounds: int) -> None:
     """Answers whose text a schema decides for the most part, with forced tokens and without."""
     from tests.benchmarks.forced import CASES, Sides
@@ -312,9 +331,11 @@ def main() -> None:
         matcher()
     for case in sorted(only & {"copy", "page", "plain"}):
         guessing(case, options.rounds)
+    if "draft" in only:
+        drafting(options.rounds)
     if "forced" in only:
         forced(options.rounds)
-    if only <= {"matcher", "copy", "page", "plain", "forced"}:
+    if only <= {"matcher", "copy", "page", "plain", "draft", "forced"}:
         return
     running: Any = Running()
     if "one" in only:

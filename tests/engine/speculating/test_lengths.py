@@ -56,6 +56,12 @@ def test_costs_between_measured_widths_lie_between_them() -> None:
     assert costs[4] == 1.2 + (3.0 - 1.2) * 2 / 6
 
 
+def test_a_pass_over_fewer_tokens_never_counts_as_slower_than_one_over_more() -> None:
+    costs = curve(w2=1.1, w4=5.0, w8=2.0).costs()
+    assert costs[2] == 1.1
+    assert costs[3] < costs[4] == costs[6] == costs[8] == 2.0 < costs[12]
+
+
 def test_a_pass_that_was_slow_once_does_not_count_for_long() -> None:
     made = curve(w8=2.5)
     made.note(8, 40.0)
