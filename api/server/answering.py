@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -13,18 +15,20 @@ from api.dialects.shared.reading import read, read_as_asked
 from api.dialects.shared.requested import Asked
 from api.transport.context import (
     Service,
+    addressed,
     loaded_model,
     model_name,
     new_id,
     request_id_of,
     service_of,
 )
-from api.transport.errors import from_engine
+from api.transport.errors import ApiError, from_engine
 from api.transport.json_text import json_text, long_json_text
 from api.transport.request_body import body_of
 from api.transport.running import batches_of, collected, running
-from api.transport.sse import stream
-from engine import EngineError
+from api.transport.served_engine import ServedAnswer
+from api.transport.sse import Begun, stream
+from engine import EngineError, GenerationRequest
 
 # Deltas of an answer are merged, so that many events are the tokens of a traced answer.
 _FEW_EVENTS = 200
@@ -37,11 +41,14 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         asked = await _asked(request, route)
+
+        def refused(refusal: EngineError) -> ApiError:
+            return from_engine(refusal, {**dialect.field_names, **route.own_names(asked.params)})
+
         try:
-            return await _answered(request, route, asked)
+            return await _answered(request, route, asked, refused)
         except EngineError as refusal:
-            names = {**dialect.field_names, **route.own_names(asked.params)}
-            raise from_engine(refusal, names) from None
+            raise refused(refusal) from None
 
     return answer
 
@@ -67,32 +74,36 @@ async def _asked(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> 
     assert route.request is not None
     assert route.read is not None
     service, body = service_of(request), body_of(request)
-    if body.is_large and body.model is None:
+    if body.is_large and body.model is None and not service.engine.is_choosing:
         # The model says how long a prompt may be. One that is being loaded is waited for.
         body.model = await loaded_model(service)
     return await read_as_asked(body, route.request, route.read, strict=service.config.strict)
 
 
 async def _answered(
-    request: web.Request, route: AnswerRoute[Any], asked: Asked[Any]
+    request: web.Request,
+    route: AnswerRoute[Any],
+    asked: Asked[Any],
+    refused: Callable[[EngineError], ApiError],
 ) -> web.StreamResponse:
-    service, params, wanted = service_of(request), asked.params, asked.requests()
+    service, params, requests = service_of(request), asked.params, asked.requests()
     await route.admit(service, params)
-    head = Head(new_id(""), time.time(), _model(service, params), request_id_of(request))
+    wanted = addressed(service, requests, route.model_of(params))
+    head = Head(new_id(""), time.time(), _model(service, route, params), request_id_of(request))
     if not wanted:
         return _json(await route.reply_without_question(service, params, head))
+    if route.wants_stream(params):
+        return await stream(
+            request,
+            partial(_begun, service, route, params, wanted, head),
+            route.encoder(params, head),
+            refused,
+            silence_s=service.config.keepalive_s,
+            content_type=route.media_type,
+        )
     async with running(service, wanted) as generations:
         route.on_accepted(service, params)
-        # A model that was still being loaded is there by now.
-        head = replace(head, model=_model(service, params), vocabulary=generations[0].vocabulary)
-        if route.wants_stream(params):
-            return await stream(
-                request,
-                batches_of(generations),
-                route.encoder(params, head),
-                silence_s=service.config.keepalive_s,
-                content_type=route.media_type,
-            )
+        head = _with_model(service, route, params, head, generations)
         answers = await asyncio.gather(*(collected(one) for one in generations))
     if sum(len(events) for events, _ in answers) <= _FEW_EVENTS:
         return _json(route.write_whole(answers, params, head))
@@ -101,9 +112,47 @@ async def _answered(
     return web.json_response(text=text)
 
 
-def _model(service: Service, params: Any) -> str:
-    """Return the name under which an answer is sent; not every dialect's requests have one."""
-    return model_name(service, getattr(params, "model", ""))
+@asynccontextmanager
+async def _begun(
+    service: Service,
+    route: AnswerRoute[Any],
+    params: Any,
+    wanted: Sequence[GenerationRequest],
+    head: Head,
+) -> AsyncIterator[Begun]:
+    """Start the generations of a stream; whichever still runs afterwards is cancelled.
+
+    Args:
+        service: What the server works with.
+        route: Encodes the stream.
+        params: The request.
+        wanted: What it asks the engine for.
+        head: What is known of the answer before.
+
+    Raises:
+        EngineError: The engine refused them.
+    """
+    async with running(service, wanted) as generations:
+        route.on_accepted(service, params)
+        head = _with_model(service, route, params, head, generations)
+        yield Begun(batches_of(generations), route.encoder(params, head))
+
+
+def _with_model(
+    service: Service,
+    route: AnswerRoute[Any],
+    params: Any,
+    head: Head,
+    generations: Sequence[ServedAnswer],
+) -> Head:
+    """Return the head of an answer whose model, if it was still being loaded, is there by now."""
+    model = _model(service, route, params)
+    return replace(head, model=model, vocabulary=generations[0].vocabulary)
+
+
+def _model(service: Service, route: AnswerRoute[Any], params: Any) -> str:
+    """Return the name under which an answer is sent."""
+    return model_name(service, route.model_of(params))
 
 
 def _json(body: object) -> web.Response:

@@ -63,7 +63,12 @@ def build(
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
     app[SERVICE] = Service(engine, config)
     large_bodies = LargeBodies(PROCESS)
-    app[BODIES] = BodyReader(config, large_bodies, lambda: engine.model)
+    app[BODIES] = BodyReader(
+        config,
+        large_bodies,
+        # Which of several models it will be is in the body that has not been read yet.
+        lambda: None if engine.is_choosing else engine.model,
+    )
     app[OPENAPI] = Document(functools.cache(lambda: json_text(openapi.document(ROUTES))))
     app.on_response_prepare.append(_add_headers)
     app.on_cleanup.append(_closing(large_bodies))

@@ -26,18 +26,21 @@ class Health(TypedDict):
 
 
 async def health(request: web.Request) -> web.StreamResponse:
-    """Answer ``GET /health``: 200 once a model answers, 503 until then."""
+    """Answer ``GET /health``: 200 once requests are answered, 503 until then."""
     service = service_of(request)
-    status = service.engine.status
+    status, models = service.engine.status, service.engine.models
     if status.state == "failed":
         # Whoever sends nothing until this is well must see it get well.
         service.try_again()
+    # Of several models, each is loaded when it is needed.
+    can_load = status.state == "none" and service.engine.is_choosing and bool(models)
+    word = "ok" if can_load else _WORDS[status.state]
     body: Health = {
-        "status": _WORDS[status.state],
-        "running": status.running,
-        "waiting": status.waiting,
+        "status": word,
+        "running": sum(one.running for one in models) if models else status.running,
+        "waiting": sum(one.waiting for one in models) if models else status.waiting,
     }
-    return web.json_response(body, status=200 if status.state == "ready" else 503, dumps=json_text)
+    return web.json_response(body, status=200 if word == "ok" else 503, dumps=json_text)
 
 
 async def root(request: web.Request) -> web.StreamResponse:

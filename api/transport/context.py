@@ -1,7 +1,9 @@
 """What handlers find in their application and request. Runs on the server's loop."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from uuid import uuid4
 
 from aiohttp import web
@@ -10,7 +12,7 @@ from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.metrics.counting import Metrics
 from api.transport.served_engine import ServedAnswer, ServedEngine
-from engine import EngineError, ModelInfo, NoModel
+from engine import EngineError, GenerationRequest, ModelInfo, NoModel
 
 _SHOWN_CHARACTERS = 200
 
@@ -97,19 +99,39 @@ def new_id(prefix: str) -> str:
     return f"{prefix}{uuid4().hex}"
 
 
-async def loaded_model(service: Service) -> ModelInfo:
-    """Return the model that answers; one that is being loaded is waited for.
+async def loaded_model(service: Service, asked: str = "") -> ModelInfo:
+    """Return the model that a request is for; one that is not in memory is loaded.
+
+    Args:
+        service: What the server works with.
+        asked: The name that the request gives, if it gives one.
 
     Raises:
-        NoModel: None is loaded.
+        UnknownModel: Several models are offered, and none of them has that name.
+        NoModel: It cannot be loaded, or there is none.
     """
-    if service.engine.model is None:
+    name = _name(service, asked)
+    model = _known(service, name)
+    if model is None:
         # Answered once a load that is under way has ended, and refused where there is none.
-        await service.engine.tokenize("")
-    model = service.engine.model
+        await service.engine.tokenize("", name)
+        model = _known(service, name)
     if model is None:
         raise NoModel("no model is loaded")
     return model
+
+
+def _known(service: Service, name: str | None) -> ModelInfo | None:
+    """Return what is known of a model; nothing of one that was never loaded."""
+    if not service.engine.is_choosing:
+        return service.engine.model
+    status = service.engine.model_status(name)
+    return None if status is None else status.info
+
+
+def _name(service: Service, asked: str) -> str | None:
+    """Return the name by which the engine finds a model; None for the default one."""
+    return (asked or None) if service.engine.is_choosing else None
 
 
 def shown_name(asked: str) -> str:
@@ -118,11 +140,15 @@ def shown_name(asked: str) -> str:
 
 
 def check_model(service: Service, asked: str) -> None:
-    """Refuse another model's name where the settings are strict.
+    """Refuse a name that no model has; where one answers all, only if the settings are strict.
 
     Raises:
+        UnknownModel: Several models are offered, and none of them has that name.
         ApiError: The named model is not the loaded one.
     """
+    if service.engine.is_choosing:
+        service.engine.model_status(asked or None)
+        return
     loaded = service.engine.model
     if service.config.strict and loaded is not None and asked != loaded.id:
         raise ApiError(
@@ -134,6 +160,17 @@ def check_model(service: Service, asked: str) -> None:
 
 
 def model_name(service: Service, asked: str) -> str:
-    """Return the name under which an answer is sent: the loaded model's."""
+    """Return the name under which an answer is sent: that of the model that answers."""
+    if service.engine.is_choosing:
+        status = service.engine.model_status(asked or None)
+        return asked if status is None else status.id
     loaded = service.engine.model
     return loaded.id if loaded is not None else asked
+
+
+def addressed(
+    service: Service, requests: Sequence[GenerationRequest], asked: str
+) -> list[GenerationRequest]:
+    """Return requests for the model that was named."""
+    name = _name(service, asked)
+    return [replace(one, model=name) for one in requests]

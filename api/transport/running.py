@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from api.transport.context import Service
+from api.transport.context import Service, model_name
 from api.transport.errors import failure_of
 from api.transport.observing import note_generation, traced
 from api.transport.served_engine import ServedAnswer
@@ -30,7 +30,7 @@ async def running(
     owner = _CLIENTS if service.config.keeps_prompts else None
     wanted = [replace(traced(one), cache_owner=owner) for one in requests]
     generations = await service.engine.generate_together(wanted)
-    model = loaded.id if (loaded := service.engine.model) else ""
+    model = model_name(service, requests[0].model or "")
     for generation, request in zip(generations, requests, strict=True):
         service.started(generation)
         note_generation(generation, model, request)

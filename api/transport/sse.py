@@ -5,10 +5,10 @@ Knows no vendor: encoders say what is written. Runs on the server's loop.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from aiohttp import web
 
@@ -16,7 +16,7 @@ from api.transport.context import DELIVERED, service_of
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.events import StreamEncoder, StreamFrame
 from api.transport.observing import note_stream_delivered, note_streamed
-from engine import Event
+from engine import EngineError, Event
 
 _log = logging.getLogger(__name__)
 
@@ -111,39 +111,75 @@ class StreamWriter:
             self._request.transport.abort()
 
 
+class Begun(NamedTuple):
+    """A stream whose generations have been accepted.
+
+    Attributes:
+        batches: Yields batches of events, each tagged with its choice, as they come.
+        encoder: Renders them.
+    """
+
+    batches: AsyncGenerator[tuple[int, list[Event]], None]
+    encoder: StreamEncoder
+
+
 async def stream(
     request: web.Request,
-    batches: AsyncGenerator[tuple[int, list[Event]], None],
-    encoder: StreamEncoder,
+    begin: Callable[[], AbstractAsyncContextManager[Begun]],
+    waiting: StreamEncoder,
+    refused: Callable[[EngineError], ApiError],
     *,
     silence_s: float,
     content_type: str,
 ) -> web.StreamResponse:
-    """Write batches of events, each tagged with its choice, as they come; return the response.
+    """Write the events of generations as they come; return the response.
+
+    While the generations wait to be accepted, as for a model that is being loaded, keepalives are
+    sent as later on. A refusal that comes before the first of them has its own status.
+
+    Args:
+        request: The client's.
+        begin: Starts the generations and ends them.
+        waiting: Encodes what is said before that.
+        refused: Says what a refusal of the engine is in the client's words.
+        silence_s: Seconds of silence after which a keepalive is sent.
+        content_type: What the stream is.
 
     Raises:
+        EngineError: The generations were refused, and nothing has been written yet.
         ApiError: The first thing that came was a failure, and nothing has been written yet.
     """
-    async with (
-        StreamWriter(request, encoder.keepalive(), silence_s, content_type) as writer,
-        aclosing(batches) as source,
-    ):
+    encoder = waiting
+    async with StreamWriter(request, waiting.keepalive(), silence_s, content_type) as writer:
         try:
-            async for choice, batch in source:
-                frames = encoder.encode(batch, choice)
-                if encoder.failure is not None and not writer.has_started:
-                    raise encoder.failure
-                await writer.write(frames)
-                if encoder.failure is not None:
-                    writer.response.force_close()
-                    break
+            async with begin() as begun, aclosing(begun.batches) as source:
+                encoder = begun.encoder
+                async for choice, batch in source:
+                    frames = encoder.encode(batch, choice)
+                    if encoder.failure is not None and not writer.has_started:
+                        raise encoder.failure
+                    await writer.write(frames)
+                    if encoder.failure is not None:
+                        writer.response.force_close()
+                        break
         except ConnectionError:
             raise
-        except Exception:
+        except Exception as error:
             if not writer.has_started:
                 raise
-            _log.exception("a stream broke off")
-            await writer.write(encoder.fail(ApiError(ErrorKind.INTERNAL, "internal error")))
+            await writer.write(encoder.fail(_failure(error, refused)))
             writer.response.force_close()
         await writer.finish()
     return writer.response
+
+
+def _failure(error: Exception, refused: Callable[[EngineError], ApiError]) -> ApiError:
+    """Return what a client is told of an error after its stream has begun."""
+    match error:
+        case ApiError():
+            return error
+        case EngineError():
+            return refused(error)
+        case _:
+            _log.error("a stream broke off", exc_info=error)
+            return ApiError(ErrorKind.INTERNAL, "internal error")

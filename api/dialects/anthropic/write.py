@@ -32,7 +32,7 @@ from api.dialects.shared.answers.errors import not_an_ending
 from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.requested import Asked
-from api.transport.context import Service, check_model
+from api.transport.context import Service, addressed, check_model
 from api.transport.errors import ApiError
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text
@@ -114,7 +114,7 @@ def write_message(
 async def count_tokens(service: Service, asked: Asked[CountTokensParams]) -> TokenCount:
     """Return how many tokens the prompt of a request has."""
     check_model(service, asked.params.model)
-    [prompt] = asked.requests()
+    [prompt] = addressed(service, asked.requests(), asked.params.model)
     return {"input_tokens": await service.engine.count_tokens(prompt)}
 
 

@@ -60,8 +60,13 @@ class WriteWhole(Protocol[_Sent]):
 
 
 async def admit_model(service: Service, params: Any) -> None:
-    """Let a request in unless it names another model where the settings are strict."""
+    """Let a request in unless it names a model that cannot answer it."""
     check_model(service, params.model)
+
+
+def named_model(params: Any) -> str:
+    """Return the name of the model that a request is for; empty where it names none."""
+    return getattr(params, "model", None) or ""
 
 
 async def admit_any(service: Service, params: Any) -> None:
@@ -103,6 +108,7 @@ class AnswerRoute(Generic[_Params]):
         media_type: What a stream is.
         wants_stream: Whether a request asks for a stream.
         admit: Refuses a request that the model cannot answer.
+        model_of: Returns the name of the model that a request is for; empty where it names none.
         own_names: What this request calls some of the engine's fields; the rest is the dialect's.
         on_accepted: Told when the generations of a request have been accepted.
         reply_without_question: Answers a request that was read as no generation.
@@ -119,6 +125,7 @@ class AnswerRoute(Generic[_Params]):
     media_type: str = EVENTS
     wants_stream: Callable[[_Params], bool] = is_stream_wanted
     admit: Callable[[Service, _Params], Awaitable[None]] = admit_model
+    model_of: Callable[[_Params], str] = named_model
     own_names: Callable[[_Params], Mapping[str, str]] = no_names
     on_accepted: Callable[[Service, _Params], None] = do_nothing
     reply_without_question: Callable[[Service, _Params, Head], Awaitable[object]] = (

@@ -147,7 +147,7 @@ def test_headers_go_out_while_a_request_waits(
         site.open("POST", MESSAGES, ASK | {"stream": True}) as response,
     ):
         assert response.readline() == b"event: ping\n"
-        assert stage.engine.status.waiting == 1
+        assert stage.wait_until(lambda engine: engine.status.waiting == 1)
 
 
 def test_a_slow_reader_gets_every_word(
