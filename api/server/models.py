@@ -1,4 +1,4 @@
-"""The routes that list the loaded model, in one object for both vendors. Server's loop."""
+"""The routes that list the models, in one object for both vendors. Server's loop."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Literal
@@ -10,11 +10,11 @@ from typing_extensions import TypedDict
 from api.transport.context import service_of, shown_name
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.json_text import json_text
-from engine import ModelInfo
+from api.transport.listing import ListedModel, listed_model, listed_models
 
 
 class ModelObject(TypedDict):
-    """``GET /v1/models/{id}``: the loaded model."""
+    """``GET /v1/models/{id}``: a model that requests may name."""
 
     id: str
     object: Literal["model"]
@@ -31,10 +31,14 @@ class ModelObject(TypedDict):
     draft_model: Annotated[
         str | None, Field(description="the draft model that is loaded beside it")
     ]
+    loaded: Annotated[
+        bool, Field(description="whether it is in memory; else the first request loads it")
+    ]
+    size_bytes: Annotated[int, Field(description="size of its weight files")]
 
 
 class ModelList(TypedDict):
-    """``GET /v1/models``: the loaded model, if there is one."""
+    """``GET /v1/models``: the models that requests may name."""
 
     object: Literal["list"]
     data: list[ModelObject]
@@ -43,18 +47,18 @@ class ModelList(TypedDict):
     last_id: str | None
 
 
-def model_to_wire(model: ModelInfo) -> ModelObject:
+def model_to_wire(model: ListedModel) -> ModelObject:
     """Return a model with the fields of both vendors and what open clients look for."""
     return {
         "id": model.id,
         # OpenAI's
         "object": "model",
-        "created": model.loaded_at,
+        "created": model.since,
         "owned_by": "fullstop",
         # Anthropic's
         "type": "model",
         "display_name": model.id,
-        "created_at": datetime.fromtimestamp(model.loaded_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "created_at": datetime.fromtimestamp(model.since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "lifecycle": "active",
         "max_input_tokens": model.context_length,
         "max_tokens": model.context_length,
@@ -62,14 +66,15 @@ def model_to_wire(model: ModelInfo) -> ModelObject:
         "max_model_len": model.context_length,
         "context_length": model.context_length,
         # Ours
-        "draft_model": None if model.draft is None else model.draft.id,
+        "draft_model": model.draft,
+        "loaded": model.is_loaded,
+        "size_bytes": model.size_bytes,
     }
 
 
 async def list_models(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /v1/models``."""
-    loaded = service_of(request).engine.model
-    data = [model_to_wire(loaded)] if loaded is not None else []
+    data = [model_to_wire(one) for one in listed_models(service_of(request))]
     body: ModelList = {
         "object": "list",
         "data": data,
@@ -83,11 +88,11 @@ async def list_models(request: web.Request) -> web.StreamResponse:
 async def retrieve_model(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /v1/models/{id}``."""
     asked = request.match_info["id"]
-    loaded = service_of(request).engine.model
-    if loaded is None or asked != loaded.id:
+    model = listed_model(service_of(request), asked)
+    if model is None:
         raise ApiError(
             ErrorKind.NOT_FOUND,
             f"no model named {shown_name(asked)} is loaded; GET /v1/models lists what is",
             code="model_not_found",
         )
-    return web.json_response(model_to_wire(loaded), dumps=json_text)
+    return web.json_response(model_to_wire(model), dumps=json_text)

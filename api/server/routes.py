@@ -88,7 +88,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/v1/models",
         models.list_models,
-        "The loaded model, for clients of Anthropic and OpenAI",
+        "The models that requests may name, for clients of Anthropic and OpenAI",
         answer=models.ModelList,
     ),
     Route(

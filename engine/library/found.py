@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelLoadFailed
+from engine.files.bounded import read_bounded
 from engine.library.cache_size import is_count
 from engine.library.models import (
     INDEX,
@@ -83,6 +84,20 @@ def bits_of(config: Mapping[str, Any]) -> int | None:
         if isinstance(stated, dict) and is_count(bits := stated.get("bits")):
             return bits
     return None
+
+
+def chat_template(folder: Path) -> str:
+    """Return a model's chat template; empty if it has none that can be read."""
+    file = folder / "chat_template.jinja"
+    try:
+        if file.is_file():
+            return read_bounded(file).decode("utf-8", "replace")
+        stated = read_json(folder / "tokenizer_config.json").get("chat_template")
+    except (OSError, ModelLoadFailed):
+        return ""
+    if isinstance(stated, list):  # several, each with a name
+        return "\n".join(str(one.get("template")) for one in stated if isinstance(one, dict))
+    return stated if isinstance(stated, str) else ""
 
 
 def _missing(folder: Path) -> list[str]:

@@ -4,11 +4,12 @@ from api.dialects.ollama.ask import ask
 from api.dialects.ollama.errors import error_to_wire
 from api.dialects.ollama.queries import (
     admit,
+    keep_as_wanted,
     list_running,
     list_tags,
+    model_of,
     reply_without_question,
     show,
-    unload_if_wanted,
     version,
 )
 from api.dialects.ollama.read import chat_from_wire, is_streamed, prompt_from_wire
@@ -61,7 +62,8 @@ DIALECT = Dialect(
             media_type=LINES,
             wants_stream=is_streamed,
             admit=admit,
-            on_accepted=unload_if_wanted,
+            model_of=model_of,
+            on_accepted=keep_as_wanted,
             reply_without_question=reply_without_question,
         ),
         AnswerRoute(
@@ -76,7 +78,8 @@ DIALECT = Dialect(
             media_type=LINES,
             wants_stream=is_streamed,
             admit=admit,
-            on_accepted=unload_if_wanted,
+            model_of=model_of,
+            on_accepted=keep_as_wanted,
             reply_without_question=reply_without_question,
         ),
     ),
@@ -84,7 +87,7 @@ DIALECT = Dialect(
         QueryRoute(
             method="POST",
             path="/api/show",
-            summary="What the loaded model can do, for Ollama's clients",
+            summary="What a model can do, for Ollama's clients",
             request=ShowParams,
             reply=show,
             answer=OllamaModel,
@@ -92,7 +95,7 @@ DIALECT = Dialect(
         QueryRoute(
             method="GET",
             path="/api/tags",
-            summary="The loaded model, for Ollama's clients",
+            summary="The models that requests may name, for Ollama's clients",
             reply=list_tags,
             answer=OllamaModels,
         ),
@@ -105,7 +108,7 @@ DIALECT = Dialect(
         QueryRoute(
             method="GET",
             path="/api/ps",
-            summary="The loaded model and its size in memory, for Ollama's clients",
+            summary="The models in memory, their size and how long they stay, for Ollama's clients",
             reply=list_running,
             answer=OllamaModels,
         ),

@@ -4,6 +4,7 @@ import hashlib
 from datetime import UTC, datetime
 
 from api.dialects.ollama.wire import Ability, OllamaDetails, OllamaListed, OllamaModel
+from api.transport.listing import Abilities, ListedModel
 from engine import ModelInfo
 
 # Clients ask for the version to learn what they may send; this is the reference we follow.
@@ -18,6 +19,11 @@ def tagged(model_id: str) -> str:
     return model_id if ":" in model_id.rpartition("/")[2] else f"{model_id}{_TAG}"
 
 
+def untagged(asked: str) -> str:
+    """Return the name of a model as it is known here: without the tag that means any version."""
+    return asked[: -len(_TAG)] if asked.lower().endswith(_TAG) else asked
+
+
 def is_named(asked: str, model: ModelInfo) -> bool:
     """Whether a name, with or without a tag, is the model's."""
     return tagged(asked).lower() == tagged(model.id).lower()
@@ -28,64 +34,67 @@ def time_text(when: datetime) -> str:
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def listed(model: ModelInfo) -> OllamaListed:
-    """Return the model's entry of ``/api/tags``."""
+def listed(model: ListedModel) -> OllamaListed:
+    """Return a model's entry of ``/api/tags``."""
     return {
         "name": tagged(model.id),
         "model": tagged(model.id),
-        "modified_at": _loaded_at(model),
+        "modified_at": _since(model),
         "size": model.size_bytes,
         "digest": _digest(model),
         "details": _details(model),
     }
 
 
-def running(model: ModelInfo) -> OllamaListed:
-    """Return the model's entry of ``/api/ps``: it stays until another is loaded."""
+def running(model: ListedModel) -> OllamaListed:
+    """Return the entry of ``/api/ps`` of a model that is in memory."""
     entry = listed(model)
     del entry["modified_at"]
-    entry["expires_at"] = time_text(_NEVER)
-    entry["size_vram"] = model.weights_bytes
+    ends = _NEVER if model.unloads_at is None else datetime.fromtimestamp(model.unloads_at, UTC)
+    entry["expires_at"] = time_text(ends)
+    entry["size_vram"] = model.memory_bytes
     entry["context_length"] = model.context_length
     return entry
 
 
-def shown(model: ModelInfo) -> OllamaModel:
+def shown(model: ListedModel, abilities: Abilities) -> OllamaModel:
     """Return the answer of ``/api/show``."""
     capabilities: list[Ability] = ["completion"]
-    capabilities += ["tools"] if model.can_call_tools else []
-    capabilities += ["thinking"] if model.can_think else []
+    capabilities += ["tools"] if abilities.can_call_tools else []
+    capabilities += ["thinking"] if abilities.can_think else []
+    info: dict[str, str | int] = {
+        "general.architecture": model.architecture,
+        f"{model.architecture}.context_length": model.context_length,
+    }
+    if abilities.vocabulary_size is not None:
+        info[f"{model.architecture}.vocab_size"] = abilities.vocabulary_size
     return {
         "modelfile": "",
         "parameters": "",
         "template": "",
         "details": _details(model),
-        "model_info": {
-            "general.architecture": model.architecture,
-            f"{model.architecture}.context_length": model.context_length,
-            f"{model.architecture}.vocab_size": model.vocabulary_size,
-        },
+        "model_info": info,
         "capabilities": capabilities,
-        "modified_at": _loaded_at(model),
+        "modified_at": _since(model),
     }
 
 
-def _details(model: ModelInfo) -> OllamaDetails:
+def _details(model: ListedModel) -> OllamaDetails:
     return {
         "parent_model": "",
         "format": "safetensors",
         "family": model.architecture,
         "families": [model.architecture],
         "parameter_size": "",
-        "quantization_level": "",
+        "quantization_level": "" if model.bits is None else f"{model.bits}-bit",
     }
 
 
-def _loaded_at(model: ModelInfo) -> str:
-    return time_text(datetime.fromtimestamp(model.loaded_at, UTC))
+def _since(model: ListedModel) -> str:
+    return time_text(datetime.fromtimestamp(model.since, UTC))
 
 
-def _digest(model: ModelInfo) -> str:
+def _digest(model: ListedModel) -> str:
     """Return a digest of the model's description; hashing the weights would take too long."""
-    known = f"{model.id}\n{model.architecture}\n{model.size_bytes}\n{model.vocabulary_size}"
+    known = f"{model.id}\n{model.architecture}\n{model.size_bytes}\n{model.context_length}"
     return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,9 +1,9 @@
-"""Ollama's questions about the model and its memory. Runs on the server's loop."""
+"""Ollama's questions about the models and their memory. Runs on the server's loop."""
 
 from typing import Literal
 
 from api.dialects.ollama import models
-from api.dialects.ollama.read import is_unloading, wants_thinking
+from api.dialects.ollama.read import keep_alive_s, wants_thinking
 from api.dialects.ollama.wire import (
     AnswerParams,
     ChatParams,
@@ -17,20 +17,33 @@ from api.dialects.ollama.write import ChatLineEncoder, PromptLineEncoder
 from api.dialects.shared.dialect import Head
 from api.transport.context import Service, check_model, loaded_model
 from api.transport.errors import invalid
-from engine import ModelInfo
+from api.transport.listing import abilities_of, listed_model, listed_models
+from engine import NoModel
+
+
+def model_of(params: AnswerParams) -> str:
+    """Return the name of the model that a request is for."""
+    return models.untagged(params.model)
 
 
 async def admit(service: Service, params: AnswerParams) -> None:
-    """Refuse a request that the loaded model cannot answer."""
-    model = await _model_for(service, params.model)
-    if wants_thinking(params) and not model.can_think:
-        raise invalid(("think",), f"{models.tagged(model.id)} does not support thinking")
+    """Refuse a request that its model cannot answer."""
+    keep_alive_s(params)  # wrong ones are refused before anything is done
+    name = await _checked(service, params.model)
+    if wants_thinking(params) and not (await abilities_of(service, name)).can_think:
+        raise invalid(("think",), f"{models.tagged(name)} does not support thinking")
 
 
-def unload_if_wanted(service: Service, params: AnswerParams) -> None:
-    """Free the model's memory where a request says so, once what was accepted has ended."""
-    if is_unloading(params):
-        service.engine.unload_when_idle()
+def keep_as_wanted(service: Service, params: AnswerParams) -> None:
+    """Free the model's memory when a request says so, once what was accepted has ended.
+
+    Where one model answers everybody, clients may free it at once, but not say how long it stays.
+    """
+    keep_s = keep_alive_s(params)
+    if keep_s == 0:
+        service.engine.unload_when_idle(_own_name(service, params))
+    elif keep_s is not None and service.engine.is_choosing:
+        service.engine.unload_after(keep_s if keep_s > 0 else None, _own_name(service, params))
 
 
 async def reply_without_question(
@@ -38,26 +51,24 @@ async def reply_without_question(
 ) -> OllamaAnswer:
     """Bring the model into memory or free its memory, as a request without a question asks."""
     reason: Literal["load", "unload"] = "load"
-    if is_unloading(params):
-        service.engine.unload_when_idle()
+    if keep_alive_s(params) == 0:
         reason = "unload"
     else:
-        await service.engine.tokenize("")  # loads a model again that was unloaded while idle
+        await service.engine.tokenize("", _own_name(service, params))
+    keep_as_wanted(service, params)
     encoder = ChatLineEncoder if isinstance(params, ChatParams) else PromptLineEncoder
     return encoder(params, head).unanswered(reason)
 
 
 async def list_tags(service: Service, _: None) -> OllamaModels:
-    """List the loaded model."""
-    model = service.engine.model
-    return {"models": [] if model is None else [models.listed(model)]}
+    """List the models that requests may name."""
+    return {"models": [models.listed(one) for one in listed_models(service)]}
 
 
 async def list_running(service: Service, _: None) -> OllamaModels:
     """List the models that are in memory."""
-    status = service.engine.status
-    model = None if status.is_unloaded else status.model
-    return {"models": [] if model is None else [models.running(model)]}
+    there = [one for one in listed_models(service) if one.is_loaded]
+    return {"models": [models.running(one) for one in there]}
 
 
 async def show(service: Service, params: ShowParams) -> OllamaModel:
@@ -65,7 +76,12 @@ async def show(service: Service, params: ShowParams) -> OllamaModel:
     asked = params.model or params.name
     if not asked:
         raise invalid(("model",), "Field required")
-    return models.shown(await _model_for(service, asked))
+    name = await _checked(service, asked)
+    abilities = await abilities_of(service, name)
+    model = listed_model(service, name)
+    if model is None:
+        raise NoModel("no model is loaded")
+    return models.shown(model, abilities)
 
 
 async def version(service: Service, _: None) -> OllamaVersion:
@@ -73,8 +89,20 @@ async def version(service: Service, _: None) -> OllamaVersion:
     return {"version": models.API_VERSION}
 
 
-async def _model_for(service: Service, asked: str) -> ModelInfo:
-    """Return the loaded model, which answers to any name where the settings are not strict."""
+def _own_name(service: Service, params: AnswerParams) -> str | None:
+    """Return the name by which the engine finds a model; None for the default one."""
+    return (model_of(params) or None) if service.engine.is_choosing else None
+
+
+async def _checked(service: Service, asked: str) -> str:
+    """Return the name of the model that answers to a name.
+
+    Where one model answers all, it does so to any name if the settings are not strict; one that is
+    being loaded is waited for.
+    """
+    if service.engine.is_choosing:
+        status = service.engine.model_status(models.untagged(asked) or None)
+        return models.untagged(asked) if status is None else status.id
     model = await loaded_model(service)
     check_model(service, model.id if models.is_named(asked, model) else asked)
-    return model
+    return model.id

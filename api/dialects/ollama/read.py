@@ -39,7 +39,14 @@ _REFUSED_OPTIONS = {
     "tfs_z": RefusedParameter("tfs_z", (1,)),
     "mirostat": RefusedParameter("mirostat", (0,)),
 }
-_NO_TIME = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
+_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+# Longer than a program runs; clocks cannot wait much longer.
+_LONGEST_S = 1e8
+_NUMBER = r"\d{1,15}(?:\.\d{0,15})?"
+_UNIT = "ns|us|µs|ms|s|m|h"
+# As Go writes durations, and a number alone.
+_DURATION = re.compile(rf"(?P<sign>[+-]?)(?P<parts>{_NUMBER}|(?:{_NUMBER}(?:{_UNIT})){{1,8}})")
+_DURATION_PART = re.compile(rf"({_NUMBER})({_UNIT})?")
 
 
 def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[GenerationRequest]:
@@ -80,12 +87,29 @@ def is_streamed(params: AnswerParams) -> bool:
     return params.stream is not False
 
 
-def is_unloading(params: AnswerParams) -> bool:
-    """Whether a request asks for the model's memory to be freed once it has been answered."""
+def keep_alive_s(params: AnswerParams) -> float | None:
+    """Return how long the model is to stay in memory after a request; None if nothing is said.
+
+    0 frees its memory at once; a negative number, or a great one, lets it stay for good.
+
+    Raises:
+        ApiError: It is not a time.
+    """
     wanted = params.keep_alive
-    if isinstance(wanted, str):
-        return _NO_TIME.fullmatch(wanted.strip()) is not None
-    return isinstance(wanted, int | float) and not isinstance(wanted, bool) and wanted == 0
+    if wanted is None or wanted == "":
+        return None
+    if isinstance(wanted, int | float) and not isinstance(wanted, bool):
+        return _bounded(float(wanted))
+    found = _DURATION.fullmatch(wanted.strip()) if isinstance(wanted, str) else None
+    if found is None:
+        raise invalid(("keep_alive",), 'must be seconds, or a duration such as "5m" or "1h30m"')
+    parts = _DURATION_PART.findall(found["parts"])
+    taken_s = sum(float(number) * _UNITS_S[unit or "s"] for number, unit in parts)
+    return _bounded(-taken_s if found["sign"] == "-" else taken_s)
+
+
+def _bounded(keep_s: float) -> float:
+    return keep_s if keep_s <= _LONGEST_S else -1.0
 
 
 def wants_thinking(params: AnswerParams) -> bool | None:

@@ -26,7 +26,7 @@ _FORMAT = WithJsonSchema(
         ]
     }
 )
-# Any value is accepted; only 0 has an effect: it frees the model's memory.
+# A number of seconds or a duration; 0 frees the model's memory at once.
 _KEEP_ALIVE = WithJsonSchema({"type": ["string", "number", "null"]})
 
 

@@ -135,7 +135,8 @@ def test_the_model_is_found_shown_and_running(client: ollama.Client, site: Any) 
     assert listed.model == "demo-model:latest"
     assert listed.size == site.engine.model.size_bytes
     assert set(shown.capabilities or []) == {"completion", "tools", "thinking"}
-    assert (running.model, running.size_vram) == (listed.model, listed.size)
+    assert running.model == listed.model
+    assert (running.size_vram or 0) >= (listed.size or 0)  # with the caches of earlier prompts
 
 
 def test_errors_reach_the_client_as_its_own(client: ollama.Client) -> None:
