@@ -16,7 +16,7 @@ from tests.support.readme_lists import LISTS, OPTIONS, PAGES, README, ROOT, writ
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 WRITE_ANEW = "python -m tests.support.readme_lists writes the lists anew"
 # Variables of the tests and the bundle, which no command reads.
-_OF_TESTS = {"FULLSTOP_FUZZ_EXAMPLES", "FULLSTOP_TEST_BUNDLE", "FULLSTOP_WRITE_GOLDEN"}
+_OF_TESTS = {"FULLSTOP_RANDOM_CASES", "FULLSTOP_TEST_BUNDLE", "FULLSTOP_WRITE_GOLDEN"}
 
 
 def read(page: Path) -> str:

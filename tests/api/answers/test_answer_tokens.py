@@ -20,6 +20,7 @@ from engine.values.events import Event, TextDelta, TokenSpan
 from engine.values.request import TraceLevel
 from tests.engine.output.test_families import tool_template
 from tests.support.asking import events_of, run
+from tests.support.random_cases import cases
 from tests.support.scripted import Stage
 
 EOS = "<eos>"
@@ -88,7 +89,7 @@ def runs(draw: st.DrawFn) -> tuple[list[bytes], StopRules]:
     return pieces, StopRules(strings=stops, include_stop=draw(st.booleans()))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(runs())
 def test_the_tokens_of_an_answer_are_its_text(run: tuple[list[bytes], StopRules]) -> None:
     steps = played(*run, TAGS)
@@ -99,7 +100,7 @@ def test_the_tokens_of_an_answer_are_its_text(run: tuple[list[bytes], StopRules]
     assert spelled.decode("utf-8", "replace") == text_of(steps)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(runs())
 def test_tokens_come_in_order_and_never_before_their_text(
     run: tuple[list[bytes], StopRules],

@@ -10,6 +10,7 @@ from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.shared.body import WireModel, parsed
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.json_text import json_text
+from tests.support.random_cases import cases
 
 
 class Cat(WireModel):
@@ -112,7 +113,7 @@ fields = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(st.dictionaries(fields, json_values, max_size=5))
 @pytest.mark.parametrize("model", [MessageCreateParams, ChatCompletionParams])
 def test_any_object_is_read_or_refused_by_a_field_of_its_own(

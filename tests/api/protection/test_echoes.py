@@ -156,7 +156,10 @@ def test_a_schema_is_not_repeated_whole(site: Any, schema: Callable[[str], Any])
 
 
 @pytest.mark.parametrize("name", sorted(CHARACTERS))
-def test_names_of_all_kinds_are_cut(site: Any, name: str) -> None:
+def test_names_of_all_kinds_are_cut(
+    serve: Callable[..., Any], staged: Callable[..., Any], name: str
+) -> None:
+    site = serve(staged(step_s=0).engine)
     character = CHARACTERS[name]
     long = character * LENGTH
     for path in BODIES:

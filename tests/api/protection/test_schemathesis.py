@@ -1,10 +1,7 @@
 """What the OpenAPI document allows and what it forbids, sent to a real server on a real model.
 
-The requests are drawn by schemathesis from the document alone, the same ones every time.
-FULLSTOP_FUZZ_EXAMPLES sets how many are drawn (300 unless told, over all operations).
-"""
+The requests are drawn by schemathesis from the document alone, the same ones every time."""
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -24,8 +21,9 @@ from schemathesis.specs.openapi.checks import (
 from api.server.openapi import document
 from api.server.routes import ROUTES, Route
 from tests.api.protection.test_fuzz import check_envelope
+from tests.support.random_cases import cases
 
-EXAMPLES = int(os.environ.get("FULLSTOP_FUZZ_EXAMPLES", "300"))
+EXAMPLES = cases(150)
 SCHEMA = schemathesis.openapi.from_dict(
     document(ROUTES),
     config=SchemathesisConfig.from_dict({"generation": {"with-security-parameters": False}}),

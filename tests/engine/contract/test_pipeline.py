@@ -14,10 +14,11 @@ from tests.engine.contract.product import Run, play, row_of, run
 from tests.engine.contract.run import problems, shrunk
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.cases import random_case
+from tests.support.random_cases import cases
 
 CHUNKS = 40
-CASES_IN_A_CHUNK = 500
-REPLAYED_IN_A_CHUNK = 40
+CASES_IN_A_CHUNK = cases(200)
+REPLAYED_IN_A_CHUNK = cases(40)
 
 
 def random_cases(seed: str, count: int) -> list[Case]:

@@ -18,6 +18,7 @@ from engine.values.events import (
 from engine.values.request import TraceLevel
 from tests.api.answers.test_answer_tokens import TAGS, played, runs
 from tests.support.asking import request, run
+from tests.support.random_cases import cases
 from tests.support.scripted import Stage
 
 
@@ -45,7 +46,7 @@ def assert_spans_cover(events: list[Event]) -> None:
         assert [span.start for span in spans] == sorted(span.start for span in spans)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(runs())
 def test_every_span_is_the_part_of_its_channel_that_it_names(
     one: tuple[list[bytes], StopRules],

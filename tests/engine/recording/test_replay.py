@@ -21,6 +21,7 @@ from engine.values.chat import Message
 from engine.values.events import Speculation, TokenOrigin
 from engine.values.request import GenerationRequest, TraceLevel
 from tests.support.asking import request, run
+from tests.support.random_cases import cases
 from tests.support.scripted import END, TEMPLATE, Stage
 
 PIECES = ["a", "b", "ab", "EN", "D", "END", " ", "\n", "é", "🚀"]
@@ -80,7 +81,7 @@ def test_other_stops_on_a_recording_give_what_a_real_run_gives(tmp_path: Path) -
     run(play())
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=cases(12), suppress_health_check=[HealthCheck.too_slow])
 @given(
     script=st.lists(st.sampled_from(PIECES), max_size=12),
     rules=st.builds(

@@ -19,6 +19,7 @@ from engine.values.events import Event, Finished, TextDelta, TokenTrace
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
 from tests.support.asking import ask, events_of, request, run
 from tests.support.models.guessing import GuessingStage, timeless
+from tests.support.random_cases import cases
 from tests.support.scripted import END
 
 WORDS = tuple(f"w{n} " for n in range(40))
@@ -217,7 +218,7 @@ def test_a_cancelled_row_ends_between_two_passes_and_the_next_answer_is_right(
 PIECES = ("a", "b", "ab", "EN", "D", "END", " ", "é", "🚀", "<think>", "</think>")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     script=st.lists(st.sampled_from(PIECES), min_size=1, max_size=30),
     wrong=st.sets(st.integers(0, 40)),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.parsing import parse
 from api.conformance.captures.values import CapturedEnding, WireDialect
+from tests.support.random_cases import cases
 
 MESSAGE = {
     "type": "message",
@@ -235,7 +236,7 @@ ANY_JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ANY_JSON, max_size=4), st.sampled_from([None, *WireDialect]))
 def test_nothing_that_is_sent_can_make_reading_fail(
     bodies: list[Any], dialect: WireDialect | None

@@ -20,6 +20,7 @@ from api.transport.json_text import (
 )
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Event, Finished, TextDelta, Timing, TokenStats, TokenTrace, Usage
+from tests.support.random_cases import cases
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 likelihoods = st.builds(
@@ -57,7 +58,7 @@ class Said:
         return json.dumps(answer | ({"index": 0} if is_batch else {}), separators=(",", ":"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(batches, st.booleans(), st.booleans())
 def test_every_frame_is_what_encoding_the_whole_answer_would_make(
     drawn: list[list[Any]], has_logprobs: bool, is_batch: bool

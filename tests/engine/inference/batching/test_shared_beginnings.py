@@ -19,6 +19,7 @@ from engine.inference.backend import BatchLimits
 from engine.inference.batching import mlx_batch, shared_reading
 from engine.inference.batching.mlx_batch import RunningBatch
 from tests.support.models.tiny_models import KINDS, VOCABULARY, tiny_model
+from tests.support.random_cases import cases
 
 # A token whose likelihood differs by less from the best one's is as good: adding up in another
 # order gives other last digits.
@@ -359,7 +360,7 @@ MOVES = st.lists(
 
 @pytest.mark.parametrize("kind", [*sorted(KINDS), "demo"])
 @settings(
-    max_examples=15,
+    max_examples=cases(6),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -10,6 +10,7 @@ from markdown_it.token import Token
 from PySide6.QtGui import QFont, QImage
 from PySide6.QtWidgets import QApplication
 
+from tests.support.random_cases import cases
 from ui.kit.look.theme import Theme
 from ui.kit.markdown.parsing.parser import closed_tokens, parse, prepared
 from ui.kit.markdown.view.markdown_view import MarkdownView
@@ -37,7 +38,7 @@ def view(theme: Theme, app: QApplication) -> MarkdownView:
 
 
 @settings(
-    max_examples=150,
+    max_examples=cases(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -61,7 +62,7 @@ def shape(token: Token) -> tuple[object, ...]:
     return token.type, token.info, token.markup, token.content, None if is_list else token.map
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(begin=DOCUMENTS, more=DOCUMENTS)
 @example(begin="para\n#", more="foo")
 @example(begin="para\n***", more="bold***")
@@ -100,7 +101,7 @@ LETTERS = st.text(st.sampled_from("abc <>/|&;[]()!#-_`*\\\n0"), max_size=60)
 
 
 @settings(
-    max_examples=150,
+    max_examples=cases(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -12,6 +12,7 @@ from PySide6.QtGui import QImage, QPaintEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
 from tests.support.looks.rich_text import RICH
+from tests.support.random_cases import cases
 from ui.kit.look.theme import Theme
 from ui.kit.markdown.parsing import open_block
 from ui.kit.markdown.parsing.open_block import OpenBlock
@@ -40,7 +41,7 @@ def told(tokens: list[Token]) -> list[object]:
     return [(t.as_dict(children=False), told(t.children or [])) for t in tokens]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(st.sampled_from(["", "| a | b |\n|:-|-:|\n| c | d |\n", "```py\nx\n"]), st.lists(PIECES))
 def test_a_text_parsed_as_it_grows_has_the_tokens_of_the_whole(
     text: str, pieces: list[str]

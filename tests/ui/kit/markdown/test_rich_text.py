@@ -15,6 +15,7 @@ from tests.support.looks.rich_text import (
     block_of,
     described,
 )
+from tests.support.random_cases import cases
 from tests.ui.kit.markdown.views import GRID, shown, streamed
 from ui.kit.look.theme import Theme
 
@@ -64,7 +65,7 @@ PIECES = st.sampled_from(
 
 
 @settings(
-    max_examples=200,
+    max_examples=cases(80),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

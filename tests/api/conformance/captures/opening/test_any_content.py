@@ -7,6 +7,7 @@ from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.opening.answers import captures_of
 from api.conformance.captures.opening.content import NotReadable
 from tests.api.conformance.captures.opening.saved import amazon, flow, netstring, stream, trace
+from tests.support.random_cases import cases
 
 PIECES = [
     b"data: ", b"event: message_start\n", b"{", b"}", b"[", b"]", b'"log":', b'"entries":', b"\n",
@@ -18,7 +19,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(PIECES) | st.binary(max_size=4), max_size=8).map(b"".join))
 def test_no_content_can_make_reading_fail(content: bytes) -> None:
     for form in (content, content.decode("utf-8", "replace")):
