@@ -42,6 +42,7 @@ from ui.kit.system.clipboard import copy_from
 from ui.kit.system.file_dialogs import choose_file, choose_target
 from ui.kit.text.labels import ElidedLabel, label
 from ui.records.report import markdown_report
+from ui.records.runs import Run
 
 LEVELS = (
     (TraceLevel.OFF, "The reason only", "No tokens are recorded"),
@@ -115,6 +116,11 @@ class InspectorWindow(OwnWindow):
         await self.inspector.finish()
 
     # -- Qt's side -------------------------------------------------------------------------
+
+    def compare_with(self, run: Run) -> None:
+        """Compare the shown run with another one of the conversation."""
+        self.compare.choose(run)
+        self.tabs.setCurrentWidget(self.compare)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Catch up on what arrived while it was hidden."""

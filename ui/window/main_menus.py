@@ -45,6 +45,9 @@ class WindowWithMenus(Protocol):
     def new_conversation(self) -> None:
         """Show an empty conversation."""
 
+    def answer_twice(self) -> None:
+        """Ask what is to differ between two answers to one question."""
+
     def switch_model(self) -> None:
         """Show the list of models to choose from."""
 
@@ -115,6 +118,7 @@ class MainMenus:
         add_entry(menu, "&Delete", sidebar.delete_current, "Ctrl+Shift+Backspace")
         add_entry(menu, "Se&ttings…", chat.show_settings, "Ctrl+Shift+S")
         add_entry(menu, "Switch &Model…", self._window.switch_model, "Ctrl+K")
+        add_entry(menu, "Answer Side &by Side…", self._window.answer_twice, "Ctrl+Shift+K")
         self.conversation.fill_conversation(menu)
 
     def _fill_view(self, menu: QMenu) -> None:

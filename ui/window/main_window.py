@@ -40,6 +40,7 @@ from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import ConversationStore
 from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
+from ui.window.answering_twice import AnsweringTwice
 from ui.window.main_menus import MainMenus
 from ui.window.other_windows import OtherWindows
 from ui.window.side_columns import SideColumns
@@ -111,6 +112,9 @@ class MainWindow(QMainWindow):
         self.stop_panel = StopPanel(theme, self.workspace)
         self.workspace.answering.library = self.model_library
         self.switcher = ModelSwitcher(theme, self.workspace.answering, self.model_library, self)
+        self.twice = AnsweringTwice(
+            theme, self.workspace, self.model_library, self.chat, self.others, self
+        )
         self.undo_group = QUndoGroup(self)
         self._lay_out()
         self.columns = SideColumns(self, self.sidebar, self.chat, self.stop_panel)
@@ -168,6 +172,7 @@ class MainWindow(QMainWindow):
         await self._unsaved.finish()
         await self.model_library.finish()
         await self.workspace.finish()
+        await self.chat.sides.finish()
         await self.others.finish()
         await self.inspector.finish()
         await self.server_panel.finish()
@@ -271,6 +276,10 @@ class MainWindow(QMainWindow):
         """Show or hide the conversations."""
         self.sidebar.setVisible(not self.sidebar.isVisible())
 
+    def answer_twice(self) -> None:
+        """Ask what is to differ between two answers to one question."""
+        self.twice.ask()
+
     def switch_model(self) -> None:
         """Show the list of models below the model's name."""
         self.switcher.pop_up(self.chat.header.badge)
@@ -311,7 +320,7 @@ class MainWindow(QMainWindow):
         self.undo_group.setActiveStack(stack)
 
     def _refresh_stop(self) -> None:
-        self._menus.stop.setEnabled(self.workspace.current.session.is_running)
+        self._menus.stop.setEnabled(self.workspace.current.is_running)
 
     def _tint(self) -> None:
         self.setWindowIcon(icons.icon("stop-match", self.theme.colors.match, 64))

@@ -16,6 +16,7 @@ from ui.models.model_library import ModelLibrary
 from ui.preferences.kept_prompts import KeptPrompts
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.preferences.preferences_state import PreferencesState
+from ui.records.runs import Run
 from ui.server.requests import RequestEntry
 from ui.server.server_panel import ServerPanel
 from ui.server.server_window import ServerWindow
@@ -97,6 +98,13 @@ class OtherWindows(QObject):
 
             self.inspector = InspectorWindow(self._theme, self._inspected, self.tools, self._main)
         _bring_forward(self.inspector)
+
+    def show_comparison(self, run: Run, other: Run) -> None:
+        """Show the inspector's comparison of two runs of the open conversation."""
+        self._inspected.workspace.show_run(run)
+        self.show_inspector()
+        if self.inspector is not None:
+            self.inspector.compare_with(other)
 
     def show_capture(self) -> None:
         """Show the window for captured answers."""

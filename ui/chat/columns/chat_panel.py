@@ -24,6 +24,7 @@ from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
+from ui.chat.sides.sides_page import SidesPage
 from ui.chat.storage.problem_bar import ProblemBar
 from ui.chat.switching.gone_bar import GoneBar
 from ui.kit.controls.typing import is_typed_text
@@ -71,6 +72,8 @@ class ChatPanel(QWidget):
         self._stack = QStackedWidget()
         self._stack.addWidget(self.welcome)
         self._stack.addWidget(self.column)
+        self.sides = SidesPage(theme)
+        self._stack.addWidget(self.sides)
         self._lay_out()
         self._connect_signals()
         self._show(workspace.current)
@@ -90,7 +93,7 @@ class ChatPanel(QWidget):
     def edit_last_question(self) -> None:
         """Put an editor in the last question's place."""
         current = self._workspace.current
-        if current.session.is_running:
+        if current.is_busy:
             return
         for message in reversed(current.conversation.messages):
             if message.role == "user":
@@ -190,12 +193,16 @@ class ChatPanel(QWidget):
             self.column.forget_found()
 
     def _show(self, opened: OpenConversation) -> None:
+        if self._opened is not None:
+            self._opened.sides_changed.disconnect(self._show_sides)
         self._opened = None
         self.composer.set_text(opened.conversation.draft)
         self.composer.attachments.show_files(opened.conversation.attachments)
         self.composer.show_count(None)
         self._opened = opened
+        opened.sides_changed.connect(self._show_sides)
         self.column.show_conversation(opened)
+        self.sides.show_sides(opened)
         self.column.show_run(opened.shown_run)
         self._refresh()
 
@@ -203,7 +210,8 @@ class ChatPanel(QWidget):
         current, model = self._workspace.current, self._workspace.answering
         conversation = current.conversation
         self.header.title.setText(conversation.title)
-        self._stack.setCurrentWidget(self.column if conversation.messages else self.welcome)
+        page = self.column if conversation.messages else self.welcome
+        self._stack.setCurrentWidget(page if current.sides is None else self.sides)
         placeholder = {
             "none": "Load a model first: File, Open Model Folder…",
             "loading": f"Message {model.name}, which is loading",
@@ -212,12 +220,24 @@ class ChatPanel(QWidget):
             "gone": "Choose a model to go on",
             "failed": "The model could not be loaded",
         }[model.stage]
-        self.composer.show_stage(model.can_answer, current.session.is_running, placeholder)
+        if current.sides is not None:
+            placeholder = "Keep one of the answers to go on"
+        can_send = model.can_answer and current.sides is None
+        self.composer.show_stage(can_send, current.is_running, placeholder)
         self.composer.show_stops(len(conversation.enabled_stops()))
         info = model.info
         settings = conversation.settings
         self.composer.show_thinking(info is not None and info.can_think, settings.is_thinking)
         self.composer.show_settings(settings_words(settings))
+
+    def _show_sides(self) -> None:
+        """Show both answers of the open conversation, or its messages once one was kept."""
+        current = self._workspace.current
+        self.sides.show_sides(current)
+        if current.sides is None:
+            self.column.show_conversation(current)
+            self.column.show_run(current.shown_run)
+        self._refresh()
 
     def stop_answer(self) -> None:
         """End the running answer; one writes on at once."""
@@ -270,7 +290,7 @@ class ChatPanel(QWidget):
     def _counted_text(self) -> tuple[Conversation, ModelInfo, str] | None:
         current, info = self._workspace.current, self._workspace.answering.info
         text = self.composer.message
-        if info is None or current.session.is_running or not text.strip():
+        if info is None or current.is_busy or not text.strip():
             return None
         return current.conversation, info, text
 

@@ -91,7 +91,7 @@ class ConversationMenu(QObject):
     def _refresh(self) -> None:
         """Disable the entries that cannot act now, and their keys with them."""
         current = self._workspace.current
-        conversation, is_running = current.conversation, current.session.is_running
+        conversation, is_running = current.conversation, current.is_busy
         shown = conversation.messages
         last = shown[-1].run if shown else None
         is_ready = self._workspace.answering.can_answer and not is_running

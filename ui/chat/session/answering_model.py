@@ -134,6 +134,11 @@ class AnsweringModel(QObject):
         else:
             self.loaded.load(folder, cancels_running=cancels_running)
 
+    def remember(self, choice: ChosenModel) -> None:
+        """Let the conversation go on with a model, which the next message loads if need be."""
+        self._remember(choice)
+        self._refresh()
+
     def look_again(self) -> None:
         """See again whether the model is on this computer."""
         self._refresh()

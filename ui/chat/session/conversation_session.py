@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -32,7 +33,6 @@ from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run
-from ui.records.storing import ConversationStore
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +40,21 @@ TICK_MS = 33
 # A running answer is stored this often. With the time that a save takes, at most half a second of
 # it is missing after a crash.
 KEEP_MS = 400
+
+
+class AnswerStore(Protocol):
+    """The part of the store that answers are kept in."""
+
+    def save(self, conversation: Conversation) -> None:
+        """Keep a conversation's own row."""
+
+    def save_messages(
+        self, conversation: Conversation, messages: Sequence[ConversationMessage]
+    ) -> None:
+        """Keep messages as they are now."""
+
+    async def settled(self) -> None:
+        """Wait until all that was saved before is kept."""
 
 
 class ConversationSession(QObject):
@@ -67,7 +82,7 @@ class ConversationSession(QObject):
         self,
         engine: AnsweringEngine,
         conversation: Conversation,
-        store: ConversationStore,
+        store: AnswerStore,
         traces: Traces,
         parent: QObject | None = None,
         models: ModelsOnDemand | None = None,
@@ -119,6 +134,10 @@ class ConversationSession(QObject):
         self.conversation.tree.add(edited, replaced.parent)
         self.path_changed.emit(len(self.conversation.messages) - 1)
         return self._begin(edited, [edited])
+
+    def answer(self, asked: ConversationMessage) -> Run | None:
+        """Answer a question that is in the conversation, beside the answers that it has."""
+        return None if self.is_running else self._begin(asked)
 
     def regenerate(self, answer: ConversationMessage) -> Run | None:
         """Answer a question again; the old answer stays as a version."""

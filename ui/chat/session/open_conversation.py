@@ -3,16 +3,20 @@
 Main thread. Knows no widgets and no other conversation.
 """
 
+from functools import partial
+
 from PySide6.QtCore import QObject, Signal
 
 from engine import Engine, ModelInfo, StopKind
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.models_on_demand import ModelsOnDemand
+from ui.chat.session.side_by_side import Side, SideBySide
 from ui.chat.session.traces import Traces
 from ui.records.asking import stop_rules
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
 from ui.records.storing import ConversationStore
+from ui.records.variants import Variant
 from ui.stops.stop_history import history_of
 from ui.stops.stop_list import StopListModel
 
@@ -22,9 +26,16 @@ class OpenConversation(QObject):
 
     Signals:
         went_on: The answer continues with another stop list; carries its new ``Run``.
+        is_running_changed: An answer began or ended; carries whether one is running.
+        sides_changed: Answering side by side began or is over.
+
+    Attributes:
+        sides: The two answers, while a question is answered side by side; else None.
     """
 
     went_on = Signal(object)
+    is_running_changed = Signal(bool)
+    sides_changed = Signal()
 
     def __init__(
         self,
@@ -38,6 +49,9 @@ class OpenConversation(QObject):
         super().__init__(parent)
         self.conversation = conversation
         self.session = ConversationSession(engine, conversation, store, traces, self, models)
+        self.session.is_running_changed.connect(self.is_running_changed)
+        self.sides: SideBySide | None = None
+        self._make_sides = partial(SideBySide, engine, conversation, store, traces, models)
         self.stops = StopListModel(conversation.stops, self)
         answers = [m.run for m in conversation.messages if m.run is not None]
         self.shown_run: Run | None = answers[-1] if answers else None
@@ -48,6 +62,44 @@ class OpenConversation(QObject):
         self.session.is_running_changed.connect(self._go_on)
         self.session.path_changed.connect(self.look_back)
         self.look_back()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an answer is on its way, alone or beside another one."""
+        return self.session.is_running or (self.sides is not None and self.sides.is_running)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether nothing can be asked now: an answer is running, or one of two is to be kept."""
+        return self.session.is_running or self.sides is not None
+
+    def cancel(self) -> None:
+        """End the running answer, or both of two."""
+        self.session.cancel()
+        if self.sides is not None:
+            self.sides.cancel()
+
+    async def finish(self) -> None:
+        """Cancel what runs and wait for its end."""
+        await self.session.finish()
+        if self.sides is not None:
+            await self.sides.finish()
+
+    def begin_sides(self, left: Variant, right: Variant) -> SideBySide:
+        """Get ready to answer a question twice."""
+        self.sides = self._make_sides((left, right), self)
+        self.sides.is_running_changed.connect(self.is_running_changed)
+        return self.sides
+
+    def end_sides(self, kept: Side | None) -> None:
+        """Go on with one of the two answers; None leaves the left one, whose settings stay."""
+        sides, self.sides = self.sides, None
+        if sides is None:
+            return
+        sides.keep(kept or sides.sides[0])
+        sides.deleteLater()
+        self.look_back()
+        self.sides_changed.emit()
 
     def look_back(self) -> None:
         """Count again what the stop sequences did."""

@@ -63,8 +63,8 @@ class OpenConversations(QObject):
                 self._engine, conversation, self._store, self._traces, self, self._model
             )
             self._offer(opened)
-            opened.session.is_running_changed.connect(lambda: self._keep(conversation))
-            opened.session.is_running_changed.connect(self.release_unseen)
+            opened.is_running_changed.connect(lambda: self._keep(conversation))
+            opened.is_running_changed.connect(self.release_unseen)
             opened.stops.edited.connect(lambda: self._keep(conversation))
         self._open[conversation.id] = opened
         return opened
@@ -72,12 +72,12 @@ class OpenConversations(QObject):
     def cancel(self, conversation: Conversation) -> None:
         """End the running answer of a conversation, if it has one."""
         if conversation.id in self._open:
-            self._open[conversation.id].session.cancel()
+            self._open[conversation.id].cancel()
 
     def cancel_all(self) -> None:
         """End every running answer."""
         for opened in self._open.values():
-            opened.session.cancel()
+            opened.cancel()
 
     def release_unseen(self) -> None:
         """Drop the conversations from memory that nobody has looked at for a while."""
@@ -88,7 +88,7 @@ class OpenConversations(QObject):
     async def finish(self) -> None:
         """End every running answer, and wait until nothing is under way."""
         for opened in list(self._open.values()):
-            await opened.session.finish()
+            await opened.finish()
         await self._tasks.finish()
 
     async def _release_unseen(self) -> None:
@@ -97,7 +97,7 @@ class OpenConversations(QObject):
         finally:
             self._is_releasing = False
         for opened in list(self._open.values())[:-MOST_OPEN]:
-            if not opened.session.is_running and self._release(opened.conversation):
+            if not opened.is_busy and self._release(opened.conversation):
                 del self._open[opened.conversation.id]
                 opened.deleteLater()
         # Those that came in by an import or a copy were never opened.

@@ -15,6 +15,7 @@ from ui.chat.history.search import Search
 from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.draft_keeping import DraftKeeping
 from ui.chat.session.open_conversations import OpenConversations
+from ui.chat.session.side_by_side import Side
 from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.recovery import Recovery
@@ -27,6 +28,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.runs import Run
 from ui.records.storing import ConversationStore
+from ui.records.variants import Variant
 from ui.server.server_switch import ServerControl, ServerSwitch
 
 
@@ -143,7 +145,7 @@ class Workspace(QObject):
 
     def send(self, text: str, files: Sequence[Attachment] = ()) -> bool:
         """Ask the open conversation's model; returns whether it was sent."""
-        if not self.answering.settle():
+        if not self._can_ask():
             return False
         title = text if text.strip() else ", ".join(file.name for file in files)
         return self._begun(self.current.session.send(text, files), title)
@@ -152,12 +154,12 @@ class Workspace(QObject):
         self, question: ConversationMessage, text: str, files: Sequence[Attachment] = ()
     ) -> bool:
         """Ask another question in a question's place; returns whether it was sent."""
-        can_ask = self.answering.settle()
+        can_ask = self._can_ask()
         return can_ask and self._begun(self.current.session.edit(question, text, files))
 
     def regenerate(self, answer: ConversationMessage) -> bool:
         """Answer a question again; returns whether an answer was begun."""
-        return self.answering.settle() and self._begun(self.current.session.regenerate(answer))
+        return self._can_ask() and self._begun(self.current.session.regenerate(answer))
 
     def continue_answer(self, answer: ConversationMessage) -> bool:
         """Continue an answer, past the stop that ended it if one did.
@@ -165,19 +167,19 @@ class Workspace(QObject):
         Returns:
             Whether that was begun.
         """
-        can_ask = self.answering.settle()
+        can_ask = self._can_ask()
         return can_ask and self._begun(self.current.session.continue_answer(answer))
 
     def answer_without_stop(self, answer: ConversationMessage) -> bool:
         """Answer again without the stop that ended an answer; returns whether one was begun."""
-        can_ask = self.answering.settle()
+        can_ask = self._can_ask()
         return can_ask and self._begun(self.current.session.answer_without_stop(answer))
 
     def show_version(self, message: ConversationMessage, step: int) -> None:
         """Show the version before (-1) or after (1) one that is shown."""
         versions = self.current.conversation.tree.versions(message)
         place = versions.index(message) + step
-        if 0 <= place < len(versions) and not self.current.session.is_running:
+        if 0 <= place < len(versions) and not self.current.is_busy:
             self.current.session.show_version(versions[place])
             shown = self.current.conversation.messages
             answer = next((m.run for m in reversed(shown) if m.run is not None), None)
@@ -188,13 +190,56 @@ class Workspace(QObject):
         """Note the text of the composer; it is saved a moment later."""
         self._drafts.change(self.current.conversation, text)
 
+    def answer_side_by_side(
+        self, variant: Variant, text: str, files: Sequence[Attachment] = ()
+    ) -> bool:
+        """Answer a question twice: as the open conversation is set, and with a variant of it.
+
+        Args:
+            variant: What the second answer runs with.
+            text: The question; the last one is answered again if this is empty.
+            files: The files that go with it.
+
+        Returns:
+            Whether the answers were begun.
+        """
+        current = self.current
+        asked = [one for one in current.conversation.messages if one.run is None]
+        is_new = bool(text.strip() or files)
+        if current.is_busy or not (is_new or asked) or not self.answering.settle():
+            return False
+        sides = current.begin_sides(Variant.of(current.conversation), variant)
+        if not (sides.ask(text, files) if is_new else sides.ask_again(asked[-1])):
+            current.end_sides(None)
+            return False
+        self.conversations.name_after(current.conversation, text)
+        self.conversations.touch(current.conversation)
+        self.show_run(sides.runs[0])
+        current.sides_changed.emit()
+        return True
+
+    def keep_side(self, side: Side | None) -> None:
+        """Go on with one of two answers, with its model, settings and stops; None leaves both."""
+        current = self.current
+        sides = current.sides
+        if sides is None or sides.is_running:
+            return
+        kept = side or sides.sides[0]
+        current.end_sides(kept)
+        if kept.variant.model is not None:
+            self.answering.remember(kept.variant.model)
+        self.change_settings(kept.variant.settings)
+        current.stops.replace_all(kept.variant.stops, "keep an answer's stops")
+        self.show_run(kept.run)
+        self.conversations.repaint(current.conversation)
+
     def keep_draft(self) -> None:
         """Save the draft now."""
         self._drafts.keep()
 
     def cancel(self) -> None:
         """End the open conversation's running answer."""
-        self.current.session.cancel()
+        self.current.cancel()
 
     def show_run(self, run: Run | None) -> None:
         """Show why an answer ended."""
@@ -245,6 +290,9 @@ class Workspace(QObject):
         self.presets.take_found(presets)
 
     # -- inside ----------------------------------------------------------------------------
+
+    def _can_ask(self) -> bool:
+        return self.current.sides is None and self.answering.settle()
 
     def _begun(self, run: Run | None, question: str = "") -> bool:
         """Show a run that was begun; returns whether one was."""
@@ -300,13 +348,13 @@ class Workspace(QObject):
 
     def _follow_current(self) -> None:
         current = self.current
-        current.session.is_running_changed.connect(self.answering_changed)
+        current.is_running_changed.connect(self.answering_changed)
         current.stops.edited.connect(self.stops_edited)
         current.went_on.connect(self.show_run)
         self.answering.follow(current.conversation)
 
     def _leave_current(self) -> None:
         current = self.current
-        current.session.is_running_changed.disconnect(self.answering_changed)
+        current.is_running_changed.disconnect(self.answering_changed)
         current.stops.edited.disconnect(self.stops_edited)
         current.went_on.disconnect(self.show_run)

@@ -12,6 +12,7 @@ from ui.kit.controls.choice import Choice
 from ui.kit.look.theme import Theme
 from ui.kit.text.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.text.labels import label
+from ui.records.runs import Run
 
 
 class CompareTab(QWidget):
@@ -38,6 +39,13 @@ class CompareTab(QWidget):
         """Offer the other runs to compare with."""
         if self.isVisible():
             self._fill()
+
+    def choose(self, run: Run) -> None:
+        """Compare with this run, if it is one of the conversation's others."""
+        self._fill()
+        row = next((n for n, other in enumerate(self._others) if other.run is run), -1)
+        if row >= 0:
+            self.choice.setCurrentIndex(row)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Offer what there is now."""

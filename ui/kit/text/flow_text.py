@@ -11,7 +11,7 @@ from PySide6.QtCore import QRectF, QSizeF, Qt, QUrl
 from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QTextBrowser, QTextEdit, QWidget
 
-from ui.kit.text.places import word_places
+from ui.kit.text.places import utf16_length, word_places
 
 
 class FlowText(QTextBrowser):
@@ -56,11 +56,31 @@ class FlowText(QTextBrowser):
             Where the first one is; None where there is none.
         """
         self._found = tuple(words), background, color
+        marks = self._mark(word_places(self.document(), words), background, color)
+        if not marks:
+            return None
+        first = QTextCursor(self.document())
+        first.setPosition(marks[0].cursor.selectionStart())
+        return QRectF(self.cursorRect(first))
+
+    def show_spans(self, spans: Sequence[tuple[int, int]], background: str, color: str) -> None:
+        """Highlight parts of ``toPlainText``, each from a character up to another one."""
+        text, places, at, position = self.toPlainText(), [], 0, 0
+        for begin, end in spans:
+            start = position + utf16_length(text[at:begin])
+            position = start + utf16_length(text[begin:end])
+            at = end
+            places.append((start, position))
+        self._mark(places, background, color)
+
+    def _mark(
+        self, places: Sequence[tuple[int, int]], background: str, color: str
+    ) -> list[QTextEdit.ExtraSelection]:
         form = QTextCharFormat()
         form.setBackground(QColor(background))
         form.setForeground(QColor(color))
         marks: list[QTextEdit.ExtraSelection] = []
-        for begin, end in word_places(self.document(), words):
+        for begin, end in places:
             mark = QTextEdit.ExtraSelection()
             cursor = QTextCursor(self.document())
             cursor.setPosition(begin)
@@ -69,11 +89,7 @@ class FlowText(QTextBrowser):
             mark.format = form
             marks.append(mark)
         self.setExtraSelections(marks)
-        if not marks:
-            return None
-        first = QTextCursor(self.document())
-        first.setPosition(marks[0].cursor.selectionStart())
-        return QRectF(self.cursorRect(first))
+        return marks
 
     def show_found_again(self) -> None:
         """Highlight the same words again after the text changed."""

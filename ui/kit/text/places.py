@@ -28,8 +28,8 @@ def word_places(document: QTextDocument, words: Sequence[str]) -> list[tuple[int
     while block.isValid():
         text = block.text()
         for match in pattern.finditer(text):
-            begin = block.position() + _utf16_length(text[: match.start()])
-            places.append((begin, begin + _utf16_length(match[0])))
+            begin = block.position() + utf16_length(text[: match.start()])
+            places.append((begin, begin + utf16_length(match[0])))
         block = block.next()
     return places
 
@@ -45,6 +45,6 @@ def _pieces(document: QTextDocument) -> Iterator[tuple[int, QTextCharFormat]]:
         block = block.next()
 
 
-def _utf16_length(text: str) -> int:
+def utf16_length(text: str) -> int:
     """Return the number of document positions of a text."""
     return len(text.encode("utf-16-le")) // 2

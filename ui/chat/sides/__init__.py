@@ -1,0 +1,1 @@
+"""One question answered twice, in two columns: what differs, both answers, the one that is kept."""

@@ -1,0 +1,100 @@
+"""One of two answers in its column: what it runs with, the answer, and the button that keeps it.
+
+Main thread.
+"""
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QButtonGroup, QFrame, QPushButton, QVBoxLayout
+
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.session.side_by_side import Side
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+from ui.records.runs import Run
+from ui.words.differences import Spans
+
+
+class SideColumn(QFrame):
+    """Follows one answer.
+
+    Signals:
+        keep_wanted: The conversation is to go on with this answer.
+        reason_wanted: Why the answer ended is to be shown; carries its ``Run``.
+
+    Attributes:
+        side: The answer and what it runs with.
+        view: The answer on screen.
+        keep: The button that keeps it.
+    """
+
+    keep_wanted = Signal()
+    reason_wanted = Signal(object)
+
+    def __init__(
+        self, theme: Theme, side: Side, title: str, detail: str, reasons: QButtonGroup
+    ) -> None:
+        super().__init__()
+        assert side.message is not None
+        self.setObjectName("card")
+        self.side = side
+        self._theme = theme
+        self._spans: Spans = []
+        self.title = label(title, "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.detail = label(detail, "muted", 0.95, is_wrapped=True)
+        self.detail.setVisible(bool(detail))
+        self.view = AnswerView(theme, side.message, reasons)
+        self.view.action_row.hide()
+        self.view.show_busy(True)
+        self.keep = QPushButton("Keep This One")
+        self.keep.setProperty("kind", "primary")
+        self.keep.setAccessibleName(f"Keep this answer: {title}")
+        self.keep.setToolTip(
+            "The conversation goes on with this answer, its model, settings and stops. The other "
+            "one stays as a version."
+        )
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 13, 16, 13)
+        column.setSpacing(8)
+        column.addWidget(self.title)
+        column.addWidget(self.detail)
+        column.addWidget(self.view)
+        column.addStretch(1)
+        column.addWidget(self.keep)
+        session = side.session
+        # Methods, not lambdas: the session outlives the column where another chat is shown.
+        session.text_appended.connect(self._append_text)
+        session.thinking_appended.connect(self._append_thinking)
+        session.run_changed.connect(self._refresh)
+        session.run_finished.connect(self._refresh)
+        self.view.reason.clicked.connect(lambda: self.reason_wanted.emit(side.run))
+        self.keep.clicked.connect(self.keep_wanted)
+        theme.changed.connect(self._mark)
+
+    @property
+    def shown_text(self) -> str:
+        """The answer as it is read on screen."""
+        return self.view.text_view.toPlainText()
+
+    def show_differences(self, spans: Spans) -> None:
+        """Mark the parts of the shown text that the other answer does not have."""
+        self._spans = spans
+        self._mark()
+
+    def show_busy(self, is_busy: bool) -> None:
+        """Let the answer be kept once both have ended, unless it was never begun."""
+        run = self.side.run
+        self.keep.setEnabled(not is_busy and run is not None and bool(run.text or run.finished))
+
+    def _append_text(self, _run: Run, text: str) -> None:
+        self.view.append_text(text)
+
+    def _append_thinking(self, _run: Run, text: str) -> None:
+        self.view.append_thinking(text)
+
+    def _refresh(self, _run: Run) -> None:
+        self.view.refresh()
+
+    def _mark(self) -> None:
+        colors = self._theme.colors
+        self.view.text_view.show_spans(self._spans, colors.found, colors.text)

@@ -1,0 +1,198 @@
+"""The sheet that says what differs between two answers to the same question. Main thread."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QPlainTextEdit,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.kit.controls.check_box import CheckBox
+from ui.kit.controls.choice import Choice
+from ui.kit.controls.growing_input import never_sideways
+from ui.kit.controls.number_field import NumberField
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+from ui.records.chosen_model import ChosenModel
+from ui.records.conversations import StopEntry
+from ui.records.variants import Variant
+from ui.stops.stop_input import refusal
+from ui.words.visible import escaped, unescaped
+
+_MOST_TOKENS, _MOST_SEED, _SHOWN_CHARS = 1_000_000, 2**53, 300
+
+
+class SidesSheet(QDialog):
+    """Asks what the second answer is to run with.
+
+    Args:
+        theme: The look.
+        question: What is asked.
+        now: What the conversation's own answer runs with.
+        models: The models that can be chosen, the conversation's own first.
+        answer: Called with what the second answer runs with; returns whether both were begun.
+        parent: The window.
+
+    Attributes:
+        model: The model of the second answer.
+        stops: Its stop list, a sequence a line.
+        temperature: Its temperature.
+        max_tokens: Its limit.
+        seed: Its seed.
+        thinking: Whether it reasons first.
+        system_prompt: Its system prompt.
+        problem: Why it cannot be asked.
+        buttons: Answer and Cancel.
+    """
+
+    def __init__(
+        self,
+        theme: Theme,
+        question: str,
+        now: Variant,
+        models: list[tuple[str, Path | None]],
+        answer: Callable[[Variant], bool],
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Answer Side by Side")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._now = now
+        self._answer = answer
+        settings = now.settings
+        self.model = Choice(theme, "Model of the second answer")
+        for name, folder in models:
+            self.model.addItem(name, folder)
+        self.stops = QPlainTextEdit()
+        self.stops.setAccessibleName("Stop sequences of the second answer, one a line")
+        self.stops.setPlaceholderText("No stop sequences")
+        self._shown_stops = "\n".join(
+            escaped(stop.sequence) for stop in now.stops if stop.is_enabled and stop.sequence
+        )
+        self.stops.setPlainText(self._shown_stops)
+        self.temperature = NumberField("Temperature", "Model default", 0, 2, 0.05)
+        self.max_tokens = NumberField(
+            "Longest answer, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
+        )
+        self.seed = NumberField("Seed", "Random", 0, _MOST_SEED, 1, is_whole=True)
+        for field, number in (
+            (self.temperature, settings.temperature),
+            (self.max_tokens, settings.max_tokens),
+            (self.seed, settings.seed),
+        ):
+            field.show_number(number)
+        self.thinking = CheckBox(theme, "Let the model reason first, if it can")
+        self.thinking.setChecked(settings.is_thinking)
+        self.system_prompt = QPlainTextEdit(settings.system_prompt)
+        self.system_prompt.setAccessibleName("System prompt of the second answer")
+        self.system_prompt.setPlaceholderText("No system prompt")
+        for text in (self.stops, self.system_prompt):
+            text.setTabChangesFocus(True)
+            never_sideways(text)
+        self.problem = label("", "fault", 0.95, is_wrapped=True)
+        self.problem.hide()
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        begin = self.buttons.addButton("Answer", QDialogButtonBox.ButtonRole.AcceptRole)
+        begin.setProperty("kind", "primary")
+        begin.setDefault(True)
+        self.buttons.accepted.connect(self._begin)
+        self.buttons.rejected.connect(self.reject)
+        self._lay_out(question)
+        theme.follow(self, lambda: self._fit(theme))
+        self.stops.setFocus()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    def _lay_out(self, question: str) -> None:
+        line = " ".join(question.split())
+        shown = line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
+        form = QFormLayout()
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+        form.setHorizontalSpacing(14)
+        form.setVerticalSpacing(9)
+        form.addRow(label("Model"), self.model)
+        form.addRow(label("Stop sequences"), self.stops)
+        form.addRow(label("Temperature"), self.temperature)
+        form.addRow(label("Longest answer"), self.max_tokens)
+        form.addRow(label("Seed"), self.seed)
+        form.addRow(label("Thinking"), self.thinking)
+        form.addRow(label("System prompt"), self.system_prompt)
+        hint = r"One stop sequence a line; \n stands for a line break."
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(22, 18, 22, 16)
+        layout.setSpacing(11)
+        layout.addWidget(
+            label(f"“{shown}”", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
+        )
+        layout.addWidget(
+            label(
+                "The question is answered twice at the same time: as this conversation is set, "
+                "and with what you change here.",
+                "muted",
+                is_wrapped=True,
+            )
+        )
+        layout.addLayout(form)
+        layout.addWidget(label(hint, "faint", 0.92, is_wrapped=True))
+        layout.addWidget(self.problem)
+        layout.addWidget(self.buttons)
+
+    def _fit(self, theme: Theme) -> None:
+        room = self.screen().availableGeometry()
+        self.setMinimumWidth(min(theme.px(470), room.width() - 40))
+        for text in (self.stops, self.system_prompt):
+            text.setFixedHeight(min(theme.px(76), room.height() // 8))
+
+    def _begin(self) -> None:
+        try:
+            stops = self._stops()
+        except ValueError as error:
+            self._say(str(error))
+            return
+        if problem := refusal(stops):
+            self._say(problem)
+            return
+        settings = replace(
+            self._now.settings,
+            temperature=self.temperature.number,
+            max_tokens=None if (most := self.max_tokens.number) is None else int(most),
+            seed=None if (seed := self.seed.number) is None else int(seed),
+            is_thinking=self.thinking.isChecked(),
+            system_prompt=self.system_prompt.toPlainText(),
+        )
+        folder = self.model.currentData()
+        model = self._now.model
+        if isinstance(folder, Path) and (model is None or folder != model.folder):
+            model = ChosenModel.of(folder)
+        if self._answer(Variant(settings, stops, model)):
+            self.accept()
+        else:
+            self._say("No answer can be begun now.")
+
+    def _stops(self) -> tuple[StopEntry, ...]:
+        """Return the stop list; sequences that the conversation has keep their scope."""
+        typed = self.stops.toPlainText()
+        if typed == self._shown_stops:
+            return self._now.stops
+        known = {stop.sequence: stop for stop in self._now.stops}
+        sequences = [unescaped(line) for line in typed.split("\n") if line]
+        return tuple(
+            replace(known[one], is_enabled=True) if one in known else StopEntry(one)
+            for one in dict.fromkeys(sequences)
+        )
+
+    def _say(self, words: str) -> None:
+        self.problem.setText(words)
+        self.problem.show()

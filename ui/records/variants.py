@@ -1,0 +1,73 @@
+"""What one of two answers to the same question runs with. Pure; main thread."""
+
+from dataclasses import dataclass
+
+from engine import counted
+from ui.records.chosen_model import ChosenModel
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry, rules_of
+from ui.words.visible import quoted
+
+_STOPS_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Model, settings and stop list.
+
+    Attributes:
+        settings: The settings.
+        stops: The stop list.
+        model: The model that answers; None for the one that is loaded.
+    """
+
+    settings: ConversationSettings
+    stops: tuple[StopEntry, ...] = ()
+    model: ChosenModel | None = None
+
+    @staticmethod
+    def of(conversation: Conversation) -> "Variant":
+        """Return what a conversation's next answer would run with."""
+        return Variant(conversation.settings, tuple(conversation.stops), conversation.model)
+
+    def given_to(self, conversation: Conversation) -> Conversation:
+        """Return a conversation of the same messages that runs with this.
+
+        It shares the messages with the one that it is made from, which stays what is stored.
+        """
+        twin = Conversation(
+            conversation.title, settings=self.settings, stops=self.stops, id=conversation.id
+        )
+        twin.model, twin.tree = self.model, conversation.tree
+        return twin
+
+
+def difference_words(variant: Variant, other: Variant) -> str:
+    """Return in a few words what a variant has that another has not; empty where nothing."""
+    parts: list[str] = []
+    if variant.model != other.model and variant.model is not None:
+        parts.append(variant.model.name)
+    mine, others = rules_of(variant.stops), rules_of(other.stops)
+    if mine != others:
+        parts.append(_stops(mine.strings))
+    settings, before = variant.settings, other.settings
+    if settings.system_prompt != before.system_prompt:
+        parts.append("another system prompt" if settings.system_prompt else "no system prompt")
+    if settings.max_tokens != before.max_tokens:
+        most = settings.max_tokens
+        parts.append("no limit" if most is None else f"at most {counted(most, 'token')}")
+    if settings.is_thinking != before.is_thinking:
+        parts.append("with thinking" if settings.is_thinking else "without thinking")
+    for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed"):
+        value = getattr(settings, name)
+        if value != getattr(before, name):
+            shown = "as the model has it" if value is None else f"{value:g}"
+            parts.append(f"{name.replace('_', ' ')} {shown}")
+    return " · ".join(parts)
+
+
+def _stops(strings: tuple[str, ...]) -> str:
+    if not strings:
+        return "no stops"
+    if len(strings) > _STOPS_NAMED:
+        return counted(len(strings), "stop")
+    return "stops at " + ", ".join(quoted(one, 16) for one in strings)
