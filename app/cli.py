@@ -12,7 +12,6 @@ from pathlib import Path
 
 from api.conformance.captures.harmless import harmless
 from app.command_line import arguments
-from app.command_line.diagnostic_arguments import PROBE_KEY_VARIABLE
 from app.folders import paths
 from app.process import exits
 from app.process.exits import CommandError
@@ -160,19 +159,9 @@ def _inspect(given: argparse.Namespace) -> int:
 
 def _probe(given: argparse.Namespace) -> int:
     _refuse_options_before("probe", given)
-    from api.conformance.captures.values import WireDialect
-    from api.conformance.probe.values import ProbeOptions
     from app.commands import probe
 
-    options = ProbeOptions(
-        given.url,
-        dialect=WireDialect(given.dialect) if given.dialect else None,
-        model=given.model,
-        api_key=given.api_key or os.environ.get(PROBE_KEY_VARIABLE) or None,
-        timeout_s=given.timeout,
-        time_limit_s=given.time_limit,
-    )
-    return probe.run(probe.ProbeCommand(options, is_json=given.json, html=given.html))
+    return probe.run_arguments(given)
 
 
 def _models(given: argparse.Namespace) -> int:

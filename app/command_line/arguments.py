@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from app import __version__
-from app.command_line.diagnostic_arguments import add_inspect, add_probe
+from app.command_line.inspect_arguments import add_inspect
 from app.command_line.model_arguments import add_completion, add_models
+from app.command_line.probe_arguments import add_probe
 from app.command_line.serve_arguments import add_serve
 from app.command_line.setting_arguments import add_setting, whole_number
 from app.folders import paths

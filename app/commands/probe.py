@@ -1,24 +1,72 @@
 """``fullstop probe``: finds out what a server does with stops and prints a report.
 
-Needs no model of its own. Main thread, on an event loop of its own.
+Needs no model of its own, and neither Qt nor MLX: ``fullstop-probe`` is this command by itself.
+Main thread, on an event loop of its own.
 """
 
-import asyncio
+import argparse
+import json
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from api.conformance.captures.harmless import harmless_json
-from api.conformance.probe.reports.as_data import as_data
-from api.conformance.probe.reports.as_html import as_html
-from api.conformance.probe.reports.as_text import as_text
-from api.conformance.probe.running import probe
-from api.conformance.probe.values import ProbeFailed, ProbeOptions, Progress, Report
+from api.conformance.captures.json_text import parsed
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.cases import Level
+from api.conformance.probe.reports.as_badge import as_badge
+from api.conformance.probe.reports.as_data import suite_as_data
+from api.conformance.probe.reports.as_html import suite_as_html
+from api.conformance.probe.reports.as_junit import as_junit
+from api.conformance.probe.reports.as_sarif import as_sarif
+from api.conformance.probe.reports.comparing import (
+    NotAReport,
+    changes,
+    changes_as_data,
+    changes_as_text,
+)
+from api.conformance.probe.reports.expected import (
+    Expected,
+    ExpectedFileWrong,
+    read_expected,
+    unknown_patterns,
+)
+from api.conformance.probe.reports.listing import catalogue_as_data, catalogue_as_text
+from api.conformance.probe.reports.suite import ProbeSuite, SuiteVerdict
+from api.conformance.probe.reports.suite_texts import suite_as_markdown, suite_as_text
+from api.conformance.probe.values import ProbeOptions, Progress
+from app.commands.probing import probed
 from app.process import exits
 from app.process.exits import CommandError
 from app.terminal.printer import Printer
-from engine.files.whole_file import write_whole
+from engine.files.whole_file import WholeFile, write_whole
+
+_ALL = "all"
+_MOST_REPORT_BYTES = 256 * 1024 * 1024
+_CODES = {
+    SuiteVerdict.HELD: exits.OK,
+    SuiteVerdict.FAILED: exits.FAILURE,
+    SuiteVerdict.INCOMPLETE: exits.INCOMPLETE,
+    SuiteVerdict.UNREACHABLE: exits.UNREACHABLE,
+    SuiteVerdict.INTERRUPTED: exits.INTERRUPTED,
+}
+
+
+def _indented(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, indent=1) + "\n"
+
+
+# The files that can be written beside what is printed, by the names of their options.
+_WRITERS: Mapping[str, Callable[[ProbeSuite], str]] = {
+    "html": suite_as_html,
+    "markdown": suite_as_markdown,
+    "junit": as_junit,
+    "sarif": lambda suite: _indented(as_sarif(suite)),
+    "badge": lambda suite: _indented(as_badge(suite)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,46 +75,152 @@ class ProbeCommand:
 
     Attributes:
         options: What to probe.
+        is_all: Whether every dialect that the server answers is probed.
         is_json: Print one JSON object instead of the table.
-        html: Where to write the report as a page too; None for nowhere.
+        files: Where to write the report too, by format.
+        expected: The failures that are known.
     """
 
     options: ProbeOptions
+    is_all: bool = False
     is_json: bool = False
-    html: Path | None = None
+    files: Mapping[str, Path] = field(default_factory=dict)
+    expected: Expected = field(default_factory=Expected)
+
+
+def run_arguments(given: argparse.Namespace) -> int:
+    """Do what a command line of the probe asks for; return the exit code.
+
+    Args:
+        given: The options of ``app.command_line.probe_arguments``, by their names.
+
+    Raises:
+        CommandError: The command line is wrong, or a file cannot be read or written.
+    """
+    if given.list:
+        shown = harmless_json(catalogue_as_data()) + "\n" if given.json else catalogue_as_text()
+        return _print(shown) or exits.OK
+    if given.diff is not None:
+        return _compare(*given.diff, is_json=given.json)
+    return run(_command_of(given))
 
 
 def run(command: ProbeCommand) -> int:
-    """Probe, print the report, and return the exit code: whether everything passed.
+    """Probe, print the report, and return the exit code.
 
     Raises:
-        CommandError: Nothing answers there, or the page cannot be written.
+        CommandError: A report cannot be written.
     """
-    if command.html is not None:
-        _write(command.html, "")  # a path that will not do is known before minutes have passed
+    for name, path in command.files.items():
+        _check_writable(name, path)  # known before minutes have passed
     printer = Printer()
     try:
-        report = asyncio.run(probe(command.options, lambda progress: _show(printer, progress)))
-    except ProbeFailed as failed:
-        raise CommandError(str(failed), exits.USAGE) from failed
+        suite = probed(
+            command.options,
+            is_all=command.is_all,
+            expected=command.expected,
+            on_progress=lambda progress: _show(printer, progress),
+        )
     finally:
         printer.status("")
-    if command.html is not None:
-        _write(command.html, as_html(report))
+    for name, path in command.files.items():
+        _write(name, path, _WRITERS[name](suite))
+    if suite.problem and not command.is_json:
+        raise CommandError(suite.problem, _CODES[suite.verdict])
+    shown = suite_as_text(suite)
+    if command.is_json:
+        shown = harmless_json(suite_as_data(suite)) + "\n"
+    return _print(shown) or _CODES[suite.verdict]
+
+
+def _command_of(given: argparse.Namespace) -> ProbeCommand:
+    if given.url is None:
+        raise CommandError("give the URL of a server, or --list, or --diff OLD NEW", exits.USAGE)
+    for option, patterns in (("--only", given.only), ("--skip", given.skip)):
+        if unknown := unknown_patterns(patterns):
+            raise CommandError(
+                f"{option}: no check has the id {unknown[0]!r}; --list prints all", exits.USAGE
+            )
+    if given.ca is not None and not given.ca.is_file():
+        raise CommandError(f"--ca: {given.ca} cannot be read", exits.USAGE)
+    is_all = given.dialect == _ALL
+    levels = list(Level)
+    counting = levels[: levels.index(Level(given.level)) + 1]
+    options = ProbeOptions(
+        given.url,
+        dialect=WireDialect(given.dialect) if given.dialect and not is_all else None,
+        model=given.model,
+        api_key=given.api_key or os.environ.get(given.key_variable) or None,
+        timeout_s=given.timeout,
+        time_limit_s=given.time_limit,
+        max_tokens=given.max_tokens,
+        headers=tuple(given.header),
+        base_path=given.base_path,
+        is_insecure=given.insecure,
+        ca_file=given.ca,
+        only=tuple(given.only),
+        skip=tuple(given.skip),
+        levels=frozenset(counting),
+    )
+    files = {name: path for name in _WRITERS if (path := getattr(given, name)) is not None}
+    return ProbeCommand(
+        options,
+        is_all=is_all,
+        is_json=given.json,
+        files=files,
+        expected=_expected(given.expected_failures),
+    )
+
+
+def _expected(path: Path | None) -> Expected:
+    if path is None:
+        return Expected()
     try:
-        _print(report, command)
+        return read_expected(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        said = f"--expected-failures: {path} cannot be read: {error.strerror}"
+        raise CommandError(said, exits.USAGE) from error
+    except ExpectedFileWrong as error:
+        raise CommandError(f"--expected-failures: {path}, {error}", exits.USAGE) from error
+    except UnicodeDecodeError as error:
+        said = f"--expected-failures: {path} is not UTF-8"
+        raise CommandError(said, exits.USAGE) from error
+
+
+def _compare(old: Path, new: Path, *, is_json: bool) -> int:
+    found = []
+    for path in (old, new):
+        try:
+            with path.open("rb") as file:
+                content = file.read(_MOST_REPORT_BYTES + 1)
+            if len(content) > _MOST_REPORT_BYTES:
+                raise CommandError(f"--diff: {path} is too large", exits.USAGE)
+            found.append(parsed(content.decode("utf-8")))
+        except OSError as error:
+            said = f"--diff: {path} cannot be read: {error.strerror}"
+            raise CommandError(said, exits.USAGE) from error
+        except ValueError as error:
+            raise CommandError(f"--diff: {path} is not JSON", exits.USAGE) from error
+    try:
+        differences = changes(*found)
+    except NotAReport as error:
+        raise CommandError(f"--diff: {error}", exits.USAGE) from error
+    data = harmless_json(changes_as_data(differences)) + "\n"
+    code = _print(data if is_json else changes_as_text(differences))
+    is_worse = any(one.is_new_failure for one in differences)
+    return code or (exits.FAILURE if is_worse else exits.OK)
+
+
+def _print(text: str) -> int:
+    """Print; return the exit code if whoever read the output has left."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output has left; keep the interpreter from complaining at exit.
+        # Keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.READER_GONE
-    return exits.OK if report.has_passed else exits.FAILURE
-
-
-def _print(report: Report, command: ProbeCommand) -> None:
-    if command.is_json:
-        print(harmless_json(as_data(report)), flush=True)
-    else:
-        print(as_text(report), end="", flush=True)
+    return 0
 
 
 def _show(printer: Printer, progress: Progress) -> None:
@@ -74,10 +228,26 @@ def _show(printer: Printer, progress: Progress) -> None:
     printer.status(f"{count}{progress.title} …")
 
 
-def _write(path: Path, text: str) -> None:
+def _check_writable(name: str, path: Path) -> None:
+    """Make sure that a file can be put at a path, without touching what is there."""
+    file = WholeFile(path)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(21, "it is a folder")
+        if not path.exists() or path.is_file():
+            file.open()
+    except OSError as error:
+        raise _not_written(name, path, error) from error
+    finally:
+        file.forget()
+
+
+def _write(name: str, path: Path, text: str) -> None:
     try:
         write_whole(path, text)
     except OSError as error:
-        raise CommandError(
-            f"--html: {path} cannot be written: {error.strerror}", exits.USAGE
-        ) from error
+        raise _not_written(name, path, error) from error
+
+
+def _not_written(name: str, path: Path, error: OSError) -> CommandError:
+    return CommandError(f"--{name}: {path} cannot be written: {error.strerror}", exits.USAGE)

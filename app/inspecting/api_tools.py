@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects.drivers import DRIVERS
-from api.conformance.probe.reports.as_data import as_data
+from api.conformance.probe.reports.as_data import suite_as_data
 from api.conformance.probe.reports.as_html import as_html
 from api.conformance.probe.reports.as_text import as_text, summary
+from api.conformance.probe.reports.suite import of_one
 from api.conformance.probe.running import probe
 from api.conformance.probe.values import CheckResult, ProbeFailed, ProbeOptions, Progress
 from app.inspecting.capture_views import read_capture
@@ -79,7 +80,7 @@ class ApiTools:
             rows=tuple(_row(result) for result in report.results),
             markdown=as_text(report),
             html=as_html(report),
-            json=json.dumps(as_data(report), ensure_ascii=False, indent=1),
+            json=json.dumps(suite_as_data(of_one(report)), ensure_ascii=False, indent=1),
         )
 
 

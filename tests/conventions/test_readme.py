@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import QT_PROBLEM
 from tests.support.parameter_lists import VENDORS, meanings, requests
-from tests.support.readme_lists import LISTS, OPTIONS, PAGES, README, ROOT, written
+from tests.support.readme_lists import LISTS, OPTIONS, PAGES, README, ROOT, page_of, written
 
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 WRITE_ANEW = "python -m tests.support.readme_lists writes the lists anew"
@@ -81,7 +81,7 @@ def test_every_module_that_a_page_runs_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in LISTS if name != "shortcuts"])
 def test_the_lists_of_the_pages_are_those_of_the_code(name: str) -> None:
-    before = written(name, OPTIONS.read_text(encoding="utf-8"))
+    before = written(name, page_of(name).read_text(encoding="utf-8"))
     assert before is not None, f"no marks for {name}"
     assert before == LISTS[name](before), WRITE_ANEW
 

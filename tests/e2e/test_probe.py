@@ -10,12 +10,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from api.conformance.probe.cases import Level
 from api.conformance.probe.dialects.drivers import DRIVERS
-from app.command_line.diagnostic_arguments import DIALECTS
+from app.command_line.probe_arguments import DIALECTS, LEVELS
 
 REPOSITORY = Path(__file__).parents[2]
 Program = Callable[..., subprocess.CompletedProcess[str]]
@@ -91,6 +91,7 @@ def test_what_a_pasted_answer_holds_cannot_steer_the_terminal(program: Program) 
 
 def test_the_command_line_offers_every_dialect() -> None:
     assert set(DIALECTS) == set(DRIVERS)
+    assert tuple(Level) == LEVELS
 
 
 def test_our_own_server_holds_and_the_exit_code_says_so(
@@ -106,7 +107,7 @@ def test_our_own_server_holds_and_the_exit_code_says_so(
 
 def test_without_a_server_the_exit_code_says_so(program: Program) -> None:
     done = program("probe", "http://127.0.0.1:9")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (4, "")
     assert "http://127.0.0.1:9 does not answer" in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -114,7 +115,10 @@ def test_without_a_server_the_exit_code_says_so(program: Program) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("no address",), "no address"),
+        ((), "give the URL of a server"),
+        (("http://127.0.0.1:9", "--only", "stop.none_such"), "no check has the id"),
+        (("http://127.0.0.1:9", "--header", "no header"), "is not a header"),
+        (("http://127.0.0.1:9", "--expected-failures", "/nowhere"), "cannot be read"),
         (("http://127.0.0.1:9", "--timeout", "0"), "greater than 0"),
         (("http://127.0.0.1:9", "--dialect", "klingon"), "invalid choice"),
         (("http://127.0.0.1:9", "--html", "/nowhere/at/all.html"), "cannot be written"),
@@ -175,7 +179,7 @@ def test_the_known_faults_of_mlx_lm_server_are_found(program: Program, mlx_lm_se
     options = ("--dialect", "chat", "--model", "default_model", "--json", "--time-limit", "300")
     done = program("probe", mlx_lm_server, *options)
     assert (done.returncode, done.stderr) == (1, "")
-    report: dict[str, Any] = json.loads(done.stdout)
+    [report] = json.loads(done.stdout)["reports"]
     assert report["is_deterministic"]
     results = {one["code"]: one for one in report["results"]}
     outcomes = {code: one["outcome"] for code, one in results.items()}

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Literal, get_args, get_origin
 
+from api.conformance.probe.reports.listing import catalogue_as_table, references_as_table
 from api.server.routes import ROUTES
 from app.command_line.arguments import parser
 from app.settings.settings_file import Settings
@@ -25,6 +26,7 @@ from ui.preferences.preferences import PAGES as PREFERENCES_PAGES
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 OPTIONS = ROOT / ".github" / "OPTIONS.md"
+CONFORMANCE = ROOT / ".github" / "CONFORMANCE.md"
 PAGES = (README, *sorted((ROOT / ".github").glob("*.md")))
 
 
@@ -76,6 +78,8 @@ def _spelling(action: argparse.Action) -> str:
         return str(action.metavar)
     choices = ",".join(action.choices or ())
     value = action.metavar or (f"{{{choices}}}" if choices else "")
+    if isinstance(value, tuple):
+        value = " ".join(value)
     return f"{action.option_strings[0]} {value}".rstrip()
 
 
@@ -167,6 +171,8 @@ LISTS: dict[str, Callable[[str], str]] = {
     **PARAMETERS,
     "settings": lambda _: settings(),
     "shortcuts": lambda _: shortcuts(),
+    "checks of the probe": lambda _: catalogue_as_table(),
+    "references of the probe": lambda _: references_as_table(),
 }
 
 
@@ -176,18 +182,25 @@ def written(name: str, page: str) -> str | None:
     return found[1] if found else None
 
 
+def page_of(name: str) -> Path:
+    """Return the page on which a list stands."""
+    return CONFORMANCE if name.endswith("of the probe") else OPTIONS
+
+
 def main() -> int:
     """Write every list between its marks."""
-    text = OPTIONS.read_text(encoding="utf-8")
     for name, make in LISTS.items():
+        page = page_of(name)
+        text = page.read_text(encoding="utf-8")
         before = written(name, text)
         if before is None:
             print(f"no marks for {name}", file=sys.stderr)
             continue
         start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         head, _, rest = text.partition(start)
-        text = f"{head}{start}{make(before)}\n{end}{rest.partition(end)[2]}"
-    OPTIONS.write_text(text, encoding="utf-8")
+        page.write_text(
+            f"{head}{start}{make(before)}\n{end}{rest.partition(end)[2]}", encoding="utf-8"
+        )
     return 0
 
 

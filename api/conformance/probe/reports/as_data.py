@@ -1,19 +1,49 @@
 """A report as JSON values for programs. Pure; any thread."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.reports.suite import ProbeSuite
+from api.conformance.probe.tool import tool_name
 from api.conformance.probe.values import CheckResult, Report
 
-FORMAT = 3
+# Of the object that holds all reports of a call; ``.github/probe-report.schema.json`` describes it.
+FORMAT = 4
+
+
+def suite_as_data(suite: ProbeSuite) -> dict[str, Any]:
+    """Return all reports of a call as an object that ``json`` can write."""
+    return {
+        "format": FORMAT,
+        "tool": tool_name(),
+        "url": suite.url,
+        "verdict": suite.verdict,
+        "problem": suite.problem,
+        "problems": [{"dialect": name, "problem": why} for name, why in suite.problems],
+        "failures": _names(suite.failures),
+        "unexpected_passes": _names(suite.unexpected_passes),
+        "expected_failures": _names(
+            [
+                (report, result)
+                for report in suite.reports
+                for result in report.failed
+                if suite.is_expected(report, result)
+            ]
+        ),
+        "reports": [as_data(report) for report in suite.reports],
+    }
+
+
+def _names(pairs: Sequence[tuple[Report, CheckResult]]) -> list[dict[str, str]]:
+    return [{"dialect": report.dialect, "code": result.code} for report, result in pairs]
 
 
 def as_data(report: Report) -> dict[str, Any]:
-    """Return the report as an object that ``json`` can write."""
+    """Return one report as an object that ``json`` can write."""
     fields = {field.name: getattr(report, field.name) for field in dataclasses.fields(report)}
     return {
-        "format": FORMAT,
         "verdict": report.verdict,
         "has_passed": report.has_passed,
         "is_complete": report.is_complete,

@@ -1,11 +1,16 @@
-"""A report as a table that can be pasted into a bug report, with commands that show each fault.
+"""A report as text that can be pasted into a bug report, with commands that show each fault.
 
+It is Markdown that also reads well in a terminal; ``as_markdown`` adds the raw answers, folded.
 Pure; any thread.
 """
 
+import html
+import json
 from collections.abc import Iterator, Sequence
 
 from api.conformance.captures.harmless import harmless, on_one_line
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.reports.marking import cell, code, fenced, with_code
 from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, Report
 
 _SIGNS = {
@@ -18,11 +23,18 @@ _SIGNS = {
 _SEEN_WIDTH = 90
 _TEXT_WIDTH = 300
 _NAME_WIDTH = 200
+# Of a raw answer in a page that people read; the JSON report has it whole.
+_RAW_CHARS = 4_000
 
 
 def as_text(report: Report) -> str:
-    """Return the report as Markdown that also reads well in a terminal."""
-    return harmless("\n".join(_lines(report))) + "\n"
+    """Return the report as text for a terminal and for a bug report."""
+    return harmless("\n".join(_lines(report, has_raw=False))) + "\n"
+
+
+def as_markdown(report: Report) -> str:
+    """Return the report as a page of Markdown, with the raw answers folded."""
+    return harmless("\n".join(_lines(report, has_raw=True))) + "\n"
 
 
 def summary(report: Report) -> str:
@@ -41,31 +53,108 @@ def summary(report: Report) -> str:
     return f"{said}{rest}."
 
 
-def _lines(report: Report) -> Iterator[str]:
+def facts(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield what is known of the server and of the probe: a name and a text for each."""
+    yield "dialect", report.dialect
+    if report.model:
+        yield "model", report.model
+    if report.server:
+        yield "server", report.server
+    yield "same answers each time", "yes" if report.is_deterministic else "no"
+    yield "requests", f"{report.requests} in {report.duration_s:.1f} s"
+    if report.waits:
+        times = "once" if report.waits == 1 else f"{report.waits} times"
+        yield "busy", f"waited for {times}, {report.waited_s:.1f} s in all"
+    if report.tool:
+        yield "probed by", f"{report.tool}, {report.began_at}".rstrip(", ")
+    yield "levels that count", ", ".join(sorted(report.levels))
+    yield from (("concluded", sentence) for sentence in report.conclusions)
+    if report.other_dialects:
+        yield "answers too, not probed", ", ".join(report.other_dialects)
+
+
+def faults_as_text(result: CheckResult) -> str:
+    """Return what a check found, in lines without marks."""
+    lines = [result.rule] if result.rule else []
+    if result.reference is not None:
+        lines.append(f"{result.reference.sentence} {result.reference.address}")
+    for fault in result.faults:
+        lines.append(f"{fault.code}{f' ({fault.mode})' if fault.mode else ''}: {fault.sentence}")
+        lines += [f"  {name}: {_short(text)}" for name, text in compared(fault)]
+        lines += [f"  {fault.curl}"] if fault.curl else []
+    return "\n".join(lines)
+
+
+def compared(fault: Fault) -> list[tuple[str, str]]:
+    """Return what was expected, what came, and what came without stops, where that is known."""
+    named = []
+    if fault.expected or fault.got:
+        named += [("expected", fault.expected), ("got", fault.got)]
+    if fault.baseline:
+        named.append(("without stops", fault.baseline))
+    return named
+
+
+def _lines(report: Report, *, has_raw: bool) -> Iterator[str]:
     yield f"## Stops at {report.url}"
     yield ""
-    yield f"- dialect: {report.dialect}"
-    yield f"- model: {on_one_line(report.model, _NAME_WIDTH)}"
-    if report.server:
-        yield f"- server: {on_one_line(report.server, _NAME_WIDTH)}"
-    yield f"- same answers each time: {'yes' if report.is_deterministic else 'no'}"
-    yield f"- {report.requests} requests in {report.duration_s:.1f} s"
-    if report.other_dialects:
-        yield f"- answers too, not probed: {', '.join(report.other_dialects)}"
-    yield ""
-    yield from _table(report.results)
+    yield from (f"- {name}: {on_one_line(text, _NAME_WIDTH)}" for name, text in facts(report))
     yield ""
     yield f"**{summary(report)}**"
     for result in report.failed:
+        yield from _failure(report, result, has_raw=has_raw)
+    if report.remarks:
         yield ""
-        yield f"### {result.title} ({result.code})"
-        for fault in result.faults:
-            yield from _fault(fault)
+        yield "### Failed, of levels that do not count"
+        for result in report.remarks:
+            yield from _failure(report, result, has_raw=has_raw)
+    yield ""
+    yield from _table(report.results)
+
+
+def _failure(report: Report, result: CheckResult, *, has_raw: bool) -> Iterator[str]:
+    yield ""
+    yield f"### {result.title} ({result.code})"
+    yield ""
+    if result.rule:
+        yield f"{result.level.capitalize()}: {with_code(result.rule)}"
+    if result.reference is not None:
+        yield f"{result.reference.sentence} <{result.reference.address}>"
+    for fault in result.faults:
+        yield from _fault(fault)
+    folded = report.consequences_of(result.code)
+    if folded:
+        yield ""
+        names = ", ".join(code(one.code) for one in folded)
+        yield f"Checks that fail for the same reason: {names}."
+    if has_raw and result.exchanges:
+        yield from _raw(result.exchanges)
+
+
+def _raw(exchanges: Sequence[Exchange]) -> Iterator[str]:
+    for number, one in enumerate(exchanges, 1):
+        status = f"status {one.status}" if one.status else "no status"
+        problem = f", {html.escape(on_one_line(one.problem))}" if one.problem else ""
+        yield ""
+        yield f"<details><summary>Answer {number}: {one.mode}, {status}{problem}</summary>"
+        yield ""
+        asked = one.body.decode("utf-8", "replace") if isinstance(one.body, bytes) else one.body
+        shown = asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False)
+        yield from fenced(_cut(shown), "json")
+        yield from fenced(_cut(one.text))
+        yield ""
+        yield "</details>"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _RAW_CHARS:
+        return text
+    return f"{text[:_RAW_CHARS]}\n… {len(text) - _RAW_CHARS:,} more characters"
 
 
 def _table(results: Sequence[CheckResult]) -> Iterator[str]:
     rows = [("check", "result", "what was seen")]
-    rows += [(one.title, _SIGNS[one.outcome], _cell(one.sentence)) for one in results]
+    rows += [(one.title, _sign(one), cell(_seen(one), _SEEN_WIDTH)) for one in _ordered(results)]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for number, row in enumerate(rows):
         cells = (row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2])
@@ -74,25 +163,33 @@ def _table(results: Sequence[CheckResult]) -> Iterator[str]:
             yield f"|{'-' * (widths[0] + 2)}|{'-' * (widths[1] + 2)}|---|"
 
 
-def _cell(text: str) -> str:
-    shown = harmless(text).replace("|", "\\|").replace("\n", " ")
-    return shown if len(shown) <= _SEEN_WIDTH else shown[: _SEEN_WIDTH - 1] + "…"
+def _ordered(results: Sequence[CheckResult]) -> list[CheckResult]:
+    """Return the failures first, then what could not be judged, then the rest."""
+    order = (CheckOutcome.FAILED, CheckOutcome.NOT_ASKED, CheckOutcome.UNDECIDED)
+    return sorted(
+        results, key=lambda one: order.index(one.outcome) if one.outcome in order else len(order)
+    )
+
+
+def _sign(result: CheckResult) -> str:
+    return _SIGNS[result.outcome]
+
+
+def _seen(result: CheckResult) -> str:
+    return f"Follows from {result.cause}." if result.cause else result.sentence
 
 
 def _fault(fault: Fault) -> Iterator[str]:
     yield ""
     mode = f" ({fault.mode})" if fault.mode else ""
-    yield f"- **{fault.code}**{mode}: {on_one_line(fault.sentence)}"
-    if fault.expected or fault.got:
-        yield f"  - expected: `{_shown(fault.expected)}`"
-        yield f"  - got: `{_shown(fault.got)}`"
+    yield f"- **{fault.code}**{mode}: {with_code(fault.sentence)}"
+    for name, text in compared(fault):
+        yield f"  - {name}: {code(_short(text))}"
     if fault.curl:
         yield ""
-        yield "  ```sh"
-        yield from (f"  {line}" for line in fault.curl.split("\n"))
-        yield "  ```"
+        yield from (f"  {line}" for line in fenced(fault.curl, "sh"))
 
 
-def _shown(text: str) -> str:
-    shown = repr(text).replace("`", "'")
+def _short(text: str) -> str:
+    shown = repr(text)
     return shown if len(shown) <= _TEXT_WIDTH else shown[: _TEXT_WIDTH - 1] + "…"

@@ -1,0 +1,211 @@
+"""The grammar of ``fullstop probe``: its options and its help.
+
+Must not run anything. Pure; main thread.
+"""
+
+import argparse
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Command = Callable[[argparse.Namespace], int]
+
+PROBE_KEY_VARIABLE = "FULLSTOP_PROBE_KEY"
+
+# As ``api.conformance`` has them; a test compares.
+DIALECTS = ("messages", "chat", "completions", "responses", "generate", "ollama")
+ALL_DIALECTS = "all"
+LEVELS = ("specification", "extension", "opinion")
+
+_DESCRIPTION = "Find out what any server does with stops."
+_EXAMPLES = f"""\
+examples:
+  {{program}} http://127.0.0.1:8080
+  {{program}} http://127.0.0.1:11434 --dialect ollama --model some-model --html report.html
+  {{program}} http://127.0.0.1:8080 --dialect all --expected-failures known.txt --junit probe.xml
+  {{program}} --diff before.json after.json
+  {PROBE_KEY_VARIABLE}=secret {{program}} https://example.org --model some-model
+
+Asks without stops, chooses stops from the answers, asks again with them, and compares; ends in a
+table for a bug report. The last checks send invalid requests; some servers crash on them.
+exit codes: 0 all checks held, 1 a check failed (or held though it is expected to fail), 2 wrong
+usage, 3 incomplete, 4 no server that can be judged, 130 ended with Ctrl-C
+"""
+
+
+def add_probe(commands: Any, run: Command) -> None:
+    """Add the command to a parser's subcommands."""
+    probe = commands.add_parser(
+        "probe",
+        help="find out what any server does with stops",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES.format(program="fullstop probe"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_options(probe)
+    probe.set_defaults(command=run)
+
+
+def probe_parser(version: str) -> argparse.ArgumentParser:
+    """Return the parser of the program that does nothing else."""
+    parser = argparse.ArgumentParser(
+        prog="fullstop-probe",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES.format(program="fullstop-probe"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"fullstop-probe {version}")
+    _add_options(parser)
+    return parser
+
+
+def _add_options(probe: argparse.ArgumentParser) -> None:
+    probe.set_defaults(key_variable=PROBE_KEY_VARIABLE)
+    probe.add_argument(
+        "url", metavar="URL", nargs="?", help="address of the server, or of one endpoint"
+    )
+    _add_asking(probe)
+    _add_checks(probe)
+    _add_reports(probe)
+
+
+def _add_asking(probe: argparse.ArgumentParser) -> None:
+    probe.add_argument(
+        "--dialect",
+        choices=(*DIALECTS, ALL_DIALECTS),
+        help="API of the server; all probes each that it answers (default: detected)",
+    )
+    probe.add_argument(
+        "--model", metavar="NAME", help="name of the model (default: the first one listed)"
+    )
+    probe.add_argument(
+        "--api-key",
+        metavar="KEY",
+        help=f"default: the environment's {PROBE_KEY_VARIABLE}, which other users cannot read",
+    )
+    probe.add_argument(
+        "--header",
+        type=_header,
+        action="append",
+        default=[],
+        metavar="NAME:VALUE",
+        help="send this header with every request; repeatable",
+    )
+    probe.add_argument(
+        "--base-path", metavar="PATH", help="what stands in every path instead of /v1"
+    )
+    probe.add_argument(
+        "--max-tokens",
+        type=_count,
+        metavar="N",
+        help="limit of ordinary answers (default: the probe chooses)",
+    )
+    probe.add_argument(
+        "--ca", type=Path, metavar="FILE", help="certificates to trust, in PEM format"
+    )
+    probe.add_argument(
+        "--insecure", action="store_true", help="accept a certificate that nobody vouches for"
+    )
+    probe.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=60.0,
+        metavar="S",
+        help="longest wait for one answer, in seconds (default 60)",
+    )
+    probe.add_argument(
+        "--time-limit",
+        type=_seconds,
+        default=900.0,
+        metavar="S",
+        help="end after so many seconds, whatever is left (default 900)",
+    )
+
+
+def _add_checks(probe: argparse.ArgumentParser) -> None:
+    probe.add_argument(
+        "--list", action="store_true", help="print the catalogue of checks instead of probing"
+    )
+    for option, words in (("--only", "run these checks alone"), ("--skip", "leave these out")):
+        probe.add_argument(
+            option,
+            type=_patterns,
+            action="extend",
+            default=[],
+            metavar="ID",
+            help=f"{words}: ids, or patterns as stop.*; repeatable, or separated by commas",
+        )
+    probe.add_argument(
+        "--level",
+        choices=LEVELS,
+        default=LEVELS[0],
+        help="the least binding level whose failures count (default specification)",
+    )
+    probe.add_argument(
+        "--expected-failures",
+        type=Path,
+        metavar="FILE",
+        help="ids of checks that are known to fail, one a line; a new failure fails, and so does "
+        "an unexpected pass",
+    )
+
+
+def _add_reports(probe: argparse.ArgumentParser) -> None:
+    probe.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object, not the table; also where the probe cannot begin",
+    )
+    for name, words in (
+        ("html", "as a page"),
+        ("markdown", "as Markdown, with the raw answers folded"),
+        ("junit", "as JUnit's XML"),
+        ("sarif", "as SARIF 2.1.0"),
+        ("badge", "as an endpoint badge of shields.io"),
+    ):
+        probe.add_argument(
+            f"--{name}",
+            type=Path,
+            metavar="FILE",
+            help=f"write the report {words} to this file too",
+        )
+    probe.add_argument(
+        "--diff",
+        nargs=2,
+        type=Path,
+        metavar=("OLD", "NEW"),
+        help="compare two reports of --json instead of probing; 1 where a check fails anew",
+    )
+
+
+def _patterns(text: str) -> list[str]:
+    found = [one.strip() for one in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty id")
+    return found
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip() or not (name + value).isprintable():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a header, such as X-Team: probes")
+    return name.strip(), value.strip()
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of tokens from 1 on")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not (number > 0 and math.isfinite(number)):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds greater than 0")
+    return number

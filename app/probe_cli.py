@@ -1,0 +1,35 @@
+"""``fullstop-probe``: the probe as a program of its own, without the application.
+
+The small distribution has this module and what it imports, which is neither Qt nor MLX. Main
+thread.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from api.conformance.captures.harmless import harmless
+from app import __version__
+from app.command_line.probe_arguments import probe_parser
+from app.process import exits
+from app.process.exits import CommandError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program and return the exit code.
+
+    Args:
+        argv: Arguments without the program's name; None reads them from the process.
+    """
+    try:
+        given = probe_parser(__version__).parse_args(argv)
+        from app.commands import probe
+
+        return probe.run_arguments(given)
+    except SystemExit as ended:  # argparse has printed help, version or what is wrong
+        return ended.code if isinstance(ended.code, int) else exits.USAGE
+    except CommandError as failed:
+        print(f"fullstop-probe: {harmless(str(failed))}", file=sys.stderr)
+        return failed.exit_code
+    except KeyboardInterrupt:
+        print("fullstop-probe: interrupted", file=sys.stderr)
+        return exits.INTERRUPTED

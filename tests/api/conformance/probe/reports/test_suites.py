@@ -1,0 +1,295 @@
+"""Reports of a call, in each format that a CI reads, say the same."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from api.conformance.captures.parsing import parse
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.asking.exchange import Exchange
+from api.conformance.probe.cases import Level
+from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.dialects.references import Reference
+from api.conformance.probe.reports.as_badge import as_badge
+from api.conformance.probe.reports.as_data import FORMAT, suite_as_data
+from api.conformance.probe.reports.as_html import suite_as_html
+from api.conformance.probe.reports.as_junit import as_junit
+from api.conformance.probe.reports.as_sarif import as_sarif
+from api.conformance.probe.reports.comparing import NotAReport, changes, changes_as_text
+from api.conformance.probe.reports.expected import Expected, ExpectedFileWrong, read_expected
+from api.conformance.probe.reports.listing import catalogue_as_data, catalogue_as_text
+from api.conformance.probe.reports.marking import code, with_code
+from api.conformance.probe.reports.suite import ProbeSuite, SuiteVerdict
+from api.conformance.probe.reports.suite_texts import suite_as_markdown, suite_as_text
+from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, Report
+
+SCHEMA = json.loads(
+    (Path(__file__).parents[5] / ".github" / "probe-report.schema.json").read_text()
+)
+EVIL = "\x1b[2J</details>\n```\n]]> \ufffe"
+
+
+def result(name: str, outcome: CheckOutcome = CheckOutcome.HELD, **more: Any) -> CheckResult:
+    return CheckResult(name, f"Title of {name}", outcome, f"Said of {name}.", **more)
+
+
+def failed(name: str, **more: Any) -> CheckResult:
+    fault = Fault("stop_ignored", "The stop '`' was ignored.", "whole", "a", EVIL, "curl x", "b")
+    text = f'{{"content": "{name}"}}'
+    exchange = Exchange({"stop": ["`"]}, 200, text + EVIL, parse(text), total_s=0.5)
+    values = {"rule": "It ends.", "reference": Reference("https://x.org/a", "It says so.")}
+    values |= {"faults": (fault,), "exchanges": (exchange,)} | more
+    return result(name, CheckOutcome.FAILED, **values)
+
+
+def report(*results: CheckResult, **more: Any) -> Report:
+    values: dict[str, Any] = {
+        "url": "http://127.0.0.1:1/v1/messages",
+        "dialect": WireDialect.MESSAGES,
+        "model": "m",
+        "server": "s 1.2",
+        "is_deterministic": True,
+        "results": results,
+        "requests": 12,
+        "duration_s": 1.25,
+        "tool": "fullstop probe 1",
+        "began_at": "2026-11-22T14:00:00+00:00",
+    }
+    return Report(**(values | more))
+
+
+HELD, LIMIT = result("stop.unicode"), result("limit")
+FAILED = failed("stop.very_first")
+FOLDED = failed("stops.string", cause="stop.very_first")
+REMARK = failed("thinking.stop", level=Level.OPINION)
+NOT_ASKED = result("errors.json", CheckOutcome.NOT_ASKED)
+SKIPPED = result("stops.blank", CheckOutcome.SKIPPED)
+EVERY = report(HELD, FAILED, FOLDED, REMARK, LIMIT, NOT_ASKED, SKIPPED, cut_short="Ctrl-C")
+CHAT = report(HELD, LIMIT, dialect=WireDialect.CHAT)
+
+
+def suite(*reports: Report, expected: str = "", **more: Any) -> ProbeSuite:
+    return ProbeSuite("http://127.0.0.1:1", reports, expected=read_expected(expected), **more)
+
+
+# -- verdicts ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"),
+    [
+        (suite(CHAT), SuiteVerdict.HELD),
+        (suite(CHAT, EVERY), SuiteVerdict.FAILED),
+        (suite(report(HELD, NOT_ASKED)), SuiteVerdict.INCOMPLETE),
+        (suite(CHAT, problems=(("ollama", "not asked"),)), SuiteVerdict.INCOMPLETE),
+        (suite(problem="nothing listens there"), SuiteVerdict.UNREACHABLE),
+        (suite(report(HELD, NOT_ASKED), is_interrupted=True), SuiteVerdict.INTERRUPTED),
+        (suite(report(HELD, REMARK)), SuiteVerdict.HELD),
+    ],
+)
+def test_the_verdict_of_all_reports(given: ProbeSuite, verdict: SuiteVerdict) -> None:
+    assert given.verdict is verdict
+
+
+def test_an_expected_failure_passes_and_a_new_one_fails() -> None:
+    mixed = report(HELD, FAILED, LIMIT)
+    assert suite(mixed, expected="stop.very_first").verdict is SuiteVerdict.HELD
+    assert suite(mixed, expected="messages:stop.very_first # why").verdict is SuiteVerdict.HELD
+    assert suite(mixed, expected="chat:stop.very_first").verdict is SuiteVerdict.FAILED
+    assert suite(mixed, expected="stop.very_*\n\n# all").verdict is SuiteVerdict.HELD
+
+
+def test_an_expected_failure_that_holds_fails() -> None:
+    found = suite(report(HELD, LIMIT), expected="limit")
+    assert found.verdict is SuiteVerdict.FAILED
+    assert [one.code for _, one in found.unexpected_passes] == ["limit"]
+    skipped = suite(report(HELD, LIMIT, SKIPPED), expected="stops.blank")
+    assert skipped.verdict is SuiteVerdict.HELD
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("limit\nno.such", "line 2: no check has the id 'no.such'"), ("klingon:limit", "'klingon'")],
+)
+def test_a_line_that_names_nothing_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ExpectedFileWrong, match=why):
+        read_expected(text)
+    assert read_expected("# nothing") == Expected()
+
+
+# -- formats ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    [suite(EVERY, CHAT, expected="stop.very_first\nlimit"), suite(problem="gone")],
+    ids=["reports", "problem"],
+)
+def test_the_object_is_as_its_schema_says(given: ProbeSuite) -> None:
+    data = json.loads(json.dumps(suite_as_data(given)))
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(data, SCHEMA)
+    assert SCHEMA["properties"]["format"]["const"] == FORMAT
+    fields = SCHEMA["$defs"]["report"]["properties"]
+    assert all(set(one) == set(fields) for one in data["reports"])
+
+
+def test_the_object_names_what_counts() -> None:
+    data = suite_as_data(suite(EVERY, expected="limit"))
+    assert data["failures"] == [{"dialect": "messages", "code": "stop.very_first"}]
+    assert data["unexpected_passes"] == [{"dialect": "messages", "code": "limit"}]
+
+
+def happened(given: ProbeSuite) -> dict[str, list[str]]:
+    """Return for each check of the XML what happened to it."""
+    root = ElementTree.fromstring(as_junit(given))
+    found = {}
+    for case in root.iter("testcase"):
+        name = case.get("name", "")
+        found[name.partition("(")[2].rstrip(")") or name] = [child.tag for child in case]
+    return found
+
+
+def test_junit_fails_what_counts_and_skips_what_does_not() -> None:
+    assert happened(suite(EVERY)) == {
+        "stop.unicode": [],
+        "stop.very_first": ["failure"],
+        "stops.string": ["skipped"],
+        "thinking.stop": ["skipped"],
+        "limit": [],
+        "errors.json": ["error"],
+        "stops.blank": ["skipped"],
+    }
+    known = happened(suite(EVERY, expected="stop.very_first\nlimit"))
+    assert (known["stop.very_first"], known["limit"]) == (["skipped"], ["failure"])
+    assert happened(suite(problem="nothing listens there")) == {"a server that answers": ["error"]}
+
+
+def test_the_counts_of_junit_are_those_of_its_tests() -> None:
+    root = ElementTree.fromstring(as_junit(suite(EVERY, CHAT, problems=(("ollama", "no"),))))
+    for element in (root, *root.iter("testsuite")):
+        assert int(element.get("tests", "")) == len(list(element.iter("testcase")))
+        for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert int(element.get(name, "")) == len(list(element.iter(tag)))
+    failure = next(root.iter("failure"))
+    assert "curl x" in (failure.text or "")
+    assert "https://x.org/a" in (failure.text or "")
+
+
+def test_sarif_has_a_rule_for_each_check_and_a_result_for_each_cause() -> None:
+    found = as_sarif(suite(EVERY, expected="stop.very_first"))
+    [run] = found["runs"]
+    assert found["version"] == "2.1.0"
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {one.code for one in CASES}
+    results = {one["ruleId"]: one for one in run["results"]}
+    assert set(results) == {"stop.very_first", "thinking.stop"}
+    assert results["stop.very_first"]["level"] == "error"
+    assert results["thinking.stop"]["level"] == "note"
+    assert results["stop.very_first"]["suppressions"]
+    assert "suppressions" not in results["thinking.stop"]
+    prints = [one["partialFingerprints"]["check/v1"] for one in run["results"]]
+    assert len(prints) == len(set(prints))
+    assert "\x1b" not in json.dumps(found, ensure_ascii=False)
+    gone = as_sarif(suite(problem="gone"))["runs"][0]
+    assert gone["invocations"][0]["executionSuccessful"] is False
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "color"),
+    [
+        (suite(CHAT), "2 of 2 passed", "brightgreen"),
+        (suite(EVERY), "2 of 3 passed", "red"),
+        (suite(report(HELD, NOT_ASKED)), "1 of 1 passed, incomplete", "yellow"),
+        (suite(problem="gone"), "unreachable", "lightgrey"),
+    ],
+)
+def test_the_badge_is_an_endpoint(given: ProbeSuite, message: str, color: str) -> None:
+    badge = as_badge(given)
+    assert badge == {"schemaVersion": 1, "label": "stops", "message": message, "color": color}
+
+
+def test_text_names_failures_first_with_rule_reference_baseline_and_consequences() -> None:
+    text = suite_as_text(suite(EVERY))
+    assert text.index("### Title of stop.very_first") < text.index("| check")
+    for said in (
+        "- probed by: fullstop probe 1, 2026-11-22T14:00:00+00:00",
+        "- server: s 1.2",
+        "Specification: It ends.",
+        "It says so. <https://x.org/a>",
+        "- without stops: `'b'`",
+        "Checks that fail for the same reason: `stops.string`.",
+        "### Failed, of levels that do not count",
+        "; 1 were not asked (Ctrl-C).",
+    ):
+        assert said in text
+    assert "<details>" not in text
+
+
+def test_markdown_folds_raw_answers_that_cannot_leave_their_blocks() -> None:
+    page = suite_as_markdown(suite(EVERY))
+    assert page.count("<details>") == 2
+    assert "\x1b" not in page
+    for block in page.split("<details>")[1:]:
+        fences = [line for line in block.splitlines() if line.startswith("````")]
+        assert len(fences) == 2, "what the server sent has a fence of three"
+
+
+def test_quoted_texts_are_code_whatever_they_hold() -> None:
+    assert with_code("The stop 'a|b' of the server's list.") == (
+        "The stop `'a|b'` of the server's list."
+    )
+    assert code("a`b``c") == "``` a`b``c ```"
+
+
+def test_a_page_has_every_dialect_and_the_raw_answers() -> None:
+    chat = replace(EVERY, dialect=WireDialect.CHAT)
+    page = suite_as_html(suite(EVERY, chat))
+    assert 'id="messages.stop.very_first"' in page
+    assert 'href="#chat.stop.very_first"' in page
+    assert page.count("<details>") == 4
+    assert "\x1b" not in page
+
+
+# -- comparing and listing --------------------------------------------------------------------
+
+
+def data(*results: CheckResult) -> Any:
+    return json.loads(json.dumps(suite_as_data(suite(report(*results)))))
+
+
+def test_a_comparison_names_new_failures_first_and_what_is_fixed() -> None:
+    old = data(HELD, failed("limit"), SKIPPED)
+    new = data(failed("stop.unicode"), LIMIT, REMARK, SKIPPED)
+    found = changes(old, new)
+    assert [(one.name, one.is_new_failure) for one in found] == [
+        ("messages:stop.unicode", True),
+        ("messages:limit", False),
+        ("messages:thinking.stop", False),
+    ]
+    text = changes_as_text(found)
+    assert "NEW FAILURE `messages:stop.unicode`: held → failed" in text
+    assert "FIXED `messages:limit`: failed → held" in text
+    assert "`messages:thinking.stop`: not in the report → failed" in text
+    assert changes(old, old) == []
+
+
+@pytest.mark.parametrize("wrong", [None, [], {}, {"format": 3}, {"format": 3, "reports": []}])
+def test_what_is_no_report_is_not_compared(wrong: Any) -> None:
+    with pytest.raises(NotAReport):
+        changes(data(HELD), wrong)
+
+
+def test_the_list_has_every_check_with_its_level_and_its_references() -> None:
+    text = catalogue_as_text()
+    for case in CASES:
+        assert f"{case.code}  ({case.level})" in text
+    listed = catalogue_as_data()["checks"]
+    assert [one["code"] for one in listed] == [case.code for case in CASES]
+    for one in listed:
+        for there in one["dialects"]:
+            assert there["level"] != "specification" or there["reference"].startswith("https://")
