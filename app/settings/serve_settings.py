@@ -67,7 +67,7 @@ def _file(given: Mapping[str, Any], environment: Mapping[str, str]) -> Path | No
     if named:
         return Path(named).expanduser()
     usual = paths.config_folder() / FILE_NAME
-    return usual if usual.is_file() else None
+    return usual if usual.exists() else None
 
 
 def _read(file: Path) -> dict[str, Any]:

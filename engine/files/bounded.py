@@ -1,22 +1,32 @@
-"""Reads a file that should be small, whatever it is: a device or 100 GB take no more memory.
+"""Reads a file that should be small, whatever it is: 100 GB take no more memory, a pipe no time.
 
 Any thread; blocks while the disk works.
 """
 
 import errno
+import os
+import stat
 from pathlib import Path
 
 SETTINGS_BYTES = 16 << 20
 """More than any file of settings, of a model's configuration or of keys has."""
+
+# Windows has no such files, and no such flag.
+_AT_ONCE: int = getattr(os, "O_NONBLOCK", 0)
 
 
 def read_bounded(path: Path, most_bytes: int = SETTINGS_BYTES) -> bytes:
     """Return the content of a file.
 
     Raises:
-        OSError: It cannot be read; ``EFBIG`` where it has more than ``most_bytes``.
+        OSError: It cannot be read; ``EFBIG`` where it has more than ``most_bytes``, ``EINVAL``
+            where it is a pipe, a device or a socket.
     """
-    with path.open("rb") as file:
+    # A pipe that nobody writes to would never open.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
+        kind = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(kind):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes >> 20} MiB", str(path))

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -166,9 +167,13 @@ def test_files_that_cannot_be_read_or_hold_something_else_are_named(
         assert (error.setting, words in str(error)) == (setting, True), str(error)
 
 
-def test_a_file_that_does_not_end_is_refused(files: CertificateFiles) -> None:
-    error = complaint(Path("/dev/zero"), files.key)
-    assert "/dev/zero cannot be read: it is larger than 1 MiB" in str(error)
+def test_what_is_not_a_regular_file_is_refused(files: CertificateFiles, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # nobody will ever write to it
+    for place in (Path("/dev/zero"), tmp_path / "pipe"):
+        error = complaint(place, files.key)
+        assert f"{place} cannot be read: it is not a regular file" in str(error)
+        assert error.setting == "tls_cert"
+    assert complaint(files.cert, tmp_path / "pipe").setting == "tls_key"
 
 
 def test_a_key_alone_is_refused(files: CertificateFiles) -> None:

@@ -1,5 +1,6 @@
 """Settings of ``serve``: command line before environment before file, and mistakes well told."""
 
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -137,9 +138,11 @@ def test_a_named_file_must_be_there(tmp_path: Path) -> None:
         resolved(file=tmp_path / "nowhere.toml")
 
 
-def test_a_file_that_does_not_end_is_refused() -> None:
-    with pytest.raises(CommandError, match="/dev/zero cannot be read: it is larger than 16 MiB"):
-        resolved(file=Path("/dev/zero"))
+def test_what_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # nobody will ever write to it
+    for place in (Path("/dev/zero"), tmp_path / "pipe"):
+        with pytest.raises(CommandError, match=f"{place} cannot be read: it is not a regular file"):
+            resolved(file=place)
 
 
 def test_a_mistake_in_the_environment_names_the_variable() -> None:

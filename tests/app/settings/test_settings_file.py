@@ -1,4 +1,5 @@
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,3 +158,36 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
         file.save(Settings(theme="light"))
     assert json.loads(file.path.read_text())["theme"] == "dark"
     assert [one.name for one in tmp_path.iterdir()] == [FILE_NAME]
+
+
+def test_a_pipe_in_the_files_place_holds_up_nothing_and_is_set_aside(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / FILE_NAME)
+    found = SettingsFile(tmp_path).load()
+
+    assert found.settings == Settings()
+    assert "it is not a regular file" in found.notice
+    assert broken(tmp_path)
+
+
+def test_numbers_that_no_float_can_hold_stay_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    path.write_text('{"version": 1, "later": 1e999, "deep": {"least": -2.5e4000}, "old": Infinity}')
+    file = SettingsFile(tmp_path)
+    file.save(file.load().settings)
+    text = path.read_text()
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    json.loads(text, parse_constant=refuse)
+    assert '"later": 1e999' in text
+    assert '"least": -2.5e4000' in text
+    assert '"old": 1e999' in text
+
+
+def test_a_setting_is_never_infinite(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text('{"version": 1, "font_scale": 1e999, "last_model": 1e999}')
+    found = SettingsFile(tmp_path).load()
+
+    assert found.settings == Settings()
+    assert "last_model" in found.notice

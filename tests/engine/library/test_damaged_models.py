@@ -112,5 +112,12 @@ def test_a_file_that_should_be_small_is_read_up_to_a_limit(tmp_path: Path) -> No
         file.truncate(SETTINGS_BYTES + 1)
     with pytest.raises(OSError, match="it is larger than 16 MiB"):
         read_bounded(tmp_path / "large")
-    with pytest.raises(OSError, match="it is larger than 16 MiB"):
-        read_bounded(Path("/dev/zero"))
+
+
+def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="it is not a regular file"):
+            read_bounded(place)
+    with pytest.raises(IsADirectoryError):
+        read_bounded(tmp_path)

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -329,3 +330,45 @@ def test_a_transfer_shows_how_far_it_is_and_can_be_cancelled(
         bar.deleteLater()
 
     run(steps())
+
+
+def test_an_import_that_this_computer_s_memory_cannot_hold_is_refused_in_words(
+    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = conversations_json([said(1, 2)])
+    too_large, too_wide, fitting = (tmp_path / f"{name}.json" for name in ("large", "wide", "fit"))
+    most = len(text.encode()) + 400
+    too_large.write_text(text + " " * 500)
+    too_wide.write_text(text + " " * 100 + "👋")
+    fitting.write_text(text)
+    monkeypatch.setattr(library, "_most_bytes", lambda: most)
+
+    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
+        refused: list[str] = []
+        workspace.files.refused.connect(refused.append)
+        before = workspace.conversations.rowCount()
+        for path in (too_large, too_wide):
+            workspace.files.import_from(path)
+            await workspace.files.finish()
+        assert "large.json is too large: this computer can import files of up to" in refused[0]
+        assert "wide.json is not a file of conversations: it takes too much memory" in refused[1]
+        assert workspace.conversations.rowCount() == before
+        workspace.files.import_from(fitting)
+        await workspace.files.finish()
+        assert len(refused) == 2
+        assert workspace.conversations.rowCount() == before + 1
+
+    use(steps)
+
+
+def test_a_pipe_in_place_of_an_archive_holds_up_nothing(use: Use, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+
+    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
+        refused: list[str] = []
+        workspace.files.refused.connect(refused.append)
+        workspace.files.import_from(tmp_path / "pipe.json")
+        await workspace.files.finish()
+        assert refused == ["pipe.json could not be read: it is not a regular file."]
+
+    use(steps)

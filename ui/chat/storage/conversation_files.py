@@ -5,6 +5,7 @@ by conversation, so that the window goes on and memory holds one of them at a ti
 """
 
 import asyncio
+import errno
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -12,9 +13,12 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine import EngineError, counted
+from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
 from engine.files.fields import DamagedFile
+from engine.files.text_memory import text_memory
 from engine.files.whole_file import WholeFile
+from engine.library.memory import memory
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.storage.transfers import Transfer, Transfers
 from ui.kit.background.tasks import Tasks
@@ -33,6 +37,9 @@ from ui.records.storing import ConversationStore
 _STEP_MESSAGES = 50
 # So many are named where conversations cannot be read.
 _MOST_NAMED = 3
+# A file may always have so many bytes, and more where memory is plenty.
+_LEAST_LIMIT_BYTES = 128 << 20
+_MEMORY_SHARE = 32
 _MARKDOWN = (".md", ".markdown", ".txt")
 
 
@@ -173,6 +180,9 @@ class ConversationFiles(QObject):
         try:
             conversations = await asyncio.to_thread(_read, path)
         except OSError as error:
+            if error.errno == errno.EFBIG:
+                self.refused.emit(_too_large(path))
+                return
             self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
             return
         except UnicodeDecodeError:
@@ -253,4 +263,21 @@ def _next(messages: Iterator[ConversationMessage]) -> list[ConversationMessage]:
 
 
 def _read(path: Path) -> list[Conversation]:
-    return conversations_from_json(path.read_text(encoding="utf-8"))
+    raw = read_bounded(path, _most_bytes())
+    if (why := text_memory(raw, is_json=True).excess(_most_bytes())) is not None:
+        raise DamagedFile(f"it takes too much memory: {why}")
+    text = raw.decode("utf-8")
+    del raw
+    return conversations_from_json(text)
+
+
+def _too_large(path: Path) -> str:
+    return (
+        f"{path.name} is too large: this computer can import files of up to "
+        f"{_most_bytes() / 1e6:.0f} MB. Export fewer conversations to one file."
+    )
+
+
+def _most_bytes() -> int:
+    """Return the size of the largest file that is imported: its values take many times as much."""
+    return max(_LEAST_LIMIT_BYTES, memory().total // _MEMORY_SHARE)
