@@ -25,6 +25,10 @@ _PATIENCE_S = 60.0
 # After so long without a large body the process is ended, and its memory is free.
 _REST_AFTER_S = 300.0
 
+# What the process may keep: Python seldom gives back all that a large body took. Fresh, it has less
+# than half of that.
+_MOST_KEPT_BYTES = 128 << 20
+
 _T = TypeVar("_T")
 
 
@@ -149,7 +153,11 @@ class LargeBodies:
             raise _unavailable(f"the process that reads them does not start ({error})") from None
         except HelperClosed:
             raise ApiError(ErrorKind.UNAVAILABLE, "the server is shutting down") from None
-        return understand(answer)
+        try:
+            return understand(answer)
+        finally:
+            if self.process.memory_bytes > _MOST_KEPT_BYTES:
+                self.process.rest()  # the next body gets a fresh process
 
 
 def _failure(death: HelperDied, patience_s: float) -> ApiError:

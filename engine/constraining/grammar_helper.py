@@ -24,6 +24,8 @@ from engine.processes.helper_process import (
 
 _START_PATIENCE_S = 180.0
 _MEBIBYTE = 1 << 20
+# What the process may keep beyond the vocabulary of grammars that it has compiled.
+_MOST_KEPT_BYTES = 64 << 20
 _NOT_STARTED = (
     "forms of answers cannot be compiled: the process that compiles them first did not start"
 )
@@ -75,6 +77,7 @@ class GrammarHelper:
         self._why_closed = ""
         # The number of the process that was given a vocabulary last, and that vocabulary.
         self._knows: tuple[int, ModelTokens] | None = None
+        self._most_kept_bytes = _MOST_KEPT_BYTES
 
     @property
     def starts(self) -> int:
@@ -137,6 +140,8 @@ class GrammarHelper:
         limits = self._limits
         bounds = {"cpu_s": limits.cpu_s, "most_bytes": limits.most_bytes}
         answer = self._ask(question | bounds, limits.patience_s)
+        if self._process.memory_bytes > self._most_kept_bytes:
+            self._process.rest()  # the next grammar gets a fresh process
         reason = answer.get("refused")
         return answer if reason is None else Refusal(str(reason))
 
@@ -152,6 +157,7 @@ class GrammarHelper:
                 cause = _cause(death, TrialLimits(patience_s=_START_PATIENCE_S))
                 raise HelperUnavailable(f"{_NOT_STARTED} ({cause})") from death
             self._knows = number, tokens
+            self._most_kept_bytes = self._process.memory_bytes + _MOST_KEPT_BYTES
 
     def _ask(
         self, question: dict[str, Any], patience_s: float, more: Sequence[bytes] = ()

@@ -134,6 +134,17 @@ class HelperProcess:
         process.kill()  # it has closed its output, and so has nothing left to do
         raise self._end(None if has_passed.is_set() else process.wait())
 
+    @property
+    def memory_bytes(self) -> int:
+        """The memory that the process takes; 0 where there is none, or nobody can say."""
+        import psutil  # not every start of the program needs it
+
+        pid = self.pid
+        try:
+            return 0 if pid is None else int(psutil.Process(pid).memory_info().rss)
+        except psutil.Error:
+            return 0
+
     def close(self) -> None:
         """End the process, whatever it does; nobody can ask any more."""
         with self._lock:

@@ -27,11 +27,18 @@ from api.dialects.shared.requested import asked_by
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from api.transport.unpacking import unpacked
 from engine.processes.frames import read_frame, write_frame
-from engine.processes.own_limits import CpuTimer, allow_memory, give_way
+from engine.processes.own_limits import (
+    CpuTimer,
+    allow_memory,
+    give_way,
+    return_freed_memory,
+)
 
 _CPU_S = 15.0
 _MOST_BYTES = 640 << 20
 _DEEPEST = 10_000
+# What a body of so many bytes leaves behind is worth returning.
+_LARGE_BYTES = 1 << 20
 
 
 def main() -> None:
@@ -44,10 +51,12 @@ def main() -> None:
     while (frame := read_frame(sys.stdin.buffer)) is not None:
         head, _, body = frame.partition(b"\n")
         del frame
-        bodies = [body]
+        bodies, is_large = [body], len(body) > _LARGE_BYTES
         del body
         with CpuTimer(_CPU_S):
             answer = _answer(loads(head), bodies)
+        if is_large:
+            return_freed_memory()
         write_frame(answers, answer)
         del answer
 

@@ -235,6 +235,30 @@ def test_an_unused_process_is_ended_and_comes_back(
     assert asyncio.run(run()).prompt == ["y"]
 
 
+def test_a_process_that_keeps_much_of_a_body_is_replaced_before_the_next_one(
+    bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = bodies()
+
+    async def run() -> list[int]:
+        starts = []
+        for most in (1 << 30, 1 << 30, 1, 1):
+            monkeypatch.setattr("api.transport.large_bodies._MOST_KEPT_BYTES", most)
+            assert (await asked(helper, "x")).prompt == ["x"]
+            starts.append(helper.process.starts)
+        assert helper.process.pid is None
+        return starts
+
+    assert asyncio.run(run()) == [1, 1, 1, 2]
+
+
+def test_a_process_says_how_much_memory_it_takes(bodies: Callable[..., LargeBodies]) -> None:
+    helper = bodies()
+    assert helper.process.memory_bytes == 0
+    asyncio.run(asked(helper, "x"))
+    assert helper.process.memory_bytes > 1 << 20
+
+
 def test_answers_of_the_process_make_parts_of_requests_and_nothing_else() -> None:
     for value in (Path("x"), ErrorKind.TOO_LARGE, json.loads, HelperProcess, Engine, Automaton):
         answer = pickle.dumps(("read", 1, value))

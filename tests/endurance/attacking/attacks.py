@@ -51,6 +51,16 @@ def constrained(rng: random.Random) -> tuple[str, bytes]:
     return "/v1/chat/completions", json.dumps(body).encode()
 
 
+def helped() -> list[Sent]:
+    """Return small bodies that start each of the server's helper processes."""
+    values = [0] * 5_000
+    schema = {"name": "s", "schema": {"enum": ["yes", "no"]}}
+    body = {"model": "m", "max_tokens": 1, "messages": _asked("Hi")}
+    form = {"response_format": {"type": "json_schema", "json_schema": schema}}
+    path = "/v1/chat/completions"
+    return [(path, _json(body | {"unknown": values})), (path, _json(body | form))]
+
+
 def heavy() -> Iterator[tuple[str, list[Sent]]]:
     """Yield the name of an attack and what it sends at once; some bodies have tens of megabytes."""
     for name, path, body in _heavy_bodies():

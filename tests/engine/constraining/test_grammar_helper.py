@@ -79,6 +79,18 @@ def test_one_process_tries_all_grammars(helper: GrammarHelper, demo: ModelTokens
     assert helper.starts == 1
 
 
+def test_a_process_that_keeps_much_of_a_grammar_is_replaced_and_learns_the_vocabulary_again(
+    helper: GrammarHelper, demo: ModelTokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert helper.refusal(demo, GOOD) is None
+    monkeypatch.setattr(helper, "_most_kept_bytes", 1)
+    assert helper.refusal(demo, GOOD) is None
+    assert helper.pid is None
+    assert helper.refusal(demo, GOOD) is None
+    assert helper.starts == 2
+    assert helper.pid is not None, "the fresh process has as much room as the first one had"
+
+
 def test_a_grammar_that_computes_too_long_is_refused(demo: ModelTokens) -> None:
     helper = GrammarHelper(TrialLimits(cpu_s=0.005))
     try:
