@@ -146,7 +146,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "thinking.off",
         "Thinking switched off",
-        "With thinking switched off there is none, and no tag of it is in the text.",
+        "With thinking switched off no tag of it is in the text, nor any thinking if it can be.",
         Topic.THINKING,
         Level.OPINION,
     ),

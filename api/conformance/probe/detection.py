@@ -14,14 +14,14 @@ import aiohttp
 from api.conformance.captures.draft import items, mapping
 from api.conformance.captures.json_text import parsed
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.adapting import (
+from api.conformance.probe.asking.access import Access
+from api.conformance.probe.asking.adapting import (
     adapted,
     advice,
     may_be_the_model,
     names_the_model,
     why,
 )
-from api.conformance.probe.asking.access import Access
 from api.conformance.probe.asking.budget import Budget
 from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange

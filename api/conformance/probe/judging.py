@@ -10,7 +10,7 @@ from api.conformance.captures.matching import first_occurrence
 from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.dialects.driver import Driver
-from api.conformance.probe.planning import StopCase
+from api.conformance.probe.planning.plan import StopCase
 
 # How much of an answer must lie behind a stop before its cost says whether it was generated.
 _LEAST_CUT = 0.35

@@ -120,10 +120,9 @@ def _thinks_only(run: Exchange) -> bool:
     """Return whether the limit came before the answer."""
     text = run.capture.text
     is_inline = text.lstrip().startswith("<think") and "</think" not in text
-    has_thought = bool(run.capture.thinking) and not text.strip()
-    return (
-        run.is_answer and run.capture.ending is CapturedEnding.LIMIT and (has_thought or is_inline)
-    )
+    is_cut = run.is_answer and run.capture.ending is CapturedEnding.LIMIT
+    # Not every dialect shows the thinking: where nothing is shown, it was thought.
+    return is_cut and (is_inline or not text.strip())
 
 
 def _baseline(ask: Ask, runs: Sequence[Exchange], streamed: Exchange) -> Baseline:

@@ -43,7 +43,7 @@ from api.conformance.probe.checks.usage_checks import USAGE_CHECKS
 from api.conformance.probe.detection import Found, found_server
 from api.conformance.probe.folding import cause_of
 from api.conformance.probe.measuring import baselines
-from api.conformance.probe.planning import plan
+from api.conformance.probe.planning.plan import plan
 from api.conformance.probe.tool import tool_name
 from api.conformance.probe.values import (
     CheckResult,

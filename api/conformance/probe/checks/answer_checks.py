@@ -33,6 +33,8 @@ async def _thinking_off(setting: CheckSetting) -> Seen:
         return skipped(f"Switching thinking off is refused with status {run.status}.")
     broken = no_answer(run)
     tag = next((tag for tag in _TAGS if tag in run.capture.text), None)
+    if broken is None and not tag and run.capture.thinking.strip() and given.thinking.strip():
+        return skipped("The model always thinks.")
     if broken is None and (run.capture.thinking.strip() or tag):
         broken = Judgement(
             "thinking_shown",

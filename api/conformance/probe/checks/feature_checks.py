@@ -33,7 +33,7 @@ from api.conformance.probe.dialects.features import (
     with_tool,
 )
 from api.conformance.probe.judging import Judgement, judge, no_answer
-from api.conformance.probe.planning import simple_case, simplest_case
+from api.conformance.probe.planning.plan import simple_case, simplest_case
 from api.conformance.probe.values import Fault
 
 _CHOICES = 2

@@ -18,7 +18,7 @@ from api.conformance.probe.checks.checking import (
     without_premise,
 )
 from api.conformance.probe.judging import Judgement, no_answer
-from api.conformance.probe.planning import StopCase, simplest_case
+from api.conformance.probe.planning.plan import StopCase, simplest_case
 from api.conformance.probe.values import Fault
 
 

@@ -20,7 +20,7 @@ from api.conformance.probe.checks.checking import (
 )
 from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.judging import Judgement, judge, no_answer
-from api.conformance.probe.planning import NEVER, StopCase, simplest_case
+from api.conformance.probe.planning.plan import NEVER, StopCase, simplest_case
 from api.conformance.probe.values import Fault
 
 _SMALL = 5

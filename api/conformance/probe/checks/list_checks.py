@@ -19,7 +19,7 @@ from api.conformance.probe.checks.checking import (
 )
 from api.conformance.probe.checks.stop_checks import judged
 from api.conformance.probe.judging import Judgement, judge, no_answer
-from api.conformance.probe.planning import StopCase, simplest_case
+from api.conformance.probe.planning.plan import StopCase, simplest_case
 from api.conformance.probe.values import Fault
 
 # The lowest ids of every common vocabulary are bytes, digits and line ends: an answer that counts

@@ -19,7 +19,7 @@ from api.conformance.probe.checks.checking import (
     undecided,
 )
 from api.conformance.probe.judging import Judgement, no_answer
-from api.conformance.probe.planning import NEVER
+from api.conformance.probe.planning.plan import NEVER
 from api.conformance.probe.values import Fault
 
 

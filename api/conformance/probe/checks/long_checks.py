@@ -18,7 +18,7 @@ from api.conformance.probe.checks.checking import (
     without_premise,
 )
 from api.conformance.probe.judging import Judgement, judge
-from api.conformance.probe.planning import NEVER, StopCase, simplest_case
+from api.conformance.probe.planning.plan import NEVER, StopCase, simplest_case
 from api.conformance.probe.values import Fault
 
 _COUNTS = (5, 8, 16)

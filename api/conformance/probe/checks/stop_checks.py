@@ -16,7 +16,7 @@ from api.conformance.probe.checks.checking import (
     undecided,
 )
 from api.conformance.probe.judging import Judgement, invariants, judge
-from api.conformance.probe.planning import StopCase, missing
+from api.conformance.probe.planning.plan import StopCase, missing
 from api.conformance.probe.values import Fault
 
 _REPEATS = 2

@@ -20,7 +20,7 @@ from api.conformance.probe.checks.checking import (
     without_premise,
 )
 from api.conformance.probe.judging import Judgement
-from api.conformance.probe.planning import simplest_case
+from api.conformance.probe.planning.plan import simplest_case
 from api.conformance.probe.values import Fault
 
 _TOTALS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))

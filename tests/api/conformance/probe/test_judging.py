@@ -13,7 +13,7 @@ from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.dialects.drivers import DRIVERS
 from api.conformance.probe.judging import invariants, judge, no_answer
-from api.conformance.probe.planning import StopCase
+from api.conformance.probe.planning.plan import StopCase
 
 FULL = "one two three four five six seven"
 STOP = "two"

@@ -1,14 +1,22 @@
 """Servers that are right but odd get no finding, and what is odd about them is concluded."""
 
+import re
+import ssl
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.reports.as_text import as_text
-from api.conformance.probe.values import ProbeVerdict, Report
+from api.conformance.probe.values import CheckOutcome, ProbeFailed, ProbeVerdict, Report
+from tests.api.conformance.probe.family import odd
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer
+from tests.api.conformance.probe.family.talk import Query
+from tests.support.certificates import write_certificate
 
-DIALECTS = tuple(WireDialect)[:6]
+CHAT, MESSAGES = WireDialect.CHAT, WireDialect.MESSAGES
 
 
 def nothing_is_wrong(report: Report) -> None:
@@ -23,3 +31,125 @@ def test_a_server_that_is_right_has_no_fault_in_any_dialect(dialect: WireDialect
     nothing_is_wrong(report)
     assert report.is_deterministic
     assert report.conclusions == ()
+
+
+@pytest.mark.parametrize("make", odd.RIGHT, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_server_that_is_odd_has_no_fault(make: type[FamilyServer], place: int) -> None:
+    # Two dialects each, so that together they are in all.
+    number = (2 * odd.RIGHT.index(make) + place) % len(FamilyServer.DIALECTS)
+    nothing_is_wrong(report_on(make(FamilyServer.DIALECTS[number])))
+
+
+@pytest.mark.parametrize("dialect", [MESSAGES, CHAT, WireDialect.OLLAMA])
+def test_a_server_that_varies_is_judged_as_far_as_can_be(dialect: WireDialect) -> None:
+    report = report_on(odd.Varies(dialect))
+    assert report.failed == (), as_text(report)
+    assert report.remarks == (), as_text(report)
+    assert not report.is_deterministic
+    outcomes = {one.code: one.outcome for one in report.results}
+    assert outcomes["stop.one_character"] is CheckOutcome.HELD
+    assert outcomes["stops.sticky"] is CheckOutcome.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("make", "dialect", "concluded"),
+    [
+        (odd.WantsTwoTokens, CHAT, "Every request allows 2 tokens or more"),
+        (odd.WantsSixteenTokens, WireDialect.RESPONSES, "Every request allows 16 tokens or more"),
+        (odd.KnowsTheNewLimitOnly, CHAT, "The limit is sent as max_completion_tokens"),
+        (odd.FixesTheTemperature, CHAT, "temperature is left out"),
+        (odd.AlwaysThinks, MESSAGES, "Answers may have 512 tokens: the model thinks long."),
+        (odd.HasLittleRoom, MESSAGES, "Answers are limited to 64 tokens"),
+        (odd.HasOneOfItsOwn, CHAT, "no model is named, for 'away' got status 404"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_the_probe_adapts_and_says_what_it_concluded(
+    make: type[FamilyServer], dialect: WireDialect, concluded: str
+) -> None:
+    report = report_on(make(dialect))
+    nothing_is_wrong(report)
+    assert any(concluded in one for one in report.conclusions), report.conclusions
+
+
+@pytest.mark.parametrize(
+    ("make", "needed", "advice"),
+    [
+        (odd.WantsAKey, {"api_key": "secret"}, "401 asks for a key: give --api-key KEY"),
+        (odd.WantsAHeader, {"headers": (("X-Team", "blue"),)}, "give --header NAME:VALUE"),
+        (odd.WantsItsModel, {"model": "right"}, "404 names the model: give --model NAME"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_a_server_needs_is_named_and_is_enough(
+    make: type[FamilyServer], needed: dict[str, Any], advice: str
+) -> None:
+    with pytest.raises(ProbeFailed, match=re.escape(advice)):
+        report_on(make(CHAT))
+    nothing_is_wrong(report_on(make(CHAT), **needed))
+
+
+def test_an_api_under_another_path_is_found_with_the_path() -> None:
+    with pytest.raises(ProbeFailed, match="--base-path PATH"):
+        report_on(odd.LivesElsewhere(CHAT), dialect=None)
+    report = report_on(odd.LivesElsewhere(CHAT), dialect=None, base_path="/api/v3/")
+    nothing_is_wrong(report)
+    assert report.url.endswith("/api/v3/chat/completions")
+
+
+@pytest.mark.parametrize("make", [odd.IsBusy, odd.IsAwayForAMoment])
+def test_a_busy_server_is_waited_for_and_that_is_told(make: type[FamilyServer]) -> None:
+    report = report_on(make(MESSAGES))
+    nothing_is_wrong(report)
+    assert report.waits > 10
+    assert report.waited_s > 0
+
+
+def test_a_server_that_stays_busy_leaves_the_probe_incomplete_and_is_not_called_dead() -> None:
+    class GetsBusy(odd.IsBusy):
+        """Turns everybody away after a while."""
+
+        def check(self, request: Any, query: Query) -> Any:
+            return self.refusal("later", 429) if self.asked > 40 else None
+
+    report = report_on(GetsBusy(MESSAGES))
+    assert report.verdict is ProbeVerdict.INCOMPLETE
+    assert report.failed == ()
+    assert report.cut_short == "the server stays busy: status 429 after 6 waits"
+    assert len(report.not_asked) > 10
+
+
+def test_a_probe_that_could_decide_little_is_incomplete() -> None:
+    report = report_on(odd.Varies(MESSAGES), only=("stops.*", "limit.*", "usage.*"))
+    assert report.failed == ()
+    assert report.verdict is ProbeVerdict.INCOMPLETE
+    assert report.not_asked == ()
+
+
+@pytest.mark.parametrize("trusted", ["ca_file", "is_insecure"])
+def test_a_certificate_that_nobody_signed_is_trusted_only_when_it_is_given(
+    tmp_path: Path, trusted: str
+) -> None:
+    files = write_certificate(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(files.cert, files.key)
+    with pytest.raises(ProbeFailed, match="its certificate is not trusted; give --ca FILE"):
+        report_on(FamilyServer(CHAT), tls)
+    option = {"ca_file": files.cert} if trusted == "ca_file" else {"is_insecure": True}
+    nothing_is_wrong(report_on(FamilyServer(CHAT), tls, only=("stop.one_character",), **option))
+
+
+def test_a_file_that_holds_no_certificates_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("nothing")
+    with pytest.raises(ProbeFailed, match=r"ca\.pem is not a file of certificates"):
+        report_on(FamilyServer(CHAT), ca_file=file)
+
+
+def test_the_limit_that_was_given_is_used_for_every_answer() -> None:
+    report = report_on(FamilyServer(CHAT), max_tokens=48)
+    nothing_is_wrong(report)
+    stops = [one for one in report.results if one.code == "stop.one_character"]
+    [asked] = {run.body["max_tokens"] for one in stops for run in one.exchanges}
+    assert asked == 48

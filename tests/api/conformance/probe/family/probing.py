@@ -1,5 +1,6 @@
 """Probes a server of the family."""
 
+import ssl
 from typing import Any
 
 from api.conformance.probe.running import probe
@@ -8,17 +9,17 @@ from tests.api.conformance.probe.family.server import FamilyServer
 from tests.support.asking import run
 
 
-def report_on(server: FamilyServer, **options: Any) -> Report:
+def report_on(server: FamilyServer, tls: ssl.SSLContext | None = None, **options: Any) -> Report:
     """Return what a probe finds."""
 
     async def probing() -> Report:
-        async with server.listening() as url:
+        async with server.listening(tls) as url:
             usual: dict[str, Any] = {
                 "timeout_s": 60.0,
                 "longest_wait_s": 0.01,
                 "grace_s": server.grace_s,
             }
-            usual["dialect"] = server.dialect
+            usual |= {"dialect": server.dialect, "only": server.only}
             return await probe(ProbeOptions(url, **{**usual, **options}))
 
     return run(probing())

@@ -10,9 +10,15 @@ from itertools import pairwise
 from api.conformance.captures.matching import first_occurrence
 from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.baseline import Baseline
+from api.conformance.probe.planning.places import (
+    is_first,
+    is_plain,
+    is_solid,
+    pieces,
+    places,
+    word_ends,
+)
 
-# A stop must be able to cut something off, and leave something.
-_FROM, _TO = 0.15, 0.6
 # In no answer.
 NEVER = "#~never~"
 _LONGEST_END = 12
@@ -101,49 +107,49 @@ def _case(code: str, baseline: Baseline, stops: _Chosen, why: str) -> StopCase:
 
 
 def _one_character(given: Baseline) -> Iterator[_Chosen]:
-    for start in _places(given):
-        if _is_plain(given.stable[start]) and _is_first(given, start, start + 1):
+    for start in places(given):
+        if is_plain(given.stable[start]) and is_first(given, start, start + 1):
             yield (given.stable[start],)
 
 
 def _inside_token(given: Baseline) -> Iterator[_Chosen]:
-    for begin, end in _pieces(given, given.bounds or _word_ends(given.stable)):
+    for begin, end in pieces(given, given.bounds or word_ends(given.stable)):
         # Neither the first nor the last character of a piece; else at least not the first.
         for start, stop in ((begin + 1, end - 1), (begin + 1, end)):
-            if start < stop and _is_solid(given, start, stop):
+            if start < stop and is_solid(given, start, stop):
                 yield (given.stable[start:stop],)
                 break
 
 
 def _across_tokens(given: Baseline) -> Iterator[_Chosen]:
     # A server may send many tokens as one piece; tokens seldom reach from word to word.
-    for ends in (given.bounds, _word_ends(given.stable)):
-        for here, there in pairwise(end for _, end in _pieces(given, ends)):
+    for ends in (given.bounds, word_ends(given.stable)):
+        for here, there in pairwise(end for _, end in pieces(given, ends)):
             # The space before a word is counted to it.
             for start, stop in ((here - 1, there + 1), (here - 1, here + 1), (here - 1, here + 2)):
-                if start > 0 and _is_solid(given, start, stop):
+                if start > 0 and is_solid(given, start, stop):
                     yield (given.stable[start:stop],)
                     break
 
 
 def _across_newline(given: Baseline) -> Iterator[_Chosen]:
-    for start in _places(given):
+    for start in places(given):
         chosen = given.stable[start : start + 3]
         is_across = len(chosen) == 3 and [char == "\n" for char in chosen] == [False, True, False]
-        if is_across and _is_first(given, start, start + 3):
+        if is_across and is_first(given, start, start + 3):
             yield (chosen,)
 
 
 def _leading_space(given: Baseline) -> Iterator[_Chosen]:
-    for start in _places(given):
+    for start in places(given):
         chosen = given.stable[start : start + 2]
-        is_led = len(chosen) == 2 and chosen[0] == " " and _is_plain(chosen[1])
-        if is_led and _is_first(given, start, start + 2):
+        is_led = len(chosen) == 2 and chosen[0] == " " and is_plain(chosen[1])
+        if is_led and is_first(given, start, start + 2):
             yield (chosen,)
 
 
 def _overlapping(given: Baseline) -> Iterator[_Chosen]:
-    for start in _places(given):
+    for start in places(given):
         first, second = given.stable[start : start + 3], given.stable[start + 2 : start + 5]
         stops = (second, first)
         if len(second) == 3 and _fires(given, stops, first, start):
@@ -151,7 +157,7 @@ def _overlapping(given: Baseline) -> Iterator[_Chosen]:
 
 
 def _shadowed(given: Baseline) -> Iterator[_Chosen]:
-    for start in _places(given):
+    for start in places(given):
         short, long = given.stable[start : start + 2], given.stable[start : start + 4]
         stops = (long, short)
         if len(long) == 4 and _fires(given, stops, short, start):
@@ -159,17 +165,17 @@ def _shadowed(given: Baseline) -> Iterator[_Chosen]:
 
 
 def _nested(given: Baseline) -> Iterator[_Chosen]:
-    for start in _places(given):
+    for start in places(given):
         short = given.stable[start + 1 : start + 3]
         stops = (given.stable[start : start + 3] + NEVER, short)
-        is_clean = len(short) == 2 and _is_solid(given, start, start + 3)
-        if is_clean and _is_first(given, start + 1, start + 3):
+        is_clean = len(short) == 2 and is_solid(given, start, start + 3)
+        if is_clean and is_first(given, start + 1, start + 3):
             yield stops
 
 
 def _after_space(given: Baseline) -> Iterator[_Chosen]:
-    for start in _places(given):
-        if given.stable[start - 1] == " " and _is_solid(given, start, start + 2):
+    for start in places(given):
+        if given.stable[start - 1] == " " and is_solid(given, start, start + 2):
             yield (given.stable[start : start + 2],)
 
 
@@ -202,14 +208,28 @@ def _last_characters(given: Baseline) -> Iterator[_Chosen]:
 def _very_first(given: Baseline) -> Iterator[_Chosen]:
     # White space that a template leaves before the answer is part of the text.
     blank = len(given.stable) - len(given.stable.lstrip())
-    if _is_plain(given.stable[blank]):
+    if is_plain(given.stable[blank]):
         yield (given.stable[: blank + 1],)
 
 
 def _unicode(given: Baseline) -> Iterator[_Chosen]:
     for start, char in enumerate(given.stable):
-        if start and not char.isascii() and _is_plain(char) and _is_first(given, start, start + 1):
+        if start and not char.isascii() and is_plain(char) and is_first(given, start, start + 1):
             yield (char,)
+
+
+def _fires(given: Baseline, stops: _Chosen, wanted: str, start: int) -> bool:
+    """Whether a stop fires before the others, at its place, with no white space about."""
+    found = first_occurrence(given.stable, stops)
+    is_clean = all(is_plain(stop[0]) and is_plain(stop[-1]) for stop in stops)
+    is_there = all(stop in given.stable for stop in stops)
+    return (
+        found is not None
+        and is_clean
+        and is_there
+        and (found.stop, found.start) == (wanted, start)
+        and len(set(stops)) == len(stops)
+    )
 
 
 _KINDS: tuple[tuple[str, _Choose, str], ...] = (
@@ -239,71 +259,14 @@ _KINDS: tuple[tuple[str, _Choose, str], ...] = (
 )
 
 
-# -- where ------------------------------------------------------------------------------------
-
-
-def _places(given: Baseline) -> range:
-    size = len(given.stable)
-    return range(max(1, int(size * _FROM)), max(2, int(size * _TO)))
-
-
-def _pieces(given: Baseline, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the pieces, told by their ends, that lie where stops may be chosen."""
-    places = _places(given)
-    begin = 0
-    for end in ends:
-        if begin in places and end <= len(given.stable):
-            yield begin, end
-        begin = end
-
-
-def _word_ends(text: str) -> tuple[int, ...]:
-    """Return where words end, the space before each counted to it, as tokenizers like to."""
-    return (*(at for at, char in enumerate(text) if char.isspace() and at), len(text))
-
-
-def _is_plain(char: str) -> bool:
-    return char.isprintable() and not char.isspace() and char != "\ufffd"
-
-
-def _is_solid(given: Baseline, start: int, end: int) -> bool:
-    """Whether characters have no white space at their ends and occur here first."""
-    chosen = given.stable[start:end]
-    return (
-        end <= len(given.stable)
-        and _is_plain(chosen[0])
-        and _is_plain(chosen[-1])
-        and "\ufffd" not in chosen
-        and _is_first(given, start, end)
-    )
-
-
-def _is_first(given: Baseline, start: int, end: int) -> bool:
-    return given.stable.find(given.stable[start:end]) == start
-
-
-def _fires(given: Baseline, stops: _Chosen, wanted: str, start: int) -> bool:
-    """Whether a stop fires before the others, at its place, with no white space about."""
-    found = first_occurrence(given.stable, stops)
-    is_clean = all(_is_plain(stop[0]) and _is_plain(stop[-1]) for stop in stops)
-    is_there = all(stop in given.stable for stop in stops)
-    return (
-        found is not None
-        and is_clean
-        and is_there
-        and (found.stop, found.start) == (wanted, start)
-        and len(set(stops)) == len(stops)
-    )
-
-
 def simple_case(given: Baseline) -> StopCase | None:
     """Return a case of one character, where the answer repeats itself and has one."""
     if not given.is_repeatable:
         return None
     thinking = given.thinking + given.inline_thinking
-    for at in (*_places(given), *range(1, len(given.stable))):
+    for at in (*places(given), *range(1, len(given.stable))):
         char = given.stable[at]
-        if char.isalnum() and char not in thinking and _is_first(given, at, at + 1):
+        if char.isalnum() and char not in thinking and is_first(given, at, at + 1):
             return StopCase("simple", given, (char,), given.text[:at], char)
     return None
 

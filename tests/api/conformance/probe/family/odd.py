@@ -1,0 +1,251 @@
+"""Servers of the family that are right, but in a way that few others are."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from typing import ClassVar
+
+from aiohttp import web
+
+from api.conformance.captures.values import WireDialect
+from tests.api.conformance.probe.family.server import FamilyServer
+from tests.api.conformance.probe.family.talk import Query, Said
+
+
+class EndsLinesWithTwo(FamilyServer):
+    """Ends the lines of streams with carriage return and line feed."""
+
+    async def write(self, response: web.StreamResponse, frame: bytes) -> None:
+        """Write a frame of a stream."""
+        await response.write(frame.replace(b"\n", b"\r\n"))
+
+
+class Comments(FamilyServer):
+    """Writes comments and blank lines between events; Ollama's lines have none."""
+
+    async def write(self, response: web.StreamResponse, frame: bytes) -> None:
+        """Write a frame of a stream."""
+        between = b"\n" if self.dialect is WireDialect.OLLAMA else b": still here\n\n"
+        await response.write(between + frame)
+
+
+class SendsBytes(FamilyServer):
+    """Sends streams byte by byte."""
+
+    only = ("baseline", "stop.one_character", "stop.unicode", "form.*", "stream.framing")
+
+    async def write(self, response: web.StreamResponse, frame: bytes) -> None:
+        """Write a frame of a stream."""
+        for at in range(len(frame)):
+            await response.write(frame[at : at + 1])
+
+
+class IsSlow(FamilyServer):
+    """Takes its time for every token."""
+
+    piece_s = 0.001
+    only = ("baseline", "stop.*", "limit*", "stream.*", "hang_up.*", "form.*")
+
+
+class Varies(FamilyServer):
+    """Never says the same twice."""
+
+    def __init__(self, dialect: WireDialect) -> None:
+        super().__init__(dialect)
+        self._number = count()
+
+    def script(self, query: Query) -> str:
+        """Return another answer each time, the same at its beginning."""
+        full = super().script(query)
+        at = len(full) * 3 // 4
+        return full if query.has_schema else f"{full[:at]} <{next(self._number)}> {full[at:]}"
+
+
+class AlwaysThinks(FamilyServer):
+    """Cannot but think, longer than an ordinary limit allows."""
+
+    is_thinking_always = True
+
+    def thought(self, query: Query) -> str:
+        """Return a long thought."""
+        return super().thought(query) * 8
+
+
+class HasLittleRoom(FamilyServer):
+    """Refuses more tokens than its context has room for."""
+
+    room = 64
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse what is too long."""
+        if query.limit > self.room:
+            return self.refusal(f"the context of {self.room} tokens has no room for {query.limit}")
+        return None
+
+
+class WantsAKey(FamilyServer):
+    """Answers nobody without a key."""
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse strangers."""
+        if request.headers.get("authorization") != "Bearer secret":
+            return self.refusal("who are you?", 401)
+        return None
+
+
+class WantsAHeader(FamilyServer):
+    """Answers nobody without a header of its own."""
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse whoever lacks it."""
+        if request.headers.get("x-team") != "blue":
+            return self.refusal("the header X-Team is missing")
+        return None
+
+
+class IsBusy(FamilyServer):
+    """Turns every fifth request away, for now."""
+
+    status = 429
+    headers: ClassVar[dict[str, str]] = {"retry-after": "0.01"}
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Turn some away."""
+        if self.asked % 5:
+            return None
+        refusal = self.refusal("come back later", self.status)
+        refusal.headers.update(self.headers)
+        return refusal
+
+
+class IsAwayForAMoment(IsBusy):
+    """Is not available now and then, and does not say for how long."""
+
+    status = 503
+    headers: ClassVar[dict[str, str]] = {}
+
+
+class WantsTwoTokens(FamilyServer):
+    """Refuses limits below 2."""
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse small limits."""
+        return self.refusal("max_tokens must be at least 2") if query.limit < 2 else None
+
+
+class WantsSixteenTokens(FamilyServer):
+    """Refuses limits below 16."""
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse small limits."""
+        if query.limit >= 16:
+            return None
+        return self.refusal(
+            f"Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, "
+            f"but got {query.limit} instead. max_tokens"
+        )
+
+
+class KnowsTheNewLimitOnly(FamilyServer):
+    """Wants max_completion_tokens."""
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse the old name."""
+        if "max_tokens" not in query.body:
+            return None
+        return self.refusal("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.")
+
+
+class FixesTheTemperature(FamilyServer):
+    """Refuses any temperature but its own."""
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse a temperature."""
+        is_set = "temperature" in str(query.body)
+        return self.refusal("'temperature' does not support 0") if is_set else None
+
+
+class WantsItsModel(FamilyServer):
+    """Answers for one model's name only, which it does not list."""
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse other names."""
+        if query.body.get("model") == "right":
+            return None
+        return self.refusal("The model `default` does not exist", 404)
+
+
+class HasOneOfItsOwn(FamilyServer):
+    """Knows none of the models that it lists, but answers where none is named."""
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse all names."""
+        if "model" not in query.body:
+            return None
+        return self.refusal("Repository Not Found", 404)
+
+    def routes(self, app: web.Application) -> None:
+        """List what is not there."""
+
+        async def models(request: web.Request) -> web.Response:
+            return web.json_response({"data": [{"id": "away"}]})
+
+        super().routes(app)
+        app.router.add_get("/v1/models", models)
+
+
+class LivesElsewhere(FamilyServer):
+    """Has another path in place of /v1."""
+
+    def routes(self, app: web.Application) -> None:
+        """Add the route under another path."""
+        app.router.add_post("/api/v3" + self.wire.path.removeprefix("/v1"), self.handle)
+
+
+class EndsLate(FamilyServer):
+    """Closes the connection of a stream some time after its end."""
+
+    async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
+        """Wait before the end."""
+        response = await super().respond(request, query)
+        await asyncio.sleep(0.005)
+        return response
+
+
+class RefusesLists(FamilyServer):
+    """Takes four stops and refuses more, and says so."""
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse long lists."""
+        return self.refusal("at most 4 stops") if len(query.stops) > 4 else None
+
+
+class KnowsStopsOnly(FamilyServer):
+    """Knows neither choices nor tools, structure or logprobs, and ignores them."""
+
+    def called(self, query: Query) -> Said:
+        """Answer in words, whatever tool is offered."""
+        return self.answer(replace(query, has_tool=False))
+
+    def answers(self, query: Query) -> list[Said]:
+        """Return one answer, however many are asked for."""
+        return super().answers(replace(query, choices=1, has_schema=False, has_logprobs=False))
+
+
+RIGHT: Sequence[type[FamilyServer]] = (
+    EndsLinesWithTwo,
+    Comments,
+    SendsBytes,
+    IsSlow,
+    AlwaysThinks,
+    HasLittleRoom,
+    IsBusy,
+    IsAwayForAMoment,
+    WantsTwoTokens,
+    WantsSixteenTokens,
+    FixesTheTemperature,
+    EndsLate,
+    RefusesLists,
+    KnowsStopsOnly,
+)
