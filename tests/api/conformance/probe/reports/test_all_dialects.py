@@ -1,0 +1,19 @@
+"""``fullstop probe --dialect all`` probes each dialect that a server answers."""
+
+import json
+from typing import Any
+
+import pytest
+
+from app.cli import main
+from tests.api.conformance.probe.test_own_server import SKIPPED
+
+
+def test_every_dialect_that_answers_has_a_report(
+    site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["probe", site.url, "--dialect", "all", "--only", "stops.none", "--json"]
+    assert main(words) == 0
+    reports = json.loads(capsys.readouterr().out)["reports"]
+    assert {one["dialect"] for one in reports} == set(SKIPPED)
+    assert [one["other_dialects"] for one in reports] == [[]] * len(reports)

@@ -1,0 +1,234 @@
+"""``fullstop probe`` as a CI calls it: files, exit codes, and what an interrupted one leaves."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from api.conformance.probe.catalogue import CASES
+from app import probe_cli
+from app.cli import main
+from tests.api.conformance.probe.broken_servers import NamesNoSequence
+from tests.api.conformance.probe.small_server import SmallServer
+
+REPOSITORY = Path(__file__).parents[3]
+SCHEMA = json.loads((REPOSITORY / ".github" / "probe-report.schema.json").read_text())
+ONLY = ("--only", "stop.one_character,limit", "--model", "small")
+
+
+@contextmanager
+def listening(server: SmallServer) -> Iterator[str]:
+    """Let a small server listen on a thread of its own; yield its address."""
+    loop = asyncio.new_event_loop()
+    began, address = threading.Event(), []
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        async with server.listening() as url:
+            address.append(url)
+            began.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    try:
+        assert began.wait(60)
+        yield address[0]
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join(60)
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def right() -> Iterator[str]:
+    """The address of a server that is right."""
+    with listening(SmallServer()) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def wrong() -> Iterator[str]:
+    """The address of a server that does not name the stop that matched."""
+    with listening(NamesNoSequence()) as url:
+        yield url
+
+
+@pytest.fixture(params=[main, probe_cli.main], ids=["fullstop probe", "fullstop-probe"])
+def program(request: pytest.FixtureRequest) -> Callable[..., int]:
+    """The command, and the program that is nothing else."""
+    call = request.param
+    before = ["probe"] if call is main else []
+    return lambda *words: call([*before, *words])
+
+
+def data_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    jsonschema.validate(found, SCHEMA)
+    return found
+
+
+def test_a_server_that_is_right_holds(
+    program: Callable[..., int], right: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program(right, *ONLY, "--json") == 0
+    data = data_of(capsys)
+    assert data["verdict"] == "held"
+    [report] = data["reports"]
+    assert {one["code"] for one in report["results"]} == {"stop.one_character", "limit"}
+
+
+def test_a_server_that_is_wrong_fails_in_every_file(
+    wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"junit": "p.xml", "sarif": "p.sarif", "markdown": "p.md", "html": "p.html"}
+    names["badge"] = "badge.json"
+    files = [word for name, file in names.items() for word in (f"--{name}", str(tmp_path / file))]
+    assert main(["probe", wrong, *ONLY, *files]) == 1
+    assert "### Stop: one character (stop.one_character)" in capsys.readouterr().out
+    written = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert set(written) == set(names.values()), "nothing is left beside the files"
+    assert ElementTree.fromstring(written["p.xml"]).get("failures") == "1"
+    assert json.loads(written["p.sarif"])["runs"][0]["results"][0]["ruleId"] == "stop.one_character"
+    assert json.loads(written["badge.json"])["color"] == "red"
+    assert "<details>" in written["p.md"]
+    assert written["p.html"].startswith("<!doctype html>")
+
+
+def test_known_failures_pass_new_ones_and_unexpected_passes_fail(
+    right: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = tmp_path / "known.txt"
+    known.write_text("# known\nmessages:stop.one_character\n")
+    option = ("--expected-failures", str(known))
+    assert main(["probe", wrong, *ONLY, *option]) == 0
+    assert "Expected failures: `messages:stop.one_character`." in capsys.readouterr().out
+    assert main(["probe", right, *ONLY, *option]) == 1
+    assert "Passed, though expected to fail" in capsys.readouterr().out
+    known.write_text("limit\nnone.such\n")
+    assert main(["probe", right, *ONLY, *option]) == 2
+    assert "line 2: no check has the id 'none.such'" in capsys.readouterr().err
+
+
+def test_a_probe_that_cannot_begin_says_so_as_json_and_in_its_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "probe.xml"
+    assert main(["probe", "http://127.0.0.1:9", "--json", "--junit", str(file)]) == 4
+    data = data_of(capsys)
+    assert (data["verdict"], data["reports"]) == ("unreachable", [])
+    assert "does not answer" in data["problem"]
+    assert ElementTree.fromstring(file.read_text()).get("errors") == "1"
+
+
+def test_a_probe_without_time_is_incomplete(right: str, capsys: pytest.CaptureFixture[str]) -> None:
+    class Slow(SmallServer):
+        piece_s = 0.05
+
+    with listening(Slow()) as url:
+        words = ["probe", url, "--model", "small", "--dialect", "messages", "--time-limit", "1"]
+        assert main([*words, "--json"]) == 3
+    [report] = data_of(capsys)["reports"]
+    assert report["cut_short"]
+    assert {one["outcome"] for one in report["results"]} >= {"not asked"}
+
+
+def test_a_path_that_cannot_be_written_is_named_before_anything_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "none" / "p.xml"
+    assert main(["probe", "http://127.0.0.1:9", "--junit", str(path)]) == 2
+    assert f"--junit: {path} cannot be written" in capsys.readouterr().err
+    assert main(["probe", "http://127.0.0.1:9", "--html", str(tmp_path)]) == 2
+
+
+class Waits(SmallServer):
+    """Takes so long that a probe of it can be interrupted, and says when it has begun."""
+
+    piece_s = 0.1
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.has_begun = threading.Event()
+
+    def script(self, prompt: str) -> str:
+        self.asked += 1
+        if self.asked > 3:
+            self.has_begun.set()
+        return super().script(prompt)
+
+
+def test_ctrl_c_leaves_a_report_and_an_old_file_stays_until_the_new_one_is_whole(
+    tmp_path: Path,
+) -> None:
+    page = tmp_path / "report.html"
+    page.write_text("the old report")
+    server = Waits()
+    with listening(server) as url:
+        words = ["probe", url, "--model", "small", "--dialect", "messages", "--json"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app", *words, "--html", str(page)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        )
+        try:
+            assert server.has_begun.wait(60)
+            assert page.read_text() == "the old report"
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.wait()
+    assert (process.returncode, errors) == (130, "")
+    data = json.loads(output)
+    jsonschema.validate(data, SCHEMA)
+    assert data["verdict"] == "interrupted"
+    [report] = data["reports"]
+    assert {one["outcome"] for one in report["results"]} == {"not asked"}
+    assert "not asked" in page.read_text()
+    assert sorted(tmp_path.iterdir()) == [page]
+
+
+def test_the_catalogue_is_listed_without_an_address(
+    program: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program("--list") == 0
+    shown = capsys.readouterr().out
+    assert all(case.code in shown for case in CASES)
+    assert program("--list", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["checks"]) == len(CASES)
+
+
+def test_two_reports_are_compared(
+    right: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = []
+    for name, url in (("right", right), ("wrong", wrong)):
+        main(["probe", url, *ONLY, "--json"])
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_text(capsys.readouterr().out)
+    good, bad = map(str, files)
+    assert main(["probe", "--diff", good, bad]) == 1
+    shown = capsys.readouterr().out
+    assert shown == "- NEW FAILURE `messages:stop.one_character`: held → failed\n"
+    assert main(["probe", "--diff", bad, good, "--json"]) == 0
+    [change] = json.loads(capsys.readouterr().out)["changes"]
+    assert (change["before"], change["now"]) == ("failed", "held")
+    assert main(["probe", "--diff", good, str(tmp_path / "none")]) == 2
+    files[0].write_text("{}")
+    assert main(["probe", "--diff", good, bad]) == 2
+    assert "it is not a report" in capsys.readouterr().err

@@ -1,0 +1,138 @@
+"""The small distribution of the probe: it has what it imports, and needs aiohttp alone."""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import __version__
+
+ROOT = Path(__file__).parents[2]
+PROJECT = ROOT / ".ci" / "fullstop-probe"
+MOST_BYTES = 40_000_000
+
+# The library and what that needs; where one is not installed it is not needed here.
+LIBRARIES = (
+    "aiohttp", "aiohappyeyeballs", "aiosignal", "attr", "attrs", "frozenlist", "multidict",
+    "propcache", "yarl", "idna", "typing_extensions",
+)  # fmt: skip
+# Runs the program and says which of our modules it has loaded, and from where.
+CONFINED = """
+import sys
+from app.probe_cli import main
+code = main(sys.argv[1:])
+ours = {
+    name: module.__file__ for name, module in sys.modules.items()
+    if name.partition(".")[0] in ("api", "app", "engine")
+}
+import json
+print(json.dumps(ours), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((PROJECT / "pyproject.toml").read_text())
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the distribution, laid out as its wheel lays them out."""
+    folder = tmp_path_factory.mktemp("wheel")
+    included = project()["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    for source, place in included.items():
+        path = (PROJECT / source).resolve()
+        target = folder / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            shutil.copytree(path, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(path, target)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder from which nothing but the library can be imported."""
+    folder = tmp_path_factory.mktemp("libraries")
+    for name in LIBRARIES:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            origin = Path(spec.origin)
+            source = origin.parent if origin.name == "__init__.py" else origin
+            (folder / source.name).symlink_to(source)
+    return folder
+
+
+def confined(tree: Path, libraries: Path, *words: str) -> tuple[int, str, dict[str, str]]:
+    done = subprocess.run(
+        # Without the packages of the environment.
+        [sys.executable, "-S", "-c", CONFINED, *words],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{libraries}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    *said, modules = done.stderr.splitlines()
+    return done.returncode, done.stdout + "\n".join(said), json.loads(modules)
+
+
+def test_the_program_runs_from_its_own_files_without_qt_and_mlx(
+    tree: Path, libraries: Path
+) -> None:
+    code, shown, modules = confined(tree, libraries, "http://127.0.0.1:9", "--timeout", "5")
+    assert code == 4, shown
+    assert "does not answer" in shown
+    elsewhere = [path for path in modules.values() if not path.startswith(str(tree))]
+    assert elsewhere == []
+    code, shown, _ = confined(tree, libraries, "--list")
+    assert (code, "stop.one_character" in shown) == (0, True)
+
+
+def test_nothing_is_in_it_that_the_program_does_not_import(tree: Path, libraries: Path) -> None:
+    _, _, modules = confined(tree, libraries, "http://127.0.0.1:9", "--timeout", "5")
+    imported = {Path(path) for path in modules.values()}
+    # Saved answers are read by the application alone, but conformance stays whole.
+    unused = {
+        path.relative_to(tree).as_posix()
+        for path in tree.rglob("*.py")
+        if path not in imported and "conformance/captures" not in path.as_posix()
+    }
+    assert unused == set()
+
+
+def test_its_version_and_its_library_are_those_of_the_application() -> None:
+    here = project()["project"]
+    whole = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert here["version"] == __version__ == whole["version"]
+    assert set(here["dependencies"]) <= set(whole["dependencies"])
+    assert here["license"] == whole["license"]
+
+
+@pytest.mark.slow
+def test_it_is_installed_into_an_empty_environment(tmp_path: Path) -> None:
+    folder = tmp_path / "environment"
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-compile"]
+    subprocess.run([*pip, str(PROJECT)], check=True, timeout=600, cwd=tmp_path)
+    size = sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+    assert size < MOST_BYTES
+    program = folder / "bin" / "fullstop-probe"
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for words, code in ((("--version",), 0), (("--list",), 0), (("http://127.0.0.1:9",), 4)):
+        done = subprocess.run(
+            [program, *words], env=clean, cwd=tmp_path, capture_output=True, timeout=60, check=False
+        )
+        assert done.returncode == code, done.stderr
