@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from engine.scheduling.generation import Answer, Generation, merge_deltas
     from engine.scheduling.limits import Limits
     from engine.scheduling.model_status import ModelStatus
-    from engine.scheduling.offering import OfferedModel
+    from engine.scheduling.offering import OfferedModel, Offering
     from engine.scheduling.service import Engine
     from engine.scheduling.thread.commands import EngineStatus
     from engine.stopping.option_fields import stop_options_from_fields, stop_options_to_fields
@@ -121,7 +121,7 @@ _NAMES_BY_MODULE = {
     "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
     "engine.scheduling.limits": ("Limits",),
     "engine.scheduling.model_status": ("ModelStatus",),
-    "engine.scheduling.offering": ("OfferedModel",),
+    "engine.scheduling.offering": ("OfferedModel", "Offering"),
     "engine.scheduling.service": ("Engine",),
     "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
     "engine.stopping.option_fields": ("stop_options_from_fields", "stop_options_to_fields"),

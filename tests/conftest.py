@@ -75,7 +75,8 @@ def own_data_folder(
     """Keep every test, and every process that it starts, away from this person's conversations."""
     folder = tmp_path_factory.getbasetemp() / f"data-{next(_folders)}"
     monkeypatch.setenv("FULLSTOP_DATA_DIR", str(folder))
-    # Likewise from settings and keychain.
+    # Likewise from the models on this computer, from settings and keychain.
+    monkeypatch.setenv("HF_HUB_CACHE", str(folder / "hub"))
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(folder / "config"))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
 

@@ -19,6 +19,7 @@ from api.transport.config import ConfigError, ServerConfig
 from api.transport.served_engine import ServedEngine
 from app.composition import ranks
 from app.composition.engines import load
+from app.composition.offers import ServedModels, served_models
 from app.folders import logs, paths
 from app.process import exits
 from app.process.collecting import spare_what_is_loaded
@@ -79,28 +80,34 @@ def run(options: ServeOptions) -> int:
             exits.USAGE,
         )
     check_guessing(options.draft_model, is_plain=options.plain_decoding)
+    models = served_models(options, is_shared_out=world is not None)
     meeting = None if world is None else ranks.meet(world)
     with contextlib.closing(EndingSignals()) as signals:
-        why_lost = asyncio.run(_serve(options, config, meeting, signals))
+        why_lost = asyncio.run(_serve(options, models, config, meeting, signals))
     if meeting is not None:
         ranks.leave(why_lost)
     return exits.OK
 
 
 async def _serve(
-    options: ServeOptions, config: ServerConfig, meeting: Meeting | None, signals: EndingSignals
+    options: ServeOptions,
+    models: ServedModels,
+    config: ServerConfig,
+    meeting: Meeting | None,
+    signals: EndingSignals,
 ) -> str | None:
     """Serve until told to end; return why it cannot go on if that is what ended it."""
     is_told_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     limits = Limits(**_shared(options, Limits))
     with signals.delivered(loop, is_told_to_end.set):
-        return await _serve_until(is_told_to_end, options, config, meeting, limits)
+        return await _serve_until(is_told_to_end, options, models, config, meeting, limits)
 
 
 async def _serve_until(
     is_told_to_end: asyncio.Event,
     options: ServeOptions,
+    models: ServedModels,
     config: ServerConfig,
     meeting: Meeting | None,
     limits: Limits,
@@ -108,7 +115,8 @@ async def _serve_until(
     disk = _disk_cache(options)
     async with ranks.open_engine_of(meeting, limits, disk) as (engine, lost):
         ending = asyncio.create_task(is_told_to_end.wait())
-        loading = asyncio.create_task(load(engine, options.model, options.draft_model))
+        engine.offer(models.offered)
+        loading = asyncio.create_task(load(engine, models.default, options.draft_model))
         server = ApiServer(engine, config)
         try:
             # The port is taken before the model is there: whether it is free is known at once.

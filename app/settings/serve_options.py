@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 from api.transport.config import ServerConfig
-from app.folders import paths
 from engine import Limits
 from ui.preferences.declaring import declare
 from ui.preferences.preferences import DEFAULT_PORT
@@ -64,8 +63,38 @@ class ServeOptions:
     port: int = declare(
         DEFAULT_PORT, help="port to listen on; 0 picks a free one", least=0, most=65_535
     )
-    model: Path = declare(
-        paths.demo_model(), help=MODEL_HELP, metavar="MODEL", example="~/models/some-mlx-model"
+    model: tuple[str, ...] = declare(
+        (),
+        help=f"{MODEL_HELP}; repeatable: requests then choose among them by name, and the first "
+        "answers those that name none",
+        metavar="MODEL",
+        example=["~/models/some-mlx-model"],
+    )
+    models_folder: tuple[str, ...] = declare(
+        (),
+        help="a folder of models that requests may name; each is loaded when it is needed; "
+        "repeatable",
+        metavar="FOLDER",
+        example=["~/models"],
+    )
+    one_model: bool = declare(
+        False,
+        help="let one model answer every request, whatever name that gives; so it is anyway if one "
+        "--model is given, or only the demo model is there; otherwise requests may name every "
+        "model that fullstop models lists",
+    )
+    alias: tuple[str, ...] = declare(
+        (),
+        help="another name for one of several models, such as the one that an app asks for; "
+        "repeatable",
+        metavar="NAME=MODEL",
+        example=["claude-haiku=some-mlx-model"],
+    )
+    pin: tuple[str, ...] = declare(
+        (),
+        help="one of several models that stays in memory when another needs room; repeatable",
+        metavar="MODEL",
+        example=["some-mlx-model"],
     )
     draft_model: Path | None = declare(
         None, help=DRAFT_HELP, metavar="MODEL", example="~/models/some-smaller-mlx-model"
@@ -131,6 +160,17 @@ class ServeOptions:
         most=_MOST_BYTES,
         metavar="N",
         example=1 << 30,
+        place=_LIMITS,
+    )
+    memory_bytes: int | None = declare(
+        None,
+        help="bytes of memory for the weights and caches of all models together; the one that was "
+        "asked for longest ago is unloaded when another needs room (default: what this computer "
+        "lets models use)",
+        least=1,
+        most=_MOST_BYTES,
+        metavar="N",
+        example=1 << 34,
         place=_LIMITS,
     )
     prompt_cache_bytes: int = declare(

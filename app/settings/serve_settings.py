@@ -40,7 +40,7 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOp
         CommandError: A value will not do, or the file cannot be used.
     """
     file = _file(given, environment)
-    from_file = {} if file is None else _read(file)
+    from_file = {} if file is None else _with_lists(_read(file))
     _check(from_file, str(file), is_strict=True)
     from_environment = _from_environment(environment)
     _check(from_environment, "environment")
@@ -53,7 +53,7 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOp
     values = {**from_file, **from_environment, **from_words}
     checked = checks_of(ServeOptions).model_validate(values).model_dump(exclude_unset=True)
     if "model" in checked:
-        checked["model"] = paths.model_folder(checked["model"])
+        checked["model"] = [str(paths.model_folder(one)) for one in checked["model"] if one]
     if checked.get("draft_model"):
         checked["draft_model"] = paths.model_folder(checked["draft_model"])
     if "api_key" in checked:
@@ -89,6 +89,12 @@ def _read(file: Path) -> dict[str, Any]:
         ) from None
 
 
+def _with_lists(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of a file; one model alone need not be in a list."""
+    model = values.get("model")
+    return {**values, "model": [model]} if isinstance(model, str) and model else dict(values)
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, one in _DECLARED.items():
@@ -96,7 +102,10 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if text:  # an empty variable is as good as none
             parts = [part.strip() for part in text.split(",")]
             is_list = get_origin(one.kind) is tuple
-            found[name] = [part for part in parts if part] if is_list else text
+            # A folder's name may hold commas.
+            is_one = is_list and Path(text).expanduser().exists()
+            several = [text] if is_one else [part for part in parts if part]
+            found[name] = several if is_list else text
     return found
 
 

@@ -6,6 +6,7 @@ import ssl
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.certificates import write_certificate
+from tests.support.several.offered_models import write_models
 
 REPOSITORY = Path(__file__).parents[2]
 COUNT = "Count from 1 to 10, one number per line"
@@ -25,10 +27,11 @@ def health(address: str) -> dict[str, Any]:
         return found
 
 
-def ask(address: str, *, prompt: str = COUNT, key: str | None = None) -> Any:
+def ask(address: str, *, prompt: str = COUNT, key: str | None = None, model: str = "any") -> Any:
     """Return the text of a chat completion, asked with nothing but the standard library."""
     body = {
-        "model": "any",
+        "model": model,
+        "max_tokens": 64,
         "messages": [{"role": "user", "content": prompt}],
         "stop": "6",
         "enable_thinking": False,
@@ -41,6 +44,26 @@ def ask(address: str, *, prompt: str = COUNT, key: str | None = None) -> Any:
     )
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)["choices"][0]["message"]["content"]
+
+
+def test_several_models_are_served_and_chosen_by_name(
+    serve: Callable[..., Any], tmp_path: Path, demo_model_path: Path
+) -> None:
+    first, second = write_models(tmp_path / "models", demo_model_path, 2)
+    server = serve(
+        "--port", "0", "--model", str(first.folder), "--model", str(second.folder), "--alias",
+        f"small={second.id}",
+    )  # fmt: skip
+    address = server.wait_until_ready()
+    texts = {name: ask(address, model=name) for name in (first.id, "", "small", second.id)}
+    assert texts[first.id] == texts[""] == "1\n2\n3\n4\n5\n"
+    assert texts["small"] == texts[second.id] != texts[first.id]
+    with urllib.request.urlopen(f"{address}/v1/models", timeout=60) as answer:
+        assert [one["loaded"] for one in json.load(answer)["data"]] == [True, True]
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        ask(address, model="gpt-4o")
+    assert server.end(signal.SIGINT) == 0
+    assert server.errors == []
 
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]

@@ -55,7 +55,11 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
     example: dict[str, Any] = {
         "host": "127.0.0.2",
         "port": 5,
-        "model": "/m",
+        "model": ["/m", "/n"],
+        "models_folder": ["/f"],
+        "one_model": True,
+        "alias": ["haiku=m"],
+        "pin": ["n"],
         "draft_model": "/d",
         "api_key": "secret",
         "allow_origin": ["https://a.org", "https://b.org"],
@@ -74,7 +78,6 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
         file=written(
             tmp_path,
             "\n".join(lines)
-            .replace("= /m", "= '/m'")
             .replace("= /d", "= '/d'")
             .replace("= /c", "= '/c'")
             .replace("= /k", "= '/k'")
@@ -94,6 +97,18 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
     assert from_file.allow_host == ("here.local",)
     assert (from_file.tls_cert, from_file.tls_key) == (Path("/c"), Path("/k"))
     assert all(getattr(from_file, name) == 7 for name in LIMITS)
+
+
+@pytest.mark.parametrize("place", ["file", "environment"])
+def test_one_model_alone_need_not_be_in_a_list(tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "models, and more"
+    folder.mkdir()
+    options = (
+        resolved(file=written(tmp_path, f"model = '{folder}'"))
+        if place == "file"
+        else resolved(environment={"FULLSTOP_MODEL": str(folder)})
+    )
+    assert options.model == (str(folder),)
 
 
 def test_the_usual_file_is_read_if_it_is_there(tmp_path: Path) -> None:
