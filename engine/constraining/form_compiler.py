@@ -7,7 +7,7 @@ after another process has survived them; the engine thread receives the result, 
 import threading
 from collections import OrderedDict
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from engine.constraining.compiling import new_matcher
 from engine.constraining.drafting import (
@@ -32,9 +32,9 @@ from engine.processes.quiet_thread import done_quietly
 from engine.values.request import GenerationRequest
 
 _MOST_COMPILED = 64
+# Of all that are kept: a compiled grammar takes some 200 bytes for each of its characters.
+_MOST_COMPILED_CHARACTERS = 512 * 1024
 _MOST_REFUSED = 256
-
-T = TypeVar("T")
 
 
 class FormCompiler:
@@ -53,7 +53,8 @@ class FormCompiler:
         self._vocabulary = vocabulary
         self._family = family
         self._lock = threading.Lock()
-        self._compiled: OrderedDict[bytes, Any] = OrderedDict()
+        # With the size of its text.
+        self._compiled: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
         self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
         self.grammar_vocabulary = GrammarVocabulary(tokenizer, vocabulary)
         self._last_draft: FormDraft | None = None
@@ -87,12 +88,12 @@ class FormCompiler:
         """
         with self._lock:
             refused = self._refused.get(draft.digest)
-            matcher = self._compiled.get(draft.digest)
-            if matcher is not None:
+            compiled = self._compiled.get(draft.digest)
+            if compiled is not None:
                 self._compiled.move_to_end(draft.digest)
         if refused is not None:
             raise InvalidRequest(*refused)
-        return None if matcher is None else Form(self, matcher.deep_copy())
+        return None if compiled is None else Form(self, compiled[0].deep_copy())
 
     def prepare(self, draft: FormDraft, helper: GrammarHelper) -> Form:
         """Compile what holds an answer to its form: first where it can do no harm. Blocks.
@@ -118,15 +119,25 @@ class FormCompiler:
         except ValueError as error:
             refused = self._culprit(request, str(error), helper)
             if not isinstance(error, _Refused) or error.is_lasting:
-                self._keep(self._refused, draft.digest, refused, _MOST_REFUSED)
+                self._keep_refused(draft.digest, refused)
             raise InvalidRequest(*refused) from error
-        self._keep(self._compiled, draft.digest, matcher, _MOST_COMPILED)
+        self._keep_compiled(draft.digest, matcher, len(grammar))
         return Form(self, matcher.deep_copy())
 
-    def _keep(self, kept: OrderedDict[bytes, T], digest: bytes, value: T, most: int) -> None:
+    def _keep_refused(self, digest: bytes, why: tuple[str, str]) -> None:
         with self._lock:
-            kept[digest] = value
-            if len(kept) > most:
+            self._refused[digest] = why
+            if len(self._refused) > _MOST_REFUSED:
+                self._refused.popitem(last=False)
+
+    def _keep_compiled(self, digest: bytes, matcher: Any, characters: int) -> None:
+        with self._lock:
+            kept = self._compiled
+            kept[digest] = matcher, characters
+            while len(kept) > 1 and (
+                len(kept) > _MOST_COMPILED
+                or sum(size for _, size in kept.values()) > _MOST_COMPILED_CHARACTERS
+            ):
                 kept.popitem(last=False)
 
     def _culprit(

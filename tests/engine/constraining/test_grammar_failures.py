@@ -62,6 +62,32 @@ def test_a_grammar_is_compiled_once(engine: Engine, monkeypatch: pytest.MonkeyPa
     assert len(compiled) == 1
 
 
+def test_compiled_grammars_are_kept_within_a_size(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    compile_grammar = form_compiler.new_matcher
+
+    def counted(adapter: Any, grammar: str) -> Any:
+        compiled.append(grammar)
+        return compile_grammar(adapter, grammar)
+
+    monkeypatch.setattr(form_compiler, "new_matcher", counted)
+    small, large = {"const": "a"}, {"enum": ["b" * 500]}
+    run(ask(engine, "Say: x", constraint=held(small)))
+    room = 2 * len(compiled[0]) + 100
+    monkeypatch.setattr(form_compiler, "_MOST_COMPILED_CHARACTERS", room)
+    other = {"const": "c"}
+    for schema in (other, small, other):  # both fit
+        run(ask(engine, "Say: x", constraint=held(schema)))
+    assert len(compiled) == 2
+    for schema in (large, large):  # kept alone, although it is larger than the room
+        run(ask(engine, "Say: x", constraint=held(schema)))
+    assert len(compiled) == 3
+    run(ask(engine, "Say: x", constraint=held(small)))
+    assert len(compiled) == 4
+
+
 def test_a_cancelled_constrained_answer_ends_as_cancelled(engine: Engine) -> None:
     endless = closed(n={"type": "array", "items": {"type": "integer"}, "minItems": 5000})
 
