@@ -26,7 +26,7 @@ from ui.models.finding.possession import Possession
 from ui.models.model_library import ModelLibrary
 
 # A search begins when nothing was typed for so long, and a card is read when the list rests.
-_TYPING_MS, _WALKING_MS = 300, 200
+_TYPING_MS, _WALKING_MS = 250, 200
 _SIDE_BY_SIDE_PX = 680
 _MOST_CHARS = 200
 

@@ -32,8 +32,10 @@ from ui.models.model_words import sentence
 FindStage = Literal["idle", "asking", "listed", "failed"]
 
 _SLOW_MS = 3000
-# Configurations that are asked for together: as many as the hub is asked at once.
-_TOGETHER = 8
+# Configurations that are asked for together. Each has a thread, and many threads would keep the
+# main one waiting for its turn.
+_TOGETHER = 4
+_MOST_KNOWN = 1000
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +76,7 @@ class Finder(QObject):
         self._most = USUAL_RESULTS
         # Whether ``offers`` answers the present question; those of the last one stay meanwhile.
         self._is_answered = False
+        self._known: dict[str, HubModel] = {}
         self._hub = Hub()
         self._size_hub = Hub()
         self._slow = QTimer(self, singleShot=True, interval=_SLOW_MS)
@@ -173,9 +176,8 @@ class Finder(QObject):
             self.memory = await memory
         if hub is not self._hub:
             return
-        known = {one.name: one for one in self.offers if one.is_checked}
         self.has_more = found.has_more
-        self._list([known.get(one.name) or _offer(one) for one in found.models])
+        self._list([self._offer(one) for one in found.models])
         for start in range(0, len(self.offers), _TOGETHER):
             await self._check(hub, start)
 
@@ -212,7 +214,18 @@ class Finder(QObject):
                 if model is not None:
                     self._replace(place, model)
 
+    def _offer(self, model: HubModel) -> Offer:
+        """Return an offer, checked if the same revision was checked before."""
+        known = self._known.get(model.name)
+        if known is not None and known.commit == model.commit:
+            model = replace(model, need=known.need, bits=known.bits, size_bytes=known.size_bytes)
+        return Offer(model, is_checked=model.need is not None)
+
     def _replace(self, place: int, model: HubModel) -> None:
+        if model.need is not None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[model.name] = model
         self.offers[place] = replace(self.offers[place], model=model, is_checked=True)
         self.offer_changed.emit(place)
 
@@ -258,10 +271,6 @@ class Finder(QObject):
         place = next((at for at, one in enumerate(self.offers) if one.name == name), None)
         if place is not None:
             self._replace(place, model)
-
-
-def _offer(model: HubModel) -> Offer:
-    return Offer(model, is_checked=model.need is not None)
 
 
 def _found(hub: Hub, text: str, most: int) -> SearchResult:

@@ -1,6 +1,6 @@
 """One model of the hub: what it is, whether it fits, its download, and its card. Main thread."""
 
-from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QFont
 from PySide6.QtWidgets import (
     QFrame,
@@ -31,6 +31,7 @@ _GATED = (
 )
 _READING = "Reading the model card…"
 _THEN = "It is verified and loaded when it has arrived, and an empty chat opens."
+_PART_CHARS, _PART_EACH_MS = 1_000, 5
 _ROLES = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
 
 
@@ -61,6 +62,9 @@ class OfferDetails(QScrollArea):
         self._possession = possession
         self._downloads = downloads
         self._offer: Offer | None = None
+        self._unshown = ""
+        self._next_part = QTimer(self, singleShot=True, interval=_PART_EACH_MS)
+        self._next_part.timeout.connect(self._show_part)
         self.row: DownloadRow | None = None
         self.name = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.purpose = label("", is_wrapped=True)
@@ -212,12 +216,27 @@ class OfferDetails(QScrollArea):
         card = self._finder.cards.card
         is_shown = card.stage == "shown"
         self.card.setVisible(is_shown)
-        self.card.set_markdown(card.text if is_shown else "")
+        self.card.set_markdown("")
+        self._unshown = card.text if is_shown else ""
+        self._show_part()
         words = {"reading": _READING, "missing": card.text}.get(card.stage, "")
         if card.is_cut:
             words = "This is the beginning of the card. Its page has all of it."
         self.card_note.setText(words)
         self.card_note.setVisible(bool(words))
+
+    def _show_part(self) -> None:
+        """Lay out the next part of the card: the whole at once would hold up the window."""
+        self._next_part.stop()
+        if not self._unshown:
+            return
+        part, self._unshown = self._unshown[:_PART_CHARS], self._unshown[_PART_CHARS:]
+        self.card.append_markdown(part)
+        self.card.render_now()
+        if self._unshown:
+            self._next_part.start()
+        else:
+            self.card.finish()
 
     def _offer_changed(self, row: int) -> None:
         offer = self._finder.offers[row]

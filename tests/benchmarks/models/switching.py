@@ -1,6 +1,6 @@
 """Measures the switcher of models in a window whose library has two hundred.
 
-    python -m tests.benchmarks.switching [--models 200]
+    python -m tests.benchmarks.models.switching [--models 200]
 
 Offscreen, on real model folders (links to the demo model's files). What is measured is the time
 from the shortcut's intent until the list is painted, while the library looks at the disks again on
@@ -30,7 +30,7 @@ from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
 from ui.window.main_window import MainWindow
 
-DEMO = Path(__file__).parents[2] / "assets" / "demo-model"
+DEMO = Path(__file__).parents[3] / "assets" / "demo-model"
 
 
 def make_models(folder: Path, count: int) -> None:
