@@ -26,6 +26,7 @@ from tests.support.hub import Hub
 from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models
 from tests.support.shown import main_window
 from ui.kit.look.theme import Theme
+from ui.models.models_window import ModelsWindow
 from ui.window.main_window import MainWindow
 
 ROOT = Path(__file__).parents[1]
@@ -138,6 +139,18 @@ async def _take_models(window: MainWindow, folder: Path, site: Hub) -> None:
     await until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
     await save(models, folder / "models-light.png")
     library.downloads.cancel_all()
+    await take_finding(models)
+    await save(models, folder / "finding-light.png")
+
+
+async def take_finding(models: ModelsWindow) -> None:
+    """Show the view that finds models, with a suggestion of a middle size."""
+    models.show_finding()
+    finding = models.finding
+    await until(lambda: bool(finding.finder.offers))
+    await until(lambda: all(one.model.downloads for one in finding.finder.offers))
+    finding.list.pick(len(finding.finder.offers) // 2)
+    await until(lambda: finding.finder.cards.card.stage == "shown")
 
 
 async def save(window: QWidget, path: Path) -> None:

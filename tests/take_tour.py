@@ -25,7 +25,7 @@ from tests.support.hub import Hub
 from tests.support.kept import preferences_state
 from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models
 from tests.support.said import finished_run
-from tests.take_screenshots import ROOT, SIZE, save, take_all, until
+from tests.take_screenshots import ROOT, SIZE, save, take_all, take_finding, until
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import TEXT_PERCENTS
 from ui.preferences.preferences_dialog import PreferencesDialog
@@ -193,6 +193,20 @@ class Tour:
         assert large.button is not None
         large.button.click()
         await self.show("models-too-large", models)
+        models.question.hide()
+        await take_finding(models)
+        await self.show("models-found", models)
+        finding = models.finding
+        finding.field.setText("gpt-oss")
+        await until(lambda: finding.finder.query == "gpt-oss" and finding.finder.stage == "listed")
+        await until(lambda: all(one.is_checked for one in finding.finder.offers))
+        await self.show("models-searched", models)
+        self._site.status = 503
+        finding.field.setText("qwen")
+        await until(lambda: finding.finder.query == "qwen" and finding.finder.is_offline)
+        await self.show("models-without-a-hub", models)
+        self._site.status = 200
+        models.tabs.setCurrentWidget(models.local)
 
     async def failed_model(self) -> None:
         """A model that cannot be loaded, beside one that works and without one."""

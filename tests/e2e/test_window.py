@@ -13,12 +13,16 @@ from typing import Any
 
 import pytest
 import qasync
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 
 import app.desktop.window
 from app.desktop.local_server import LocalServer
 from app.folders import paths
 from app.process.ending_signals import EndingSignals
 from app.settings.options import AnswerOptions, ChatOptions
+from app.settings.stored_preferences import StoredPreferences
+from tests.support.hub import hub
 from ui.window.main_window import MainWindow
 
 REPOSITORY = Path(__file__).parents[2]
@@ -199,3 +203,41 @@ def test_a_signal_closes_it_cleanly(number: int, headless: dict[str, str], tmp_p
     out, err = process.communicate(timeout=60)
     said = [line for line in err.splitlines() if "This plugin does not support" not in line]
     assert (process.returncode, out, said) == (0, "", [])
+
+
+def test_a_model_is_found_downloaded_loaded_asked_and_kept_for_the_next_start(
+    drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "makers/demo-model"
+
+    async def steps(window: MainWindow) -> None:
+        window.others.find_models()
+        models = window.others.models
+        assert models is not None
+        finding = models.finding
+        QTest.keyClicks(finding.field, "demo")
+        await until(lambda: [one.name for one in finding.finder.offers] == [name])
+        await until(lambda: finding.details.card.markdown == "# The demo model")
+        QTest.keyClick(finding.field, Qt.Key.Key_Down)
+        QTest.keyClick(finding.list, Qt.Key.Key_Return)
+        answering = window.workspace.answering
+        await until(lambda: (answering.stage, answering.name) == ("ready", name))
+        await until(window.chat.welcome.isVisible)
+        QTest.keyClicks(window.chat.composer.input, "Count from 1 to 3")
+        QTest.keyClick(window.chat.composer.input, Qt.Key.Key_Return)
+        session = window.workspace.current.session
+        await until(lambda: window.workspace.current.conversation.messages)
+        await until(lambda: not session.is_running)
+        answer = window.workspace.current.conversation.messages[-1]
+        assert answer.text == "1, 2, 3"
+
+    with hub() as site:
+        site.add_folder(name, paths.demo_model())
+        site.files[name]["README.md"] = b"# The demo model"
+        site.facts[name] = {"tags": ["mlx", "license:mit"]}
+        monkeypatch.setenv("HF_ENDPOINT", site.url)
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+        drive(steps)
+    kept = StoredPreferences(paths.config_folder()).last_model
+    assert kept is not None
+    assert kept.is_relative_to(tmp_path / "hub" / "models--makers--demo-model")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.library.hub.suggestions import SUGGESTIONS
 from tests.support.hub import Hub, hub
 from ui.models.model_library import ModelLibrary
 
@@ -40,6 +41,47 @@ def hub_folder(folder: Path) -> Path:
     return folder
 
 
+_CARD = b"""---
+license: apache-2.0
+---
+# Qwen3-4B-Instruct-2507-4bit
+
+This model was converted to MLX format from
+[Qwen/Qwen3-4B-Instruct-2507](https://huggingface.co/Qwen/Qwen3-4B-Instruct-2507).
+
+- **Languages**: more than 100
+- **Context**: 262,144 tokens
+
+| test | points |
+| --- | --- |
+| MMLU-Pro | 69.6 |
+| LiveCodeBench | 35.1 |
+
+```python
+from mlx_lm import load, generate
+
+model, tokenizer = load("mlx-community/Qwen3-4B-Instruct-2507-4bit")
+```
+"""
+
+
+def offer_suggestions(site: Hub) -> None:
+    """Let a hub describe the suggested models; their files are not there."""
+    config = {"model_type": "qwen3", "num_hidden_layers": 36, "num_attention_heads": 32}
+    config |= {"num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 40_960}
+    for number, one in enumerate(SUGGESTIONS):
+        site.add_model(
+            one.name,
+            {**config, "quantization": {"bits": one.bits}},
+            safetensors={"parameters": {"U32": one.size_mb * 250_000}, "total": 1},
+            config={"quantization": {"bits": one.bits}},
+            downloads=180_000 - 7_900 * number,
+            lastModified=f"2026-{number % 9 + 2:02}-{number + 3:02}T09:00:00.000Z",
+            tags=["mlx", f"license:{one.license}"],
+        )
+        site.files[one.name]["README.md"] = _CARD
+
+
 # How long the hub waits between two pieces, so that a download can be seen.
 PIECE_S = 0.05
 
@@ -53,6 +95,7 @@ def pictured_models(demo: Path) -> Iterator[Hub]:
         os.environ["FULLSTOP_CONFIG_DIR"] = name
         site.add_folder("makers/demo-model", demo)
         site.gated.add("makers/gated")
+        offer_suggestions(site)
         yield site
 
 
