@@ -1,4 +1,4 @@
-"""Models of a test that load slowly, or not at all."""
+"""Models of a test: what they say, and how they load and render slowly or not at all."""
 
 import asyncio
 import threading
@@ -7,13 +7,39 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from engine.inference.backend import Prompt
 from engine.inference.mlx_backend import MlxBackend
 from engine.library.loading import LoadProgress, OnLoadProgress
+from engine.values.request import GenerationRequest
 from tests.support.scripted import Stage
+
+LONG = [f"w{n} " for n in range(400)]
 
 
 def stage_of(folder: Path, **options: Any) -> Stage:
-    return Stage(folder, {"long": [f"w{n} " for n in range(400)], "short": ["yes"]}, **options)
+    scripts = {"long": LONG, "short": ["yes"], "{}": ["{", "}"]}
+    return Stage(folder, scripts, **options)
+
+
+def rendering(stage: Stage, before: Callable[[GenerationRequest], None]) -> Callable[..., Any]:
+    """Return a loader whose backend calls ``before`` when it renders."""
+
+    def load(folder: Path, **options: Any) -> Any:
+        backend = stage.load(folder, **options)
+        real = backend.render
+
+        def render(asked: GenerationRequest) -> Prompt:
+            before(asked)
+            return real(asked)
+
+        backend.render = render  # type: ignore[method-assign,assignment]
+        return backend
+
+    return load
+
+
+def text_of(asked: GenerationRequest) -> str:
+    return asked.messages[-1].content
 
 
 class SlowLoading:

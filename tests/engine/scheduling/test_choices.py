@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,42 +9,14 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidRequest, QueueFull
-from engine.inference.backend import Prompt
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.scheduling.thread.commands import Submit
 from engine.scheduling.thread.worker import EngineThread
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import GenerationRequest, OutputConstraint
+from tests.engine.scheduling.stages import rendering, stage_of, text_of
 from tests.support.asking import ask, request, run
-from tests.support.scripted import Stage
-
-LONG = [f"w{n} " for n in range(400)]
-
-
-def stage_of(folder: Path, **options: Any) -> Stage:
-    return Stage(folder, {"long": LONG, "short": ["yes"], "{}": ["{", "}"]}, **options)
-
-
-def rendering(stage: Stage, before: Callable[[GenerationRequest], None]) -> Callable[..., Any]:
-    """Return a loader whose backend calls ``before`` when it renders."""
-
-    def load(folder: Path, **options: Any) -> Any:
-        backend = stage.load(folder, **options)
-        real = backend.render
-
-        def render(asked: GenerationRequest) -> Prompt:
-            before(asked)
-            return real(asked)
-
-        backend.render = render  # type: ignore[method-assign,assignment]
-        return backend
-
-    return load
-
-
-def text_of(asked: GenerationRequest) -> str:
-    return asked.messages[-1].content
 
 
 def test_the_prompt_of_several_choices_is_rendered_once(tmp_path: Path) -> None:

@@ -1,0 +1,247 @@
+"""Prompts that take too much, or never end, harm no other request."""
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import (
+    EngineError,
+    EngineStuck,
+    InvalidRequest,
+    PromptTooLong,
+    QueueFull,
+)
+from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest
+from tests.engine.scheduling.stages import rendering, stage_of, text_of
+from tests.support.asking import ask, request, run
+from tests.support.scripted import TEMPLATE
+
+
+class Panic(BaseException):
+    """As the libraries that are written in Rust raise it."""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request("x" * 8_000_000),
+        GenerationRequest(prompt="x" * 31_000_000),
+        GenerationRequest(prompt=(5,) * 8_000_000),
+        GenerationRequest(messages=(Message("user", "a"),) * 100_001),
+        request("word and " * 300_000),
+    ],
+    ids=["8 MB", "31 MB raw", "8 million ids", "100,001 messages", "2.7 MB"],
+)
+def test_what_cannot_fit_is_refused_before_it_is_tokenised(
+    tmp_path: Path, asked: GenerationRequest
+) -> None:
+    stage = stage_of(tmp_path)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        tokenised: list[int] = []
+        inner = stage.wrapper._tokenizer
+        real = inner._tokenizer
+
+        class Counting:
+            def encode_batch_fast(self, texts: list[str], **options: Any) -> Any:
+                tokenised.extend(map(len, texts))
+                return real.encode_batch_fast(texts, **options)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(real, name)
+
+        inner._tokenizer = Counting()
+        with pytest.raises(PromptTooLong) as caught:
+            await engine.generate(asked)
+        with pytest.raises(PromptTooLong):
+            await engine.count_tokens(asked)
+        assert caught.value.prompt_tokens >= caught.value.context_length == 4096
+        assert sum(tokenised) <= 200_000
+        inner._tokenizer = real
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_long_text_that_fits_has_the_tokens_of_the_whole(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, context=4_000_000)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        assert await engine.count_tokens(request("x" * 1_500_000)) == 1_500_000 + 8
+        await engine.aclose()
+
+    run(play())
+
+
+def test_prompts_in_preparation_are_bounded_together(tmp_path: Path) -> None:
+    goes_on = threading.Event()
+    stage = stage_of(tmp_path, context=100)
+
+    def before(_: GenerationRequest) -> None:
+        goes_on.wait(60)
+
+    load = rendering(stage, before)
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(tmp_path)
+        text = "x" * 30_000_000
+        asked = [asyncio.ensure_future(engine.generate(request(text))) for _ in range(4)]
+        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=60)
+        assert all(isinstance(one.exception(), QueueFull) for one in done)
+        goes_on.set()
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        kinds = [type(one) for one in found]
+        assert kinds.count(QueueFull) == kinds.count(PromptTooLong) == 2
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_flood_of_counting_is_bounded_and_starves_no_answer(tmp_path: Path) -> None:
+    goes_on = threading.Event()
+
+    def before(_: GenerationRequest) -> None:
+        if threading.current_thread().name == "fullstop-counting":
+            goes_on.wait(60)
+
+    load = rendering(stage_of(tmp_path), before)
+
+    async def play() -> None:
+        engine = Engine(Limits(max_waiting=20), loader=load)
+        await engine.load(tmp_path)
+        counts = [asyncio.ensure_future(engine.count_tokens(request("a"))) for _ in range(100)]
+        await asyncio.sleep(0)
+        assert (await ask(engine, "short")).text == "yes"
+        goes_on.set()
+        found = await asyncio.gather(*counts, return_exceptions=True)
+        refused = [one for one in found if isinstance(one, QueueFull)]
+        assert 0 < len(refused) < 100
+        assert len(refused) + sum(isinstance(one, int) for one in found) == 100
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_template_that_never_ends_is_ended(tmp_path: Path) -> None:
+    endless = (
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}"
+        "{% endfor %}{% endfor %}{% endfor %}"
+    )
+    stage = stage_of(
+        tmp_path,
+        template="{% if messages[0].content == 'loop' %}" + endless + "{% endif %}" + TEMPLATE,
+    )
+
+    async def play() -> None:
+        engine = Engine(Limits(preparing_s=1.0), loader=stage.load)
+        await engine.load(tmp_path)
+        for asked in (engine.generate, engine.count_tokens):
+            with pytest.raises(InvalidRequest, match="template took longer than 1 seconds"):
+                await asked(request("loop"))
+            assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_prompt_whose_thread_cannot_be_ended_is_answered_nonetheless(tmp_path: Path) -> None:
+    stuck = threading.Event()
+
+    def before(asked: GenerationRequest) -> None:
+        if text_of(asked) == "stuck":
+            stuck.wait(60)  # as in a native library: no exception reaches it
+
+    load = rendering(stage_of(tmp_path), before)
+
+    async def play() -> None:
+        engine = Engine(Limits(preparing_s=0.5), loader=load)
+        await engine.load(tmp_path)
+        with pytest.raises(InvalidRequest, match="took longer"):
+            await engine.generate(request("stuck"))
+        assert (await ask(engine, "short")).text == "yes"
+        stuck.set()
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+@pytest.mark.parametrize("place", ["render", "answer_format", "join", "step"])
+def test_the_panic_of_a_native_library_ends_one_request(tmp_path: Path, place: str) -> None:
+    stage = stage_of(tmp_path)
+
+    def load(folder: Path, **options: Any) -> Any:
+        backend = stage.load(folder, **options)
+        real, left = getattr(backend, place), [1]
+
+        def broken(*given: Any, **named: Any) -> Any:
+            if left:
+                left.pop()
+                raise Panic("index out of bounds")
+            return real(*given, **named)
+
+        setattr(backend, place, broken)
+        return backend
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(tmp_path)
+        if place in ("render", "answer_format"):
+            with pytest.raises(EngineError, match="index out of bounds"):
+                await engine.generate(request("short"))
+        else:
+            answer = await ask(engine, "short")
+            assert answer.finished.stop.kind is StopKind.ERROR
+            assert "index out of bounds" in (answer.finished.error or "")
+        assert engine.status.state == "ready"
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_stuck_step_ends_its_answers_and_is_recovered_from(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    goes_on = threading.Event()
+
+    def wait_at_six(number: int) -> None:
+        if number == 6:
+            goes_on.wait(60)
+
+    stage.model.fault = wait_at_six
+
+    async def play() -> None:
+        engine = Engine(Limits(stuck_after_s=1.0), loader=stage.load)
+        await engine.load(tmp_path)
+        answer = await ask(engine, "long")
+        assert answer.finished.stop.kind is StopKind.ERROR
+        assert "has not completed a step for 1 seconds" in (answer.finished.error or "")
+        assert engine.status.state == "failed"
+        with pytest.raises(EngineStuck, match="start anew"):
+            await engine.generate(request("short"))
+        goes_on.set()
+        ends_at = time.monotonic() + 60
+        while True:
+            try:
+                assert (await ask(engine, "short")).text == "yes"
+                break
+            except EngineStuck:
+                assert time.monotonic() < ends_at
+                await asyncio.sleep(0.05)
+        await engine.aclose()
+
+    run(play())

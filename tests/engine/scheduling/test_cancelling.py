@@ -1,0 +1,172 @@
+"""Answers that are cancelled while they wait, are read, decoded or held back."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from engine.errors import (
+    NoModel,
+)
+from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.values.events import Event, Finished, PromptProgress, TextDelta
+from tests.engine.scheduling.stages import stage_of
+from tests.support.asking import ask, request, run
+from tests.support.scripted import Stage
+
+
+def test_a_cancel_while_decoding_ends_within_a_step(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.02)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("long"))
+        seen: list[Event] = []
+        async for event in generation.events():
+            seen.append(event)
+            if isinstance(event, TextDelta) and not generation.is_finished:
+                calls = len(stage.model.calls)
+                generation.cancel()
+        finished = seen[-1]
+        assert isinstance(finished, Finished)
+        assert finished.stop.kind is StopKind.CANCELLED
+        assert len(stage.model.calls) <= calls + 3
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_cancel_during_a_long_prefill_does_not_wait_for_its_end(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, context=100_000, step_s=0.05)
+
+    async def play() -> None:
+        engine = Engine(Limits(prefill_chunk=16), loader=stage.load)
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("x" * 2000))
+        async for event in generation.events():
+            if isinstance(event, PromptProgress) and event.processed > 0:
+                generation.cancel()
+                break
+        answer = await generation.collect()
+        assert answer.finished.stop.kind is StopKind.CANCELLED
+        assert answer.finished.usage.output_tokens == 0
+        assert len(stage.model.calls) < 20
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_cancelled_task_cancels_its_generation(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.01)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        task = asyncio.ensure_future(ask(engine, "long"))
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0.2)
+        assert engine.status.running == 0
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_change_of_model_waits_for_running_work_or_cancels_it(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.002)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("long", max_tokens=50))
+        _, answer = await asyncio.gather(engine.load(tmp_path), generation.collect())
+        assert answer.finished.stop.kind is StopKind.MAX_TOKENS
+        generation = await engine.generate(request("long"))
+        await engine.load(tmp_path, cancels_running=True)
+        assert (await generation.collect()).finished.stop.kind is StopKind.CANCELLED
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.unload()
+        assert engine.model is None
+        with pytest.raises(NoModel):
+            await engine.generate(request("short"))
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_cancel_while_queued_takes_no_row(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.005)
+
+    async def play() -> None:
+        engine = Engine(Limits(max_rows=1), loader=stage.load)
+        await engine.load(tmp_path)
+        first = await engine.generate(request("long", max_tokens=30))
+        queued = await engine.generate(request("short"))
+        queued.cancel()
+        answer = await queued.collect()
+        assert answer.finished.stop.kind is StopKind.CANCELLED
+        assert answer.finished.usage.output_tokens == 0
+        assert (await first.collect()).finished.stop.kind is StopKind.MAX_TOKENS
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_cancel_while_holding_releases_what_was_held(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["a", "EN", *["é"] * 50]}, step_s=0.02)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("go", "ENéééééééé" + "é" * 60))
+        await asyncio.sleep(0.5)
+        generation.cancel()
+        answer = await generation.collect()
+        assert answer.text.startswith("aENé")
+        assert answer.finished.stop.held == answer.text[1:]
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_change_of_model_happens_after_the_last_row_was_cancelled(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.005)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        generation = await engine.generate(request("long"))
+        loading = asyncio.ensure_future(engine.load(tmp_path))
+        await asyncio.sleep(0.05)
+        generation.cancel()
+        await loading
+        assert (await ask(engine, "short")).text == "yes"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_request_given_up_before_a_change_of_model_never_runs(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.005)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        first = await engine.generate(request("long", max_tokens=40))
+        loading = asyncio.ensure_future(engine.load(tmp_path))
+        await asyncio.sleep(0.02)
+        behind = asyncio.ensure_future(engine.generate(request("long")))
+        await asyncio.sleep(0.02)
+        behind.cancel()
+        await asyncio.gather(first.collect(), loading)
+        await asyncio.sleep(0.1)
+        assert engine.status.running == 0
+        await engine.aclose()
+
+    run(play())

@@ -1,0 +1,144 @@
+"""Conversations are there after a restart, with reasons, drafts and versions."""
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.store.conversation_store import open_store
+from tests.support.said import sentence_of_stop
+from tests.support.shown import Use
+from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.window.kept.driving_kept import COUNT, action, answered, ask, press, views
+from ui.chat.messages.reason_line import ReasonLine
+from ui.records.conversations import Conversation, StopEntry
+from ui.records.messages import ConversationMessage
+from ui.records.runs import Run, RunState
+from ui.window.main_window import MainWindow
+
+
+def test_a_conversation_its_reason_and_its_draft_are_there_after_a_restart(use: Use) -> None:
+    async def first(window: MainWindow) -> None:
+        window.workspace.current.stops.add("6")
+        await ask(window, COUNT)
+        window.chat.composer.set_text("to be asked la")
+
+    async def second(window: MainWindow) -> None:
+        (view,) = views(window)
+        assert view.text_view.toPlainText().rstrip() == "1\n2\n3\n4\n5"
+        assert window.chat.composer.text == "to be asked la"
+        panel = window.stop_panel.verdict
+        assert panel.sentence.text() == sentence_of_stop("6")
+        assert "Dropped: 6" in panel.facts_text()
+        assert "Stop list: 6" in panel.facts_text()
+        assert window.workspace.current.stops.entries() == [StopEntry("6")]
+        await ask(window, "What is a stop sequence?")
+        assert len(views(window)) == 2
+
+    use(first)
+    use(second)
+
+
+def test_an_older_conversation_is_loaded_when_it_is_chosen(use: Use) -> None:
+    async def first(window: MainWindow) -> None:
+        await ask(window, COUNT)
+        window.workspace.new_conversation()
+        await ask(window, "What is a stop sequence?")
+
+    async def second(window: MainWindow) -> None:
+        conversations = window.workspace.conversations
+        assert not conversations.at(1).is_loaded
+        window.sidebar.list.setCurrentIndex(conversations.index(1))
+        await eventually(lambda: window.workspace.current.conversation is conversations.at(1))
+        assert views(window)[0].run.text.startswith("1\n2")
+
+    use(first)
+    use(second)
+
+
+def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_version(
+    use: Use, qtbot: QtBot
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        await ask(window, COUNT)
+        first = window.workspace.current.conversation
+        window.workspace.edit(first.messages[0], "What is a stop sequence?")
+        await answered(window)
+        window.workspace.new_conversation()
+        action(window, "Search Conversations").trigger()
+        qtbot.keyClicks(window.sidebar.search_field, '"one number"')
+        await eventually(lambda: window.workspace.search.rowCount() > 0)
+        assert window.sidebar.results.isVisible()
+        assert not window.sidebar.list.isVisible()
+        hits = [window.workspace.search.at(n) for n in range(window.workspace.search.rowCount())]
+        row = next(n for n, hit in enumerate(hits) if hit.role == "user")
+        results = window.sidebar.results
+        place = results.list.visualRect(window.workspace.search.index(row)).center()
+        qtbot.mouseClick(results.list.viewport(), Qt.MouseButton.LeftButton, pos=place)
+        await eventually(lambda: window.workspace.current.conversation is first)
+        await eventually(lambda: first.messages[0].text == COUNT)
+        assert views(window)[0].run.text.startswith("1\n2")
+        question = window.chat.column.question_view(first.messages[0])
+        assert question is not None
+        assert question.text_view.found_texts == ["one number"]
+        qtbot.keyClick(window.sidebar.search_field, Qt.Key.Key_Escape)
+        assert window.sidebar.list.isVisible()
+        assert question.text_view.found_texts == []
+
+    use(steps)
+
+
+def test_a_search_without_a_result_says_so(use: Use, qtbot: QtBot) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.sidebar.search()
+        qtbot.keyClicks(window.sidebar.search_field, "xyzzy")
+        await eventually(lambda: "for “xyzzy”" in window.sidebar.results.count.text())
+
+    use(steps)
+
+
+def test_versions_are_there_after_a_restart_and_so_is_the_choice(use: Use) -> None:
+    async def first(window: MainWindow) -> None:
+        await ask(window, COUNT)
+        question = window.workspace.current.conversation.messages[0]
+        window.workspace.edit(question, "What is a stop sequence?")
+        await answered(window)
+        action(window, "Earlier Version").trigger()
+        assert window.workspace.current.conversation.messages[0].text == COUNT
+
+    async def second(window: MainWindow) -> None:
+        shown = window.workspace.current.conversation.messages
+        assert shown[0].text == COUNT
+        assert len(window.workspace.current.conversation.tree.versions(shown[0])) == 2
+
+    use(first)
+    use(second)
+
+
+def test_an_interrupted_answer_says_so_and_can_be_continued(
+    use: Use, run: RunOnLoop, tmp_path: Path
+) -> None:
+    async def cut_off() -> None:
+        store = await open_store(tmp_path / "conversations.db")
+        conversation = Conversation("Cut off", [ConversationMessage("user", COUNT)])
+        streaming = Run(stops=("6",), state=RunState.STREAMING, text="1\n2\n", model_id="m")
+        conversation.add(ConversationMessage("assistant", run=streaming))
+        store.save(conversation)
+        store.save_messages(conversation, list(conversation.tree))
+        await store.close()
+
+    async def steps(window: MainWindow) -> None:
+        (view,) = views(window)
+        (line,) = view.findChildren(ReasonLine)
+        assert line.text() == "Interrupted"
+        panel = window.stop_panel.verdict
+        assert panel.sentence.text() == "This answer was interrupted."
+        assert "at most the last half second is missing" in panel.detail.text()
+        assert "Stop list: 6" in panel.facts_text()
+        await eventually(lambda: window.workspace.model.stage == "ready")
+        press(view, "Continue this answer")
+        await answered(window)
+        assert views(window)[0].run.text.startswith("1\n2\n3\n")
+
+    run(cut_off())
+    use(steps)
