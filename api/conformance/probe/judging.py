@@ -16,6 +16,7 @@ from api.conformance.probe.planning.plan import StopCase
 _LEAST_CUT = 0.35
 _LEAST_TOKENS = 8
 _LEAST_S = 1.0
+_ANSWER = "an answer"
 _STOPPED = (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
 
 
@@ -62,18 +63,16 @@ def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Judgement]:
 def no_answer(run: Exchange) -> Judgement | None:
     """Return what is wrong where there is no answer at all."""
     if run.problem:
-        return Judgement("no_answer", f"There was no answer: {run.problem}.")
+        return Judgement("no_answer", f"There was no answer: {run.problem}.", _ANSWER, run.problem)
     if run.status >= 500:
-        return Judgement(
-            "server_error", f"The server failed with status {run.status}.", got=run.text[:200]
-        )
+        sentence = f"The server failed with status {run.status}."
+        return Judgement("server_error", sentence, _ANSWER, run.text[:200])
     if run.status != 200:
-        return Judgement(
-            "refused", f"The request was refused with status {run.status}.", got=run.text[:200]
-        )
+        sentence = f"The request was refused with status {run.status}."
+        return Judgement("refused", sentence, _ANSWER, run.text[:200])
     if run.capture.error is not None:
-        shown = run.capture.error[:200]
-        return Judgement("server_error", "The answer broke off with an error.", got=shown)
+        sentence = "The answer broke off with an error."
+        return Judgement("server_error", sentence, _ANSWER, run.capture.error[:200])
     return None
 
 
@@ -184,8 +183,8 @@ def _reason(case: StopCase, run: Exchange, driver: Driver) -> Judgement | None:
 
 def _matched(case: StopCase, run: Exchange, driver: Driver) -> Judgement | None:
     capture = run.capture
-    if capture.ending is not None and case.matched is not None and capture.ending not in _STOPPED:
-        return None  # the wrong reason is the fault; what it names follows from it
+    if case.matched is not None and capture.ending not in _STOPPED:
+        return None  # the wrong reason, or none, is the fault; what is named follows from it
     if case.matched is None:
         if isinstance(capture.matched, str):
             return _wrong_sequence("no stop named", capture.matched)

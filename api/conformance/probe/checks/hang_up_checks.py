@@ -42,10 +42,10 @@ def _hang_up(is_streamed: bool) -> Callable[[CheckSetting], Awaitable[Seen]]:
             fault = Fault(
                 "not_freed",
                 f"After {len(asks)} clients hung up {why}.",
-                "streamed" if is_streamed else "whole",
-                f"an answer within {allowed_s:.1f} s",
-                why,
-                client.curl(body, is_cut=True),
+                # However they asked: it is the same place that is not freed.
+                expected=f"an answer within {allowed_s:.1f} s",
+                got=why,
+                curl=client.curl(body, is_cut=True),
             )
             return Seen(faults=(fault,))
         if not any(left):

@@ -1,5 +1,7 @@
 """Each server of the family has one fault: exactly that one is named, in every dialect."""
 
+import json
+
 import pytest
 
 from api.conformance.captures.values import WireDialect
@@ -29,6 +31,18 @@ def own_faults(report: Report) -> dict[str, set[str]]:
     }
 
 
+def evidence_is_sound(report: Report) -> None:
+    """Every fault says something, contradicts nothing, and shows the answer that it is about."""
+    for result in report.results:
+        for fault in result.faults:
+            assert fault.expected != fault.got, (result.code, fault)
+            assert fault.code == "not_freed" or fault.exchange is not None
+            if fault.exchange is not None:
+                shown = result.exchanges[fault.exchange]
+                assert shown.mode == fault.mode
+                assert json.dumps(shown.body)[:40] in fault.curl or isinstance(shown.body, bytes)
+
+
 def home(make: type[Faulty]) -> WireDialect:
     """Return the dialect in which a server's whole probe is run: each has some of them."""
     return make.dialects[FAULTY.index(make) % len(make.dialects)]
@@ -42,6 +56,7 @@ def ids(value: object) -> str:
 def test_the_fault_is_named_and_nothing_else(make: type[Faulty]) -> None:
     report = report_on(make(home(make)))
     assert own_faults(report) == make.finds, as_text(report)
+    evidence_is_sound(report)
     counts = any(one.level is Level.SPECIFICATION for one in (*report.failed, *report.remarks))
     assert report.verdict is (ProbeVerdict.FAILED if counts else ProbeVerdict.HELD)
 

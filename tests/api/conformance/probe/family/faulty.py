@@ -5,6 +5,7 @@ Each names what must be found: the check that is the first to show it, and its f
 
 import asyncio
 import re
+import time
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
@@ -314,28 +315,42 @@ class CallsStopsNaturalEnds(Faulty):
         return replace(said, ending="natural", matched=None)
 
 
+_REASONS = {
+    WireDialect.MESSAGES: rb'"stop_reason": "\w+"',
+    WireDialect.CHAT: rb'"finish_reason": "\w+"',
+    WireDialect.COMPLETIONS: rb'"finish_reason": "\w+"',
+    WireDialect.RESPONSES: rb'"status": "completed"',
+    WireDialect.GENERATE: rb'"finish_reason": \{[^}]*\}',
+    WireDialect.OLLAMA: rb'"done_reason": "\w+"',
+}
+
+
 class GivesNoReason(Faulty):
     """Leaves out why a stream ended."""
 
     finds: ClassVar = {"stop.one_character": {"reason_missing"}}
-    dialects: ClassVar = OPENAI
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        return [
-            re.sub(rb'"finish_reason": "\w+"', b'"finish_reason": null', one)
-            for one in super().frames(said, query)
-        ]
+        if said[0].ending not in ("stop", "natural"):
+            return super().frames(said, query)
+        reason = re.compile(_REASONS[self.dialect])
+
+        def nothing(found: re.Match[bytes]) -> bytes:
+            return found[0].split(b":")[0] + b": null"
+
+        return [reason.sub(nothing, one) for one in super().frames(said, query)]
 
 
 class FinishesTwice(Faulty):
     """Says twice why a stream ended."""
 
     finds: ClassVar = {"form.streamed": {"reason_repeated"}}
-    dialects: ClassVar = (WireDialect.CHAT,)
+    dialects: ClassVar = (*OPENAI, *NAMING)
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
         frames = super().frames(said, query)
-        return [*frames[:-2], frames[-3], *frames[-2:]]
+        last = -3 if self.dialect in OPENAI else -2
+        return [*frames[:last], frames[last], *frames[last:]]
 
 
 class SpeaksAfterTheFinish(Faulty):
@@ -508,6 +523,33 @@ class LogsDroppedTokens(Faulty):
 
     def logged(self, said: Said, full: str) -> tuple[str, ...]:
         return tuple(pieces(full))[: said.tokens + 2]
+
+
+# -- clients that leave ------------------------------------------------------------------------
+
+
+class WorksForNobody(Faulty):
+    """Has one place only, and does not free it when a client leaves."""
+
+    finds: ClassVar = {"hang_up.streamed": {"not_freed"}}
+    patience_s = 0.2
+    _busy_s = 4.0
+
+    def __init__(self, dialect: WireDialect) -> None:
+        super().__init__(dialect)
+        self._free_at_s = 0.0
+
+    async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
+        await asyncio.sleep(max(0.0, self._free_at_s - time.monotonic()))
+        if query.limit >= 1000:
+            self.piece_s = 0.002
+        try:
+            return await super().respond(request, query)
+        except asyncio.CancelledError:
+            self._free_at_s = time.monotonic() + self._busy_s
+            raise
+        finally:
+            self.piece_s = 0.0
 
 
 # -- errors ------------------------------------------------------------------------------------

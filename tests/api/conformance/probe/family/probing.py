@@ -20,6 +20,7 @@ def report_on(server: FamilyServer, tls: ssl.SSLContext | None = None, **options
                 "grace_s": server.grace_s,
             }
             usual |= {"dialect": server.dialect, "only": server.only}
+            usual["patience_s"] = server.patience_s
             return await probe(ProbeOptions(url, **{**usual, **options}))
 
     return run(probing())

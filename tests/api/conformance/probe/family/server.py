@@ -41,6 +41,7 @@ class FamilyServer:
     Attributes:
         piece_s: How long a token takes.
         grace_s: How long it is waited for after the end of a stream.
+        patience_s: How much longer than usual an answer may take after a client left.
         only: The checks that are enough for it; empty for all.
         asked: How many requests it has got.
     """
@@ -48,6 +49,7 @@ class FamilyServer:
     DIALECTS = tuple(WIRES)
     piece_s = 0.0
     grace_s = 30.0
+    patience_s = 30.0
     is_thinking_always = False
     only: tuple[str, ...] = ()
     stream_type = ""
