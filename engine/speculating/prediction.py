@@ -21,6 +21,13 @@ _LONGEST = 32
 # How often a guess is right at first, by the number of tokens that agree before it: up to the first
 # number, the rate beside it. At the very beginning none does.
 _EXPECTED = ((0, 0.7), (1, 0.4), (2, 0.55), (4, 0.7), (15, 0.85), (_LONGEST, 0.93))
+# After so many tokens that agree again, a text that had agreed for long is trusted as before.
+_LONG = 8
+_ENOUGH = 3
+# An edited text is left every few dozen tokens: an average over fewer would rise in between, and
+# let passes become too long.
+_NEWEST = 0.03
+_EXPECTED_WEIGHT = 8.0
 _CLASS_OF = tuple(
     next(n for n, (most, _) in enumerate(_EXPECTED) if length <= most)
     for length in range(_LONGEST + 1)
@@ -68,13 +75,16 @@ class PredictionGuesses:
     def __init__(self, text: PredictedText) -> None:
         self._whole = text
         self._text = text.tokens
-        self._rates = tuple(HitRate(expected) for _, expected in _EXPECTED)
+        self._rates = tuple(
+            HitRate(expected, _NEWEST, _EXPECTED_WEIGHT) for _, expected in _EXPECTED
+        )
         self._last: list[int] = []
         # The place of the token that is expected next; None where the answer has left the text.
         self._at: int | None = 0
         # Where it was when it left.
         self._left_at = 0
         self._length = 0  # how many tokens agree before it
+        self._length_before = 0  # how many agreed where it left; 0 once that many count again
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Take the next tokens of the answer."""
@@ -90,9 +100,14 @@ class PredictionGuesses:
                 if is_hit:
                     self._at = at + 1
                     self._length = min(_LONGEST, self._length + 1)
+                    if self._length_before and self._length >= _ENOUGH:
+                        self._length = max(self._length, self._length_before)
+                        self._length_before = 0
                     continue
             if at is not None:
                 self._left_at = at
+                if self._length >= _LONG:
+                    self._length_before = self._length
             self._find(token)
 
     def likelihood(self) -> float:

@@ -57,6 +57,19 @@ def test_an_answer_that_leaves_the_text_is_found_again(
     assert list(source.propose(2)) == following
 
 
+def test_a_long_text_is_trusted_as_before_soon_after_an_edit() -> None:
+    text = list(range(100, 140))
+    source = guesses(text)
+    source.extend(text[:20])
+    before = source.likelihood()
+    source.extend([99])
+    assert source.likelihood() == 0
+    source.extend([text[21]])
+    doubtful = source.likelihood()
+    source.extend(text[22:24])
+    assert 0 < doubtful < 0.8 * before < source.likelihood()
+
+
 def test_a_passage_far_away_is_found_by_three_tokens() -> None:
     source = guesses([*range(100, 200), 7, 8, 9, 1, 2])
     source.extend([100, 101, 7, 8, 9])
