@@ -14,7 +14,10 @@ Command = Callable[[argparse.Namespace], int]
 PROBE_KEY_VARIABLE = "FULLSTOP_PROBE_KEY"
 
 # As ``api.conformance`` has them; a test compares.
-DIALECTS = ("messages", "chat", "completions", "responses", "generate", "ollama")
+DIALECTS = (
+    *("messages", "chat", "completions", "responses", "generate", "ollama"),
+    *("llama.cpp", "tgi", "gemini", "converse"),
+)
 ALL_DIALECTS = "all"
 LEVELS = ("specification", "extension", "opinion")
 
@@ -76,7 +79,8 @@ def _add_asking(probe: argparse.ArgumentParser) -> None:
     probe.add_argument(
         "--dialect",
         choices=(*DIALECTS, ALL_DIALECTS),
-        help="API of the server; all probes each that it answers (default: detected)",
+        help="API of the server (default: detected; from llama.cpp on when named); all probes each "
+        "that is detected",
     )
     probe.add_argument(
         "--model", metavar="NAME", help="name of the model (default: the first one listed)"

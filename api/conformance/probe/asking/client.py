@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 
+from api.conformance.captures.opening.event_stream import as_server_sent_events, is_event_stream
 from api.conformance.captures.parsing import parse
 from api.conformance.captures.values import Capture
 from api.conformance.probe.asking.access import Access
@@ -63,8 +64,10 @@ class Client:
         budget: Budget,
     ) -> None:
         self.driver = driver
-        self.path = path_of(driver, access.base_path)
+        self.path = path_of(driver, access.base_path, model)
         self.url = base_url + self.path
+        streamed_path = path_of(driver, access.base_path, model, is_streamed=True)
+        self._streamed_url = base_url + streamed_path
         self.model = model
         self.exchanges: list[Exchange] = []
         self._session = session
@@ -75,7 +78,13 @@ class Client:
 
     def curl(self, body: Any, *, is_cut: bool = False) -> str:
         """Return a command that sends this body."""
-        return curl_line(self.url, self.driver.dialect, body, self._access, is_cut=is_cut)
+        return curl_line(
+            self._url_of(body),
+            self.driver.dialect,
+            self.driver.on_wire(body),
+            self._access,
+            is_cut=is_cut,
+        )
 
     async def ask(self, ask: Ask) -> Exchange:
         """Ask and return what came; a fault of the server is in the exchange.
@@ -160,7 +169,7 @@ class Client:
             total_s -= self._grace_s
             self._grace_s = _SHORT_GRACE_S
         self._budget.note(len(received.content))
-        text = received.content.decode("utf-8", "replace")
+        text = _text_of(bytes(received.content))
         return Exchange(
             body=body,
             status=status,
@@ -181,10 +190,23 @@ class Client:
         return await asyncio.to_thread(parse, text, self.driver.dialect)
 
     def _says_something(self, seen: bytes) -> bool:
-        capture = parse(seen.decode("utf-8", "replace"), self.driver.dialect)
+        capture = parse(_text_of(seen), self.driver.dialect)
         return bool(capture.text or capture.thinking)
 
     def _post(self, body: Any) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        raw = body if isinstance(body, bytes) else json.dumps(self.driver.on_wire(body)).encode()
         # A redirect is not followed: the key, and the prompts, are for this server alone.
-        return self._session.post(self.url, data=raw, headers=self._headers, allow_redirects=False)
+        return self._session.post(
+            self._url_of(body), data=raw, headers=self._headers, allow_redirects=False
+        )
+
+    def _url_of(self, body: Any) -> str:
+        is_streamed = isinstance(body, dict) and bool(body.get("stream"))
+        return self._streamed_url if is_streamed else self.url
+
+
+def _text_of(content: bytes) -> str:
+    """Return the text of a body; a binary stream is written out as events."""
+    if is_event_stream(content):
+        return as_server_sent_events(content)
+    return content.decode("utf-8", "replace")

@@ -13,7 +13,11 @@ from api.conformance.probe.judging import Judgement, no_answer
 from api.conformance.probe.values import Fault
 
 _SSE = "text/event-stream"
-_NDJSON = "application/x-ndjson"
+# The dialects that stream as something else.
+_STREAMS = {
+    WireDialect.OLLAMA: "application/x-ndjson",
+    WireDialect.CONVERSE: "application/vnd.amazon.eventstream",
+}
 _JSON = "application/json"
 _LONG = "Count from 1 to 1000, one number per line"
 _MAX_TOKENS = 400
@@ -34,7 +38,7 @@ async def _framing(setting: CheckSetting) -> Seen:
 
 def _misframed(dialect: WireDialect, run: Exchange) -> Iterator[Judgement]:
     said = run.headers.get("content-type", "").partition(";")[0].strip().lower()
-    stream = _NDJSON if dialect is WireDialect.OLLAMA else _SSE
+    stream = _STREAMS.get(dialect, _SSE)
     wanted = stream if run.is_streamed else _JSON
     if run.is_streamed and not run.capture.is_streamed and said != stream:
         yield Judgement(

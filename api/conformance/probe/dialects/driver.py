@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.dialects.asks import Ask, Body, Path, put
@@ -31,6 +32,8 @@ class Driver:
         limit_name: Another name of the limit that a server insists on; empty for the dialect's.
         least_tokens: The smallest limit that a server takes.
         left_out: Fields that a server refuses and can do without.
+        streamed_path: Where requests for a stream go; empty where a field of the body asks for it.
+        is_detected: Whether a server is asked for it unless another dialect is named.
     """
 
     dialect: WireDialect
@@ -50,6 +53,8 @@ class Driver:
     limit_name: str = ""
     least_tokens: int = 1
     left_out: tuple[str, ...] = ()
+    streamed_path: str = ""
+    is_detected: bool = True
 
     def body(self, ask: Ask, model: str) -> Body:
         """Return the body of a request; an empty name of a model leaves the field out."""
@@ -71,6 +76,12 @@ class Driver:
         if ask.token_ids and self.ids_path is not None:
             put(body, self.ids_path, list(ask.token_ids))
         return body
+
+    def on_wire(self, body: Any) -> Any:
+        """Return a body as it is sent: a path says that a stream is wanted, where there is one."""
+        if not self.streamed_path or not isinstance(body, dict):
+            return body
+        return {name: value for name, value in body.items() if name != "stream"}
 
     def has_stops(self, body: Body) -> bool:
         """Return whether a request has stops, of whatever form."""
@@ -117,14 +128,27 @@ def headers(
         found["anthropic-version"] = "2023-06-01"
         if api_key:
             found["x-api-key"] = api_key
+    if dialect is WireDialect.GEMINI and api_key:
+        return found | {"x-goog-api-key": api_key} | {name.lower(): text for name, text in more}
     if api_key:
         found["authorization"] = f"Bearer {api_key}"
     return found | {name.lower(): value for name, value in more}
 
 
-def path_of(driver: Driver, base_path: str | None) -> str:
-    """Return where requests go, with another path in place of ``/v1`` where one is given."""
+def path_of(
+    driver: Driver, base_path: str | None, model: str = "", *, is_streamed: bool = False
+) -> str:
+    """Return where requests go, with another path in place of ``/v1`` where one is given.
+
+    Args:
+        driver: The dialect.
+        base_path: The other path; None leaves the dialect's as it is.
+        model: The model's name, which some dialects have in their paths.
+        is_streamed: Whether a stream is asked for.
+    """
+    path = driver.streamed_path if is_streamed and driver.streamed_path else driver.path
+    path = path.replace("{model}", quote(model, safe=""))
     if base_path is None:
-        return driver.path
+        return path
     begin = f"/{base_path.strip('/')}" if base_path.strip("/") else ""
-    return begin + driver.path.removeprefix("/v1")
+    return begin + path.removeprefix("/v1")

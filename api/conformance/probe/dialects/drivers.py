@@ -3,6 +3,7 @@
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.dialects import bodies, errors
 from api.conformance.probe.dialects.driver import Driver
+from api.conformance.probe.dialects.other_drivers import OTHER_DRIVERS
 
 _FINISH_REASONS = {
     CapturedEnding.NATURAL: 'finish_reason "stop"',
@@ -111,5 +112,6 @@ DRIVERS: dict[WireDialect, Driver] = {
             can_think=False,
             has_chat_template=False,
         ),
+        *OTHER_DRIVERS,
     )
 }

@@ -28,3 +28,8 @@ def is_ollama_error(body: Any) -> bool:
 def is_generate_error(body: Any) -> bool:
     """Return whether this is an error of SGLang's native API, which has two forms."""
     return is_openai_error(body) or is_ollama_error(body)
+
+
+def is_converse_error(body: Any) -> bool:
+    """Return whether this is an error as Bedrock sends it."""
+    return isinstance(body, dict) and isinstance(body.get("message"), str)

@@ -4,42 +4,12 @@ A rule that no reference of a dialect states is an extension of it. Pure; any th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 
 from api.conformance.captures.values import WireDialect
+from api.conformance.probe.dialects.other_references import OTHER_REFERENCES
+from api.conformance.probe.dialects.topics import Reference, Topic
 
-
-class Topic(StrEnum):
-    """What a reference speaks of."""
-
-    STOPS = "stops"
-    MATCHED = "the stop that matched"
-    REASON = "the reason"
-    LIMIT = "the limit"
-    USAGE = "usage"
-    STREAM = "streams"
-    FORM = "the fields of an answer"
-    ERRORS = "errors"
-    THINKING = "thinking"
-    TOKEN_IDS = "stop token ids"
-    CHOICES = "several choices"
-    TOOLS = "tool calls"
-    STRUCTURED = "structured output"
-    LOGPROBS = "logprobs"
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A place in a vendor's documentation.
-
-    Attributes:
-        address: Where it stands.
-        sentence: What it says, in our words.
-    """
-
-    address: str
-    sentence: str
+__all__ = ["REFERENCES", "Reference", "Topic", "reference"]
 
 
 _CLAUDE = "https://docs.claude.com/en"
@@ -269,6 +239,7 @@ REFERENCES: Mapping[WireDialect, Mapping[Topic, Reference]] = {
     WireDialect.RESPONSES: _RESPONSES,
     WireDialect.GENERATE: _GENERATE,
     WireDialect.OLLAMA: _OLLAMA_CHAT,
+    **OTHER_REFERENCES,
 }
 
 

@@ -100,7 +100,8 @@ def test_the_page_stands_alone_and_escapes_what_servers_say() -> None:
 def test_a_key_is_never_in_a_command(dialect: WireDialect) -> None:
     body = DRIVERS[dialect].body(Ask("it's", stops=("\n",), is_streamed=True), "m")
     line = curl_line("http://127.0.0.1/", dialect, body, Access(api_key="k"))
-    assert '"authorization: Bearer $API_KEY"' in line
+    header = "x-goog-api-key:" if dialect is WireDialect.GEMINI else "authorization: Bearer"
+    assert f'"{header} $API_KEY"' in line
     assert "-N" in line
 
 
