@@ -3,7 +3,6 @@
 Keys go to the widget that has the keyboard, as they do from a real one.
 """
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -17,11 +16,10 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.ui.keyboard import click, keyboard, row
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.controls.growing_input import GrowingInput
 from ui.kit.look.theme import Theme
-from ui.records.conversations import Conversation
-from ui.records.storing import MemoryConversationStore
 from ui.window.main_window import MainWindow
 
 END = Finished(StopInfo(StopKind.STOP_STRING, "6", text_offset=3), Usage(7, 0, 3), Timing())
@@ -45,12 +43,6 @@ def use(run: RunOnLoop, scripted: ScriptedEngine, theme: Theme) -> Use:
     return use_window
 
 
-def keyboard() -> QWidget:
-    widget = QApplication.focusWidget()
-    assert widget is not None
-    return widget
-
-
 def write(window: MainWindow, letters: str = "abc") -> None:
     """Press the keys of letters, and see them arrive behind what was there."""
     before = window.chat.composer.text
@@ -58,12 +50,6 @@ def write(window: MainWindow, letters: str = "abc") -> None:
         QTest.keyClick(keyboard(), letter)
     assert window.chat.composer.text == before + letters
     window.chat.composer.set_text("")
-
-
-def click(widget: QWidget, place: QPoint | None = None) -> None:
-    QTest.mouseClick(
-        widget, Qt.MouseButton.LeftButton, pos=widget.rect().center() if place is None else place
-    )
 
 
 def press(window: QWidget, name: str) -> None:
@@ -83,10 +69,6 @@ async def asked(window: MainWindow, scripted: ScriptedEngine, question: str = "G
     await eventually(lambda: len(scripted.generations) > count)
     scripted.say(TextDelta("1 2"), END)
     await eventually(lambda: not window.workspace.current.session.is_running)
-
-
-def row(window: MainWindow, number: int) -> QPoint:
-    return window.sidebar.list.visualRect(window.workspace.conversations.index(number)).center()
 
 
 def test_one_can_write_as_soon_as_the_window_is_there(use: Use) -> None:
@@ -298,75 +280,3 @@ def test_the_hint_in_the_composer_is_drawn_again_when_it_changes(
         await eventually(lambda: paints.seen[-1:] == ["Message scripted"])
 
     use(steps)
-
-
-class SlowStore(MemoryConversationStore):
-    """Holds conversations that are loaded only when the test lets them."""
-
-    def __init__(self, *conversations: Conversation) -> None:
-        super().__init__()
-        self.may_fill = asyncio.Event()
-        for one in conversations:
-            self.save(one)
-        self.deleted: list[Conversation] = []
-
-    async def fill(self, conversation: Conversation) -> None:
-        await self.may_fill.wait()
-        conversation.fill([])
-
-    def delete(self, conversation: Conversation) -> None:
-        super().delete(conversation)
-        self.deleted.append(conversation)
-
-
-@pytest.mark.parametrize("how", ["key", "menu"])
-def test_delete_acts_on_the_selected_conversation_also_while_it_is_loaded(
-    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme, how: str
-) -> None:
-    async def steps() -> None:
-        first, second, third = (Conversation(f"c{n}", updated_at=10 - n) for n in range(3))
-        second.unload("words")
-        third.unload("words")
-        store = SlowStore(first, second, third)
-        window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
-        async with shown(window, quits=True):
-            window.activateWindow()
-            await eventually(window.isActiveWindow)
-            assert window.workspace.current.conversation is first
-            click(window.sidebar.list.viewport(), row(window, 1))
-            assert window.workspace.current.conversation is first
-            if how == "key":
-                window.sidebar.list.setFocus()
-                QTest.keyClick(keyboard(), Qt.Key.Key_Delete)
-            else:
-                QTest.keyClick(
-                    keyboard(),
-                    Qt.Key.Key_Backspace,
-                    Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier,
-                )
-            assert store.deleted == [second]
-            assert window.workspace.selected is third
-            store.may_fill.set()
-            await eventually(lambda: window.workspace.current.conversation is third)
-            assert window.sidebar.list.currentIndex().row() == 1
-
-    run(steps())
-
-
-def test_a_pick_that_is_still_loaded_survives_changes_elsewhere(
-    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme
-) -> None:
-    async def steps() -> None:
-        first, second = Conversation("c0", updated_at=2), Conversation("c1", updated_at=1)
-        second.unload("words")
-        store = SlowStore(first, second)
-        window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
-        async with shown(window, quits=True):
-            click(window.sidebar.list.viewport(), row(window, 1))
-            conversations = window.workspace.conversations
-            conversations.insert(Conversation("new"))  # rows move while the pick is loaded
-            conversations.touch(first)
-            store.may_fill.set()
-            await eventually(lambda: window.workspace.current.conversation is second)
-
-    run(steps())

@@ -1,45 +1,20 @@
+"""Requests of Chat Completions become requests of the engine."""
+
 from typing import Any
 
 import pytest
 
 from api.dialects.chat.read import requests_from_wire
-from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.chat.write import write_completion
-from api.dialects.openai.endings import stop_to_wire, usage_to_wire
-from api.dialects.shared.body import parsed
-from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError
-from api.transport.json_text import json_text
 from engine.errors import InvalidRequest
-from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import Message, Tool, ToolCall
-from engine.values.events import (
-    Finished,
-    Speculation,
-    TextDelta,
-    ThinkingDelta,
-    Timing,
-    ToolCallDelta,
-    Usage,
-)
-from engine.values.request import GenerationRequest, OutputConstraint, ToolChoice, TraceLevel
+from engine.values.request import OutputConstraint, ToolChoice, TraceLevel
+from tests.api.dialects.chat.asking_chat import params, request
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA, "strict": True}}
-
-
-def params(**fields: Any) -> ChatCompletionParams:
-    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
-    return parsed(json_text({**body, **fields}).encode(), ChatCompletionParams)
-
-
-def request(**fields: Any) -> GenerationRequest:
-    return requests_from_wire(params(**fields))[0]
-
-
-def ended(usage: Usage, speculation: Speculation | None = None) -> Finished:
-    stop = StopInfo(StopKind.EOS)
-    return Finished(stop, usage, Timing(), speculation=speculation or Speculation())
 
 
 def turns(*messages: dict[str, Any]) -> tuple[Message, ...]:
@@ -285,119 +260,3 @@ def test_what_asks_for_nothing_is_no_error() -> None:
         store=True,
         functions=[],
     )
-
-
-@pytest.mark.parametrize(
-    ("stop", "reason", "matched"),
-    [
-        (StopInfo(StopKind.EOS), "stop", None),
-        (StopInfo(StopKind.STOP_STRING, "END"), "stop", "END"),
-        (StopInfo(StopKind.STOP_TOKEN, 21), "stop", 21),
-        (StopInfo(StopKind.MAX_TOKENS), "length", None),
-        (StopInfo(StopKind.CONTEXT_FULL), "length", None),
-        (StopInfo(StopKind.TOOL_CALL), "tool_calls", None),
-    ],
-    ids=lambda value: value.kind.value if isinstance(value, StopInfo) else "",
-)
-def test_a_normal_end_has_its_reason_and_what_matched(
-    stop: StopInfo, reason: str, matched: str | int | None
-) -> None:
-    assert stop_to_wire(stop) == (reason, matched)
-
-
-@pytest.mark.parametrize("kind", [StopKind.ERROR, StopKind.CANCELLED])
-def test_an_end_that_is_not_normal_has_no_reason(kind: StopKind) -> None:
-    with pytest.raises(ApiError):
-        stop_to_wire(StopInfo(kind))
-
-
-def test_usage_counts_a_shared_prompt_once() -> None:
-    usage = usage_to_wire([ended(Usage(100, 60, 7, 3)), ended(Usage(100, 99, 5, 0))])
-
-    assert usage == {
-        "prompt_tokens": 100,
-        "completion_tokens": 12,
-        "total_tokens": 112,
-        "prompt_tokens_details": {"cached_tokens": 60},
-        "completion_tokens_details": {
-            "reasoning_tokens": 3,
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
-        },
-    }
-
-
-def test_usage_adds_up_what_came_of_the_prediction() -> None:
-    one = Speculation(2, 9, 6, prediction_accepted=5, prediction_rejected=3)
-    two = Speculation(1, 4, 1, prediction_accepted=1, prediction_rejected=2)
-    usage = usage_to_wire([ended(Usage(9, 0, 8), one), ended(Usage(9, 0, 7), two)])
-
-    assert usage["completion_tokens"] == 15
-    assert usage["completion_tokens_details"] == {
-        "reasoning_tokens": 0,
-        "accepted_prediction_tokens": 6,
-        "rejected_prediction_tokens": 5,
-    }
-
-
-# -- predicted outputs --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "content", ["ab", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]]
-)
-def test_a_prediction_is_one_text_however_it_is_written(content: object) -> None:
-    assert request(prediction={"type": "content", "content": content}).prediction == "ab"
-
-
-@pytest.mark.parametrize("prediction", [None, {"type": "content", "content": ""}])
-def test_an_empty_prediction_predicts_nothing(prediction: object) -> None:
-    assert request(prediction=prediction).prediction is None
-
-
-@pytest.mark.parametrize(
-    "prediction",
-    ["text", {"type": "content"}, {"type": "other", "content": "a"}, {"content": "a"},
-     {"type": "content", "content": 1}, {"type": "content", "content": [{"type": "image"}]}],
-)  # fmt: skip
-def test_a_prediction_of_another_shape_is_refused(prediction: object) -> None:
-    with pytest.raises(ApiError) as raised:
-        params(prediction=prediction)
-    assert raised.value.field[0] == "prediction"
-
-
-@pytest.mark.parametrize(
-    "other",
-    [{"n": 2}, {"logprobs": True}, {"presence_penalty": 0.5}, {"frequency_penalty": 0.5},
-     {"max_completion_tokens": 9},
-     {"tools": [{"type": "function", "function": {"name": "f"}}]}],
-)  # fmt: skip
-def test_only_strict_servers_refuse_beside_a_prediction_what_the_hosted_one_does(
-    other: dict[str, Any],
-) -> None:
-    asked = params(prediction={"type": "content", "content": "a"}, **other)
-    assert requests_from_wire(asked)[0].prediction == "a"
-    with pytest.raises(ApiError) as raised:
-        requests_from_wire(asked, strict=True)
-    assert raised.value.field == (next(iter(other)),)
-
-
-def test_an_answer_keeps_thinking_text_and_calls_apart(scenario_named: Any) -> None:
-    call = ToolCallDelta(0, ToolCall("one", "weather", "{}"))
-    finished = scenario_named("tool_calls").finished
-
-    def message(*events: Any) -> Any:
-        body = write_completion([(events, finished)], params(), Head("1", 1, "m"))
-        return body["choices"][0]["message"]
-
-    assert message(ThinkingDelta("Hm"), TextDelta("4")) == {
-        "role": "assistant",
-        "content": "4",
-        "refusal": None,
-        "reasoning_content": "Hm",
-    }
-    assert message(call)["content"] is None
-    assert message()["content"] == ""
-    assert message(call)["tool_calls"] == [
-        {"id": "call_one", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
-    ]

@@ -1,200 +1,28 @@
 """A draft model guesses for the one that answers: the answers stay what they are."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from engine.errors import DraftLoadFailed, ModelLoadFailed
-from engine.inference import mlx_loading
-from engine.inference.backend import BatchLimits
 from engine.inference.batching.mlx_batch import RunningBatch
-from engine.inference.drafting import draft_loading, draft_model
+from engine.inference.drafting import draft_model
 from engine.inference.drafting.draft_model import DraftGuesses, DraftModel, LoadedDraft
-from engine.inference.mlx_backend import MlxBackend
 from engine.library.cache_size import CacheSize
-from engine.library.loading import LoadProgress
-from engine.library.memory import need
 from engine.library.models import DraftInfo
 from engine.scheduling.generation import Answer
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
-from engine.speculating.lengths import CostCurve
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import TokenOrigin, TokenTrace
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
+from tests.engine.inference.drafting.asking_drafts import answered, asked
 from tests.support.models.tiny_models import VOCABULARY, tiny_model
-from tests.support.several.draft_models import add_token, swap_tokens, write_draft
 
-LIMITS = BatchLimits(512, 1 << 24, 4)
 PROMPTS = ("Count from 1 to 30, one number per line", "Say: the quick brown fox", "What is 2+2?")
-
-
-def asked(text: str, **options: Any) -> GenerationRequest:
-    options.setdefault("sampling", Sampling(temperature=0))
-    options.setdefault("max_tokens", 60)
-    return GenerationRequest((Message("user", text),), thinking=False, **options)
-
-
-async def answered(engine: Engine, *requests: GenerationRequest) -> list[Answer]:
-    generations = [await engine.generate(one) for one in requests]
-    return list(await asyncio.gather(*(one.collect() for one in generations)))
-
-
-@pytest.fixture(scope="module")
-def perfect(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> Path:
-    """A draft model that guesses everything right."""
-    return write_draft(tmp_path_factory.mktemp("drafts") / "perfect", demo_model_path)
-
-
-@pytest.fixture(scope="module")
-def poor(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> Path:
-    """A draft model that is nearly always wrong."""
-    return write_draft(tmp_path_factory.mktemp("drafts") / "poor", demo_model_path, layers=1)
-
-
-@pytest.fixture
-def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing but draft models guess."""
-    monkeypatch.setattr(MlxBackend, "sources", lambda *_: [])
-
-
-@pytest.fixture
-def _eager(_alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have all guesses of draft models checked."""
-    monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
-
-
-@pytest.fixture
-def loop_engine() -> Iterator[tuple[asyncio.Runner, Engine]]:
-    with asyncio.Runner() as runner:
-        engine = Engine(Limits())
-        yield runner, engine
-        engine.close()
-
-
-# -- loading -----------------------------------------------------------------------------------
-
-
-def test_a_loaded_model_names_its_draft_model(
-    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, poor: Path
-) -> None:
-    runner, engine = loop_engine
-    info = runner.run(engine.load(demo_model_path, draft=poor))
-    assert info.draft is not None
-    assert (info.draft.id, info.draft.path) == ("poor", poor.resolve())
-    runner.run(engine.load(demo_model_path))
-    assert engine.model is not None
-    assert engine.model.draft is None
-
-
-def test_a_draft_model_counts_in_estimates_and_in_the_memory_of_answers(
-    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, poor: Path
-) -> None:
-    runner, engine = loop_engine
-    info = runner.run(engine.load(demo_model_path, draft=poor))
-    assert info.draft is not None
-    assert info.weights_bytes == info.size_bytes + info.draft.size_bytes
-    assert info.answer_cache.token_bytes == info.cache.token_bytes * 5 // 4  # 4 layers and 1
-    alone, both = need(demo_model_path), need(demo_model_path, poor)
-    assert both.weights == alone.weights + info.draft.size_bytes
-    assert both.cache * 4 == alone.cache * 5
-
-
-@pytest.mark.parametrize("change", ["swapped", "added"])
-def test_another_vocabulary_is_refused_in_words(
-    tmp_path: Path, demo_model_path: Path, change: str
-) -> None:
-    foreign = write_draft(tmp_path / "foreign", demo_model_path, layers=1)
-    if change == "swapped":
-        swap_tokens(foreign, 300, 301)
-    else:
-        add_token(foreign, "<extra>")
-    with pytest.raises(DraftLoadFailed) as raised:
-        mlx_loading.load(demo_model_path, limits=LIMITS, draft=foreign)
-    words = str(raised.value)
-    assert words.startswith("foreign cannot be the draft model of demo-model: their vocabularies")
-    assert "same family" in words
-    if change == "swapped":
-        assert "token 300 is" in words
-    else:
-        assert "foreign has 769 tokens, demo-model has 768" in words
-
-
-def test_vocabularies_are_compared_before_the_weights_of_the_model_are_read(
-    tmp_path: Path, demo_model_path: Path
-) -> None:
-    foreign = write_draft(tmp_path / "foreign", demo_model_path, layers=1)
-    swap_tokens(foreign, 300, 301)
-    seen: list[LoadProgress] = []
-    with pytest.raises(DraftLoadFailed):
-        mlx_loading.load(demo_model_path, limits=LIMITS, draft=foreign, on_progress=seen.append)
-    assert max(one.done_bytes for one in seen) <= (foreign / "model.safetensors").stat().st_size
-
-
-def test_progress_is_that_of_both_models(demo_model_path: Path, poor: Path) -> None:
-    seen: list[LoadProgress] = []
-    backend = mlx_loading.load(demo_model_path, limits=LIMITS, draft=poor, on_progress=seen.append)
-    backend.close()
-    done = [one.done_bytes for one in seen if one.phase == "weights"]
-    totals = {one.total_bytes for one in seen if one.phase == "weights"}
-    assert done == sorted(done)
-    assert totals == {done[-1]}
-
-
-def test_a_draft_model_that_is_damaged_is_told_apart(
-    loop_engine: tuple[asyncio.Runner, Engine], tmp_path: Path, demo_model_path: Path
-) -> None:
-    runner, engine = loop_engine
-    broken = write_draft(tmp_path / "broken", demo_model_path, layers=1)
-    weights = broken / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-5])
-    with pytest.raises(DraftLoadFailed, match=r"draft model cannot be loaded: .*is damaged"):
-        runner.run(engine.load(demo_model_path, draft=broken))
-
-
-def test_the_present_model_stays_where_a_draft_model_is_seen_to_be_wrong(
-    loop_engine: tuple[asyncio.Runner, Engine], tmp_path: Path, demo_model_path: Path
-) -> None:
-    runner, engine = loop_engine
-    runner.run(engine.load(demo_model_path))
-    with pytest.raises(DraftLoadFailed, match="does not exist"):
-        runner.run(engine.load(demo_model_path, draft=tmp_path / "gone"))
-    assert engine.status.state == "ready"
-    assert not engine.status.is_unloaded
-
-
-def test_a_cache_that_cannot_be_taken_back_is_refused(
-    monkeypatch: pytest.MonkeyPatch, demo_model_path: Path, poor: Path
-) -> None:
-    monkeypatch.setattr(draft_loading, "can_trim_prompt_cache", lambda _: False)
-    with pytest.raises(DraftLoadFailed, match="cannot be taken back"):
-        mlx_loading.load(demo_model_path, limits=LIMITS, draft=poor)
-
-
-def test_a_model_that_was_unloaded_comes_back_with_its_draft_model(
-    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, poor: Path
-) -> None:
-    runner, engine = loop_engine
-
-    async def unloaded_and_asked() -> Answer:
-        await engine.load(demo_model_path, draft=poor)
-        engine.unload_when_idle()
-        while not engine.status.is_unloaded:  # noqa: ASYNC110 - the engine has no event for it
-            await asyncio.sleep(0.01)
-        return (await answered(engine, asked("Hi", max_tokens=3)))[0]
-
-    assert runner.run(unloaded_and_asked()).finished.usage.output_tokens
-    assert engine.model is not None
-    assert engine.model.draft is not None
-
-
-# -- guessing ----------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("_eager")
@@ -418,14 +246,3 @@ def test_a_draft_model_that_is_always_wrong_rests(
         stops=StopRules(ignore_eos=True))))  # fmt: skip
     counts = answer.finished.speculation
     assert counts.guessed < 100
-
-
-def test_a_model_shared_by_processes_refuses_a_draft_model(tmp_path: Path) -> None:
-    from engine.distributed.leading import Leader
-
-    class _Meeting:
-        world = group = None
-
-    leader = Leader(_Meeting(), lambda _: None)  # type: ignore[arg-type]
-    with pytest.raises(ModelLoadFailed, match=r"draft model .*several processes"):
-        leader(tmp_path, limits=LIMITS, on_progress=lambda _: None, draft=tmp_path / "small")

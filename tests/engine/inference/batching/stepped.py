@@ -1,0 +1,96 @@
+"""A batch that is stepped by hand, on real models with caches of all kinds."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx_lm
+import pytest
+from mlx_lm.models.cache import make_prompt_cache
+
+from engine.inference.backend import BatchLimits
+from engine.inference.batching.mlx_batch import RunningBatch
+from tests.support.models.tiny_models import tiny_model
+
+# A token whose likelihood differs by less from the best one's is as good: adding up in another
+# order gives other last digits.
+NOISE = 1e-3
+
+
+@functools.cache
+def demo_model() -> Any:
+    return mlx_lm.load(str(Path(__file__).parents[4] / "assets" / "demo-model"))[0]
+
+
+class Model:
+    """A model that counts the tokens that it reads."""
+
+    def __init__(self, kind: str) -> None:
+        self.model = demo_model() if kind == "demo" else tiny_model(kind)
+        self.layers = self.model.layers
+        self.tokens = 0
+        self.fails = False
+
+    def make_cache(self) -> list[Any]:
+        return list(make_prompt_cache(self.model))
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> Any:
+        if self.fails:
+            self.fails = False
+            raise RuntimeError("out of memory")
+        if tokens.shape[1] > 1:
+            self.tokens += tokens.size
+        return self.model(tokens, cache=cache)
+
+
+class Stepped:
+    """A batch that is stepped by hand, and what its rows have answered."""
+
+    def __init__(self, kind: str, *, cache_bytes: int = 1 << 30, chunk: int = 8) -> None:
+        self.model = Model(kind)
+        limits = BatchLimits(prefill_chunk=chunk, cache_bytes=cache_bytes, rows=32)
+        self.batch = RunningBatch(self.model, limits)
+        self.prompts: dict[int, list[int]] = {}
+        self.cached: dict[int, int] = {}
+        self.read: dict[int, int] = {}
+        self.answers: dict[int, list[int]] = {}
+
+    def insert(self, prompt: list[int], turn_end: int = 0) -> int:
+        row, cached, _ = self.batch.insert(list(prompt), turn_end=turn_end)
+        self.prompts[row], self.answers[row] = prompt, []
+        self.cached[row] = cached
+        return row
+
+    def step(self) -> None:
+        step = self.batch.step()
+        for row, cached in self.batch.take_shared():
+            assert cached >= self.cached[row]
+            self.cached[row] = cached
+        for row, read in step.read:
+            self.read[row] = self.cached[row] + read
+            assert self.read[row] <= len(self.prompts[row])
+        for row, token, _ in step.sampled:
+            self.answers[row].append(token)
+
+    def answer(self, *rows: int, tokens: int = 4) -> None:
+        for _ in range(3000):
+            if all(len(self.answers[row]) >= tokens for row in rows):
+                return
+            self.step()
+        pytest.fail("a row does not answer")
+
+    def leave(self, row: int) -> None:
+        self.batch.leave(row)
+
+    def check(self, row: int) -> None:
+        """Fail unless an answer is what the model says of its prompt read at once, alone."""
+        prompt, answer = self.prompts[row], self.answers[row]
+        model = self.model.model
+        logits = model(mx.array([[*prompt, *answer]]), cache=make_prompt_cache(model))[0]
+        for at, token in enumerate(answer, start=len(prompt) - 1):
+            best = logits[at].max().item()
+            assert logits[at, token].item() > best - NOISE, (row, at, prompt, answer)
+
+
+SYSTEM = [n * 7 % 61 + 1 for n in range(50)]

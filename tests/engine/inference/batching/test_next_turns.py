@@ -1,0 +1,121 @@
+"""The next turn of a conversation begins where the last one ended, whatever else is kept."""
+
+import mlx.core as mx
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tests.engine.inference.batching.stepped import SYSTEM, Stepped
+from tests.support.models.tiny_models import KINDS, VOCABULARY
+from tests.support.random_cases import cases
+
+pytestmark = pytest.mark.usefixtures("few_tokens_are_worth_it")
+
+
+def test_the_next_turn_begins_at_the_end_of_the_last_users_turn(stepped: Stepped) -> None:
+    """The header of an answer is not always repeated by the next turn's prompt."""
+    turn = len(SYSTEM)
+    first = stepped.insert([*SYSTEM, 61, 62, 63], turn_end=turn)
+    stepped.answer(first)
+    stepped.leave(first)
+    second = stepped.insert([*SYSTEM, 61, 5, 6, 7, 8])
+    # A cache that can be cut anywhere also has the first token of the header.
+    assert stepped.cached[second] in (turn, turn + 1)
+    stepped.answer(second)
+    stepped.check(second)
+
+
+def test_the_next_turn_that_repeats_the_answer_begins_after_it(stepped: Stepped) -> None:
+    first = stepped.insert(SYSTEM)
+    stepped.answer(first, tokens=30)
+    stepped.leave(first)
+    answer = stepped.answers[first]
+    second = stepped.insert([*SYSTEM, *answer, 5, 6])
+    assert stepped.cached[second] == len(SYSTEM) + 30
+    stepped.answer(second)
+    stepped.check(second)
+
+
+def test_the_third_prompt_with_a_beginning_finds_it_whatever_the_kind_of_cache(
+    stepped: Stepped,
+) -> None:
+    for number in range(3):
+        row = stepped.insert([*SYSTEM, *[20 + number] * 6])
+        stepped.answer(row)
+        stepped.check(row)
+        stepped.leave(row)
+    assert stepped.cached[row] == len(SYSTEM)
+
+
+def test_kept_conversations_report_the_bytes_that_they_hold(stepped: Stepped) -> None:
+    for number in range(6):
+        row = stepped.insert([*SYSTEM * 20, 10 + number, 3])
+        stepped.answer(row)
+        stepped.leave(row)
+    mx.synchronize(stepped.batch._lanes[0].stream)
+    # Nothing may wait for Python's garbage collector.
+    use, before = stepped.batch.cache_use, mx.get_active_memory()
+    stepped.batch._prompt_cache.clear()
+    held = before - mx.get_active_memory()
+    # Keys and values of 1,000 tokens in the layers that keep them, once and not six times.
+    assert use.size_bytes < 2 * 1000 * 2 * 16 * 4 * 2
+    # MLX gives an array up to 16 KB more than it needs, and rounds up to pages.
+    assert use.size_bytes <= held <= use.size_bytes + use.entries * 10 * (20 << 10)
+
+
+Move = tuple[str, int, int, list[int]]
+
+
+TAILS = st.lists(st.integers(1, VOCABULARY - 1), min_size=1, max_size=12)
+
+
+MOVES = st.lists(
+    st.tuples(
+        st.sampled_from(["ask", "ask", "ask", "again", "step", "leave", "finish"]),
+        st.integers(0, 100),
+        st.integers(0, 30),
+        TAILS,
+    ),
+    max_size=14,
+)
+
+
+@pytest.mark.parametrize("kind", [*sorted(KINDS), "demo"])
+@settings(
+    max_examples=cases(6),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@example(
+    moves=[("ask", 0, 3, [1]), ("step", 0, 4, [1]), ("ask", 74, 17, [1, 1, 2, 1])],
+    cache_bytes=30_000,
+)
+@given(moves=MOVES, cache_bytes=st.sampled_from([0, 30_000, 1 << 30]))
+def test_random_trees_of_conversations_never_get_a_wrong_token(
+    kind: str, moves: list[Move], cache_bytes: int
+) -> None:
+    """Prompts branch from earlier ones and their answers; rows join, are stepped and leave."""
+    stepped = Stepped(kind, cache_bytes=cache_bytes)
+    histories: list[list[int]] = [SYSTEM[:30], SYSTEM]
+    running: list[int] = []
+    for move, which, amount, tail in moves:
+        if move in ("ask", "again"):
+            history = histories[which % len(histories)]
+            cut = len(history) if move == "again" else max(1, len(history) - amount)
+            prompt = [*history[:cut], *tail]
+            running.append(stepped.insert(prompt, turn_end=max(0, len(prompt) - amount % 6)))
+            histories.append(prompt)
+        elif move == "step":
+            for _ in range(amount % 7):
+                stepped.step()
+        elif running:
+            row = running.pop(which % len(running))
+            if move == "finish":
+                stepped.answer(row, tokens=1 + amount % 20)
+            stepped.leave(row)
+            stepped.check(row)
+            histories.append([*stepped.prompts[row], *stepped.answers[row]])
+    stepped.answer(*running)
+    for row in running:
+        stepped.check(row)
+    stepped.batch.close()

@@ -1,0 +1,20 @@
+"""Questions to an engine with a draft model."""
+
+import asyncio
+from typing import Any
+
+from engine.scheduling.generation import Answer
+from engine.scheduling.service import Engine
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest, Sampling
+
+
+def asked(text: str, **options: Any) -> GenerationRequest:
+    options.setdefault("sampling", Sampling(temperature=0))
+    options.setdefault("max_tokens", 60)
+    return GenerationRequest((Message("user", text),), thinking=False, **options)
+
+
+async def answered(engine: Engine, *requests: GenerationRequest) -> list[Answer]:
+    generations = [await engine.generate(one) for one in requests]
+    return list(await asyncio.gather(*(one.collect() for one in generations)))

@@ -1,0 +1,86 @@
+"""A conversation that is still being loaded can be deleted, and stays picked."""
+
+import asyncio
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from tests.support.shown import main_window, shown
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.ui.keyboard import click, keyboard, row
+from ui.kit.look.theme import Theme
+from ui.records.conversations import Conversation
+from ui.records.storing import MemoryConversationStore
+
+
+class SlowStore(MemoryConversationStore):
+    """Holds conversations that are loaded only when the test lets them."""
+
+    def __init__(self, *conversations: Conversation) -> None:
+        super().__init__()
+        self.may_fill = asyncio.Event()
+        for one in conversations:
+            self.save(one)
+        self.deleted: list[Conversation] = []
+
+    async def fill(self, conversation: Conversation) -> None:
+        await self.may_fill.wait()
+        conversation.fill([])
+
+    def delete(self, conversation: Conversation) -> None:
+        super().delete(conversation)
+        self.deleted.append(conversation)
+
+
+@pytest.mark.parametrize("how", ["key", "menu"])
+def test_delete_acts_on_the_selected_conversation_also_while_it_is_loaded(
+    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme, how: str
+) -> None:
+    async def steps() -> None:
+        first, second, third = (Conversation(f"c{n}", updated_at=10 - n) for n in range(3))
+        second.unload("words")
+        third.unload("words")
+        store = SlowStore(first, second, third)
+        window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
+        async with shown(window, quits=True):
+            window.activateWindow()
+            await eventually(window.isActiveWindow)
+            assert window.workspace.current.conversation is first
+            click(window.sidebar.list.viewport(), row(window, 1))
+            assert window.workspace.current.conversation is first
+            if how == "key":
+                window.sidebar.list.setFocus()
+                QTest.keyClick(keyboard(), Qt.Key.Key_Delete)
+            else:
+                QTest.keyClick(
+                    keyboard(),
+                    Qt.Key.Key_Backspace,
+                    Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier,
+                )
+            assert store.deleted == [second]
+            assert window.workspace.selected is third
+            store.may_fill.set()
+            await eventually(lambda: window.workspace.current.conversation is third)
+            assert window.sidebar.list.currentIndex().row() == 1
+
+    run(steps())
+
+
+def test_a_pick_that_is_still_loaded_survives_changes_elsewhere(
+    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme
+) -> None:
+    async def steps() -> None:
+        first, second = Conversation("c0", updated_at=2), Conversation("c1", updated_at=1)
+        second.unload("words")
+        store = SlowStore(first, second)
+        window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
+        async with shown(window, quits=True):
+            click(window.sidebar.list.viewport(), row(window, 1))
+            conversations = window.workspace.conversations
+            conversations.insert(Conversation("new"))  # rows move while the pick is loaded
+            conversations.touch(first)
+            store.may_fill.set()
+            await eventually(lambda: window.workspace.current.conversation is second)
+
+    run(steps())
