@@ -8,6 +8,7 @@ where nothing is to be hidden. The model then computes the same numbers without 
 from collections.abc import Sequence
 from typing import Any
 
+import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, CacheList
 
 
@@ -20,13 +21,24 @@ class UnmaskedCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
 
     def make_mask(self, N: int, return_array: bool = False, **options: Any) -> Any:  # noqa: N803
         """Return the mask for the next ``N`` tokens of each row; None where it hides nothing."""
-        if N == 1 and not return_array and options.get("window_size") is None:
-            if self._known_for is not self.left_padding:
-                self._known_for = self.left_padding
-                self._is_even = not any(self.left_padding.tolist())
-            if self._is_even:
-                return None
+        is_plain = N == 1 and not return_array and options.get("window_size") is None
+        if is_plain and self._needs_no_mask():
+            return None
         return super().make_mask(N, return_array, **options)
+
+    def update_and_fetch(self, keys: Any, values: Any) -> Any:
+        """Add keys and values of shape (rows, heads, tokens, size); return all of them."""
+        found = super().update_and_fetch(keys, values)
+        if keys.shape[2] == 1 and self._needs_no_mask():
+            # Known without computing: the sum that mlx-lm has made of it is never evaluated.
+            self.offset = mx.array([self.size()] * keys.shape[0])
+        return found
+
+    def _needs_no_mask(self) -> bool:
+        if self._known_for is not self.left_padding:
+            self._known_for = self.left_padding
+            self._is_even = not any(self.left_padding.tolist())
+        return self._is_even
 
     # These change the paddings in place.
 

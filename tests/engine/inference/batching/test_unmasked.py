@@ -67,6 +67,32 @@ def test_rows_that_give_up_different_numbers_of_tokens_have_a_mask_again() -> No
     assert mask[:, 0, 0].tolist() == [[False, False, True, True, True, True], [True] * 6]
 
 
+@pytest.mark.parametrize("lengths", [(5,), (5, 5), (2, 5)])
+def test_rows_know_how_many_tokens_each_of_them_has(lengths: tuple[int, ...]) -> None:
+    rows = batch_of(*lengths)
+    had = list(lengths)
+
+    def add(tokens: int) -> None:
+        shape = (len(had), 1, tokens, 4)
+        keys, _ = rows.update_and_fetch(mx.zeros(shape), mx.zeros(shape))
+        had[:] = [one + tokens for one in had]
+        assert rows.offset.tolist() == had
+        assert keys.shape[2] == max(had)
+
+    add(1)
+    add(4)
+    add(1)
+    rows.trim(2)
+    had[:] = [one - 2 for one in had]
+    add(1)
+    rows.extend(batch_of(9))
+    had.append(9)
+    add(1)
+    rows.filter([len(had) - 1])
+    had[:] = had[-1:]
+    add(1)
+
+
 def test_caches_inside_of_others_are_found() -> None:
     inner = BatchKVCache([0])
     unmask([CacheList(inner, KVCache())])
