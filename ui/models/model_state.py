@@ -99,10 +99,14 @@ class ModelState(QObject):
 
         A model that was unloaded while idle counts: the next request loads it again.
         """
-        info = self._engine.model
-        used: list[Path | None] = []
-        if info is not None:
-            used += [info.path, None if info.draft is None else info.draft.path]
+        # Other programs may have had more models loaded than the one of the window.
+        loaded = [one.info for one in self._engine.models if one.state in ("loading", "ready")]
+        used: list[Path | None] = [
+            one.folder for one in self._engine.models if one.state == "loading"
+        ]
+        for info in (self._engine.model, *loaded):
+            if info is not None:
+                used += [info.path, None if info.draft is None else info.draft.path]
         if self._is_loading and self.path is not None:
             used += [self.path, self.draft_of(self.path)]
         return folder.resolve() in {one.resolve() for one in used if one is not None}

@@ -260,6 +260,7 @@ class MainWindow(QMainWindow):
         self.switcher.closed.connect(self.chat.focus_composer)
         self.model_library.changed.connect(workspace.answering.look_again)
         self.others.chat_wanted.connect(self._start_chat)
+        self.chat.welcome.find_wanted.connect(self.others.find_models)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         self.chat.stops_wanted.connect(self.stop_panel.show)
         self.chat.composer.stops.clicked.connect(self.stop_panel.show)

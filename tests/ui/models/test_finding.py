@@ -437,3 +437,43 @@ def test_the_fit_of_a_model_is_told_in_a_word_before_and_after_it_is_known(
             assert fit_state(finder.offers[0], finder.memory)[0] == "Not known"
 
     run(play())
+
+
+def test_an_empty_chat_leads_to_the_view_that_finds_models(
+    run: RunOnLoop, opened: OpenedModels
+) -> None:
+    async def play() -> None:
+        async with opened:
+            find = opened.window.chat.welcome.find_button
+            assert find.text() == "Find a model…"
+            find.click()
+            assert opened.models.finding.isVisible()
+            opened.click("demo-model")
+            await opened.loaded("demo-model")
+            await eventually(lambda: find.text() == "Find another model…")
+
+    run(play())
+
+
+def test_the_chosen_model_is_below_the_list_in_a_narrow_window(
+    run: RunOnLoop, opened: OpenedModels, site: Hub
+) -> None:
+    site.add_model("a/model", CONFIG, safetensors=SMALL)
+
+    async def play() -> None:
+        async with opened:
+            await opened.search("model", "a/model")
+            finding = opened.models.finding
+
+            def tops() -> tuple[int, int]:
+                both = (finding.list, finding.details)
+                listed, chosen = (one.mapTo(finding, one.rect().topLeft()).y() for one in both)
+                return listed, chosen
+
+            opened.models.resize(1100, 800)
+            await eventually(lambda: abs(tops()[0] - tops()[1]) < 20)
+            opened.models.resize(620, 800)
+            await eventually(lambda: tops()[1] > tops()[0] + 100)
+            assert finding.width() <= 620
+
+    run(play())

@@ -11,6 +11,8 @@ from PySide6.QtGui import QAction, QDesktopServices
 from PySide6.QtWidgets import QToolButton
 
 from engine.library.downloads import download
+from engine.scheduling.offering import OfferedModel
+from engine.values.request import GenerationRequest
 from tests.support.hub import COMMIT, Hub, hub
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.models.opened import OpenedModels
@@ -165,6 +167,27 @@ def test_the_draft_model_of_the_loaded_one_is_not_deleted(
             library.choose_draft(demo_model_path, opened.card(REPOSITORY).model.found.folder)
             opened.state.load(demo_model_path)
             await opened.loaded("demo-model")
+            choose(opened, "Delete…")
+            await asked(opened, "is in use")
+            assert is_there(repository_folder)
+
+    run(play())
+
+
+def test_a_model_that_another_program_had_loaded_beside_the_windows_is_not_deleted(
+    run: RunOnLoop, opened: OpenedModels, repository_folder: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with opened:
+            opened.state.load(demo_model_path)
+            await opened.loaded("demo-model")
+            found = [opened.card(name).model.found for name in ("demo-model", REPOSITORY)]
+            opened.engine.offer([OfferedModel(one.name, one.folder) for one in found])
+            asked_by_name = GenerationRequest(prompt="Hello", max_tokens=1, model=REPOSITORY)
+            generation = await opened.engine.generate(asked_by_name)
+            async for _ in generation.batches():
+                pass
+            assert opened.state.name == "demo-model"
             choose(opened, "Delete…")
             await asked(opened, "is in use")
             assert is_there(repository_folder)

@@ -60,9 +60,11 @@ class Welcome(QScrollArea):
 
     Signals:
         suggestion_chosen: Carries the ``Suggestion``.
+        find_wanted: A model is to be found on the hub.
     """
 
     suggestion_chosen = Signal(object)
+    find_wanted = Signal()
 
     def __init__(self, theme: Theme, model: AnsweringModel) -> None:
         super().__init__()
@@ -90,6 +92,9 @@ class Welcome(QScrollArea):
             button.clicked.connect(
                 lambda _=False, chosen=button: self.suggestion_chosen.emit(chosen.suggestion)
             )
+        self.find_button = QPushButton("Find another model…")
+        self.find_button.setProperty("kind", "link")
+        self.find_button.clicked.connect(self.find_wanted)
         inner = QVBoxLayout()
         inner.setSpacing(8)
         center = Qt.AlignmentFlag.AlignHCenter
@@ -99,6 +104,7 @@ class Welcome(QScrollArea):
         inner.addWidget(self._state)
         inner.addSpacing(20)
         inner.addLayout(self._grid)
+        inner.addWidget(self.find_button, 0, center)
         column = QWidget()
         column.setLayout(inner)
         theme.follow(column, lambda: column.setMaximumWidth(theme.px(640)))
@@ -141,7 +147,7 @@ class Welcome(QScrollArea):
         """Show how the model is."""
         model = self._model
         words = {
-            "none": "No model is loaded. Open a model folder from the File menu to begin.",
+            "none": "No model is loaded. Find one below, or open a folder from the File menu.",
             "loading": f"Loading {model.name}. You can write your first message meanwhile.",
             "ready": f"{model.name} is ready. It runs on this computer, and nothing leaves it.",
             "unloaded": f"{model.name} is not loaded. Your first message loads it.",
@@ -149,6 +155,10 @@ class Welcome(QScrollArea):
             "failed": f"{model.name} could not be loaded: {model.message}",
         }
         self._state.setText(words[model.stage])
+        has_one = model.stage in ("ready", "loading", "unloaded")
+        words_to_find = "Find another model…" if has_one else "Find a model…"
+        self.find_button.setText(words_to_find)
+        self.find_button.setAccessibleName(words_to_find)
         for button in self._buttons:
             button.setEnabled(model.can_answer)
             info = model.info

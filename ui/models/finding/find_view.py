@@ -100,7 +100,9 @@ class FindView(QWidget):
         wanted = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
         if self._splitter.orientation() != wanted:
             self._splitter.setOrientation(wanted)
-            self._splitter.setSizes([1000, 1000])
+            self._splitter.setSizes([1100, 900])
+            self._left.setContentsMargins(20, 0, 4 if is_wide else 20, 14 if is_wide else 0)
+            self.details.set_left_margin(12 if is_wide else 20)
 
     def focus_search(self) -> None:
         """Let a person type what to look for."""
@@ -136,7 +138,7 @@ class FindView(QWidget):
         inside.addWidget(self.problem, 1)
         inside.addWidget(self.again)
         left = QWidget()
-        column = QVBoxLayout(left)
+        column = self._left = QVBoxLayout(left)
         column.setContentsMargins(20, 0, 4, 14)
         column.setSpacing(8)
         column.addWidget(self.empty)

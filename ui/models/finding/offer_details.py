@@ -110,6 +110,10 @@ class OfferDetails(QScrollArea):
         else:
             self.load_wanted.emit(here)
 
+    def set_left_margin(self, margin_px: int) -> None:
+        """Leave another margin at the left, where the list is not."""
+        self._outer.setContentsMargins(margin_px, 4, 20, 18)
+
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
@@ -146,7 +150,7 @@ class OfferDetails(QScrollArea):
         column.addStretch(1)
         holder = QWidget()
         holder.setObjectName("scrolled")
-        outer = QVBoxLayout(holder)
+        outer = self._outer = QVBoxLayout(holder)
         outer.setContentsMargins(12, 4, 20, 18)
         outer.addWidget(self._inner)
         outer.addStretch(1)
