@@ -55,7 +55,6 @@ class Lane:
 
     Attributes:
         slot: The same.
-        spent_s: Seconds that its steps have taken, by which turns are shared out.
         need: What the model was reckoned to need before it was loaded, if that is known.
         has_own_time: Whether somebody said for this model alone when it is unloaded.
         is_leaving: Whether requests wait because the model is to make room for another one.
@@ -65,7 +64,6 @@ class Lane:
         self, limits: Limits, slot: ModelSlot, scheduler: Scheduler, intake: Intake
     ) -> None:
         self.slot = slot
-        self.spent_s = 0.0
         self.need: MemoryNeed | None = None
         self.has_own_time = False
         self.is_leaving = False

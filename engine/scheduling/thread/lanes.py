@@ -38,6 +38,7 @@ from engine.scheduling.thread.intake import Intake
 from engine.scheduling.thread.lane import Lane
 from engine.scheduling.thread.memory_budget import MemoryBudget
 from engine.scheduling.thread.model_slot import ModelSlot, Source
+from engine.scheduling.thread.turns import Turns
 from engine.stopping.record import StopKind
 
 # How often it is looked, while others answer, whether a model is to be unloaded.
@@ -73,8 +74,7 @@ class Lanes:
         self._line: list[Lane] = []
         self._is_blocked = False
         self._look_due_s = 0.0
-        self._clock_s = 0.0
-        self._busy: Sequence[Lane] = ()
+        self._turns = Turns[Lane]()
         self._lanes: list[Lane] = []
         self._stepped = self._default = self._new_lane(None)
         board.begin(self._number_of[self._default])
@@ -124,6 +124,7 @@ class Lanes:
     def _forget(self, lane: Lane) -> None:
         """Forget a lane that has no model and nothing to do."""
         self._lanes.remove(lane)
+        self._turns.forget(lane)
         self._board.remove(self._number_of.pop(lane))
         if self._stepped is lane:
             self._stepped = self._default
@@ -164,20 +165,16 @@ class Lanes:
         if len(self._lanes) == 1:
             return self._lanes[0].decode()
         busy = [lane for lane in self._lanes if lane.has_rows]
-        for lane in busy:
-            if lane not in self._busy:  # who was idle has no claim on the time that has passed
-                lane.spent_s = max(lane.spent_s, self._clock_s)
-        self._busy = busy
         if not busy:
+            self._turns.rest()
             return None
-        lane = min(busy, key=lambda one: one.spent_s)
-        self._clock_s = lane.spent_s
+        lane = self._turns.next(busy)
         if lane is not self._stepped:
             lane.resume()
             self._stepped = lane
         begin_s = time.perf_counter()
         outcome = lane.decode()
-        lane.spent_s += time.perf_counter() - begin_s
+        self._turns.took(lane, time.perf_counter() - begin_s)
         return outcome
 
     def advance(self, outcome: Step | BaseException | None) -> None:

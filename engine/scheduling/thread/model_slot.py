@@ -160,10 +160,10 @@ class ModelSlot:
         """Refuse the load that is due, before anything of it was done."""
         self._unsaid = None
         change, self.change = self.change, None
-        if isinstance(change, Load) and change.reply is not None:
-            change.reply.send(why)
         if self.backend is None:
             self._set_status(EngineStatus("failed", message=str(why)))
+        if isinstance(change, Load) and change.reply is not None:
+            change.reply.send(why)
 
     def close(self) -> None:
         """Free the model, at the end of the thread."""

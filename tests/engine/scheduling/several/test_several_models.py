@@ -1,11 +1,13 @@
 """Several models at once: chosen by name, loaded when needed, each with its own queue and cache."""
 
 import asyncio
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from engine.errors import NoModel, UnknownModel
+from engine.errors import ModelLoadFailed, NoModel, UnknownModel
 from engine.library.memory import need
 from engine.scheduling.limits import Limits
 from engine.scheduling.model_status import ModelStatus
@@ -13,6 +15,7 @@ from engine.scheduling.offering import OfferedModel
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
+from engine.values.request import OutputConstraint
 from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, request, run
 from tests.support.several.offered_models import write_models
@@ -159,6 +162,96 @@ def test_a_model_that_answers_is_waited_for_and_takes_no_more_until_it_has_left(
         assert (await running.collect()).finished.stop.kind is StopKind.CANCELLED
         assert (await asked_b).text == await alone(b)
         assert (await asked_a).text == await alone(a)
+        await engine.aclose()
+
+    run(play(), 120)
+
+
+@pytest.mark.parametrize("is_one", [True, False])
+def test_a_model_that_cannot_fit_is_refused_before_anything_is_done(
+    models: list[OfferedModel], is_one: bool
+) -> None:
+    async def play() -> None:
+        engine = Engine(Limits(memory_bytes=1_000_000))
+        engine.offer(None if is_one else models)
+        with pytest.raises(ModelLoadFailed) as caught:
+            await engine.load(models[0].folder)
+        assert models[0].id in str(caught.value)
+        assert "models may take 1.0 MB together" in str(caught.value)
+        assert engine.model is None
+        assert engine.status.state == "failed"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_each_model_has_its_own_prompt_cache_status_and_bytes(models: list[OfferedModel]) -> None:
+    async def play() -> None:
+        a, b = models[:2]
+        engine = Engine()
+        engine.offer(models)
+        await engine.load(a.folder)
+        asked = request("x" * 400, max_tokens=2)
+        for model in (a.id, b.id):
+            first = await (await engine.generate(replace(asked, model=model))).collect()
+            again = await (await engine.generate(replace(asked, model=model))).collect()
+            assert first.finished.usage.cached_tokens == 0
+            assert again.finished.usage.cached_tokens > 0
+        statuses = [status_of(engine, one) for one in (a, b)]
+        for status in statuses:
+            assert status.info is not None
+            assert status.memory_bytes > status.info.size_bytes
+        assert statuses[0].used_at is not None
+        assert statuses[1].used_at is not None
+        assert statuses[0].used_at < statuses[1].used_at
+        assert [one.is_default for one in statuses] == [True, False]
+        await engine.unload(b.id)
+        assert state(engine, b) == "unloaded"
+        assert state(engine, a) == "ready"
+        await engine.aclose()
+
+    run(play())
+
+
+def test_a_constrained_answer_is_held_to_the_form_of_its_own_model(
+    models: list[OfferedModel],
+) -> None:
+    async def play() -> None:
+        engine = Engine()
+        engine.offer(models)
+        await engine.load(models[0].folder)
+        form = OutputConstraint({"type": "object", "properties": {"n": {"type": "integer"}},
+                                 "required": ["n"]})  # fmt: skip
+        answers = await asyncio.gather(
+            *(
+                ask(engine, _ASKED, max_tokens=40, model=one.id, constraint=form)
+                for one in models * 3
+            )
+        )
+        for answer in answers:
+            if answer.finished.stop.kind is StopKind.EOS:
+                assert isinstance(json.loads(answer.text)["n"], int)
+            else:
+                assert answer.text.lstrip().startswith("{")
+        await engine.aclose()
+
+    run(play(), 120)
+
+
+def test_the_only_model_becomes_one_of_several_when_others_are_offered(
+    models: list[OfferedModel],
+) -> None:
+    async def play() -> None:
+        a, b = models[:2]
+        engine = Engine()
+        await engine.load(a.folder)
+        engine.offer(models)
+        assert (state(engine, a), state(engine, b)) == ("ready", "unloaded")
+        await ask(engine, _ASKED, max_tokens=4, model=b.id)
+        await ask(engine, _ASKED, max_tokens=4, model=a.id)
+        assert [one.id for one in engine.models if one.is_loaded] == [a.id, b.id]
+        engine.offer(None)
+        assert (await ask(engine, _ASKED, max_tokens=24, model="any")).text == await alone(a)
         await engine.aclose()
 
     run(play(), 120)

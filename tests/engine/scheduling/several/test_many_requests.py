@@ -1,0 +1,97 @@
+"""Many requests to more models than there is memory for: none is lost, none answered wrongly."""
+
+import asyncio
+import gc
+import random
+import threading
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine.library.memory import need
+from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from tests.engine.scheduling.stages import until
+from tests.support.asking import request, run
+from tests.support.several.staged_models import StagedModels
+
+_MODELS = [f"model-{number}" for number in range(5)]
+_ASKED = ["short", "long", "middle"]
+
+
+def answer_of(model: str, asked: str) -> str:
+    words = {"short": 1, "middle": 12, "long": 60}[asked]
+    return "".join(f"{model}.{asked}.{word} " for word in range(words))
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> StagedModels:
+    scripts = {model: {asked: [answer_of(model, asked)] for asked in _ASKED} for model in _MODELS}
+    return StagedModels(tmp_path, scripts, pieces=[])
+
+
+async def _asked(engine: Engine, random_: random.Random) -> None:
+    model, asked = random_.choice(_MODELS), random_.choice(_ASKED)
+    wait_s, is_cancelled = random_.uniform(0, 0.2), random_.random() < 0.2
+    await asyncio.sleep(wait_s)
+    generation = await engine.generate(request(asked, model=model))
+    if is_cancelled:
+        generation.cancel()
+    answer = await generation.collect()
+    if is_cancelled and answer.finished.stop.kind is StopKind.CANCELLED:
+        assert answer_of(model, asked).startswith(answer.text)
+    else:
+        assert (answer.text, answer.finished.stop.kind) == (answer_of(model, asked), StopKind.EOS)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_fifty_random_requests_to_five_models_with_room_for_two_are_all_answered_rightly(
+    models: StagedModels, seed: int
+) -> None:
+    async def play() -> None:
+        most = need(models.offered[0].folder).total
+        engine = Engine(Limits(memory_bytes=most * 2 + most // 2), models)
+        engine.offer(models.offered)
+        random_ = random.Random(seed)
+        figures = []
+        for _ in range(2):
+            await asyncio.gather(*(_asked(engine, random_) for _ in range(50)))
+            await until(lambda: all(one.running + one.waiting == 0 for one in engine.models))
+            assert sum(one.is_loaded for one in engine.models) == 2
+            for model in _MODELS:
+                engine.unload_when_idle(model)
+            await until(lambda: not any(one.is_loaded for one in engine.models))
+            gc.collect()
+            figures.append((mx.get_active_memory(), threading.active_count()))
+        # What the first round left is all that ever stays.
+        assert figures[1][0] <= figures[0][0]
+        assert figures[1][1] <= figures[0][1]
+        assert len(set(models.loads)) == 5
+        assert len(models.loads) > 10
+        await engine.aclose()
+
+    run(play(), 300)
+
+
+def test_no_more_models_are_in_memory_than_there_is_room_for(models: StagedModels) -> None:
+    async def play() -> None:
+        most = need(models.offered[0].folder).total
+        engine = Engine(Limits(memory_bytes=most * 2 + most // 2), models)
+        engine.offer(models.offered)
+        seen: list[int] = []
+
+        async def watch() -> None:
+            while True:
+                seen.append(sum(one.memory_bytes > 0 or one.is_loaded for one in engine.models))
+                await asyncio.sleep(0.001)
+
+        watching = asyncio.create_task(watch())
+        random_ = random.Random(3)
+        await asyncio.gather(*(_asked(engine, random_) for _ in range(50)))
+        watching.cancel()
+        assert max(seen) == 2
+        await engine.aclose()
+
+    run(play(), 300)
