@@ -22,6 +22,7 @@ from app.desktop.garbage_collection import collected_on
 from app.desktop.last_session import chosen_model, keep_for_next_time, tell
 from app.desktop.local_server import LocalServer
 from app.desktop.request_feed import RequestFeed
+from app.desktop.rescued_text import RescuedText, rescue
 from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
 from app.desktop.tray_icon import in_tray
 from app.folders import logs, paths
@@ -115,6 +116,7 @@ async def _until_closed(
     disk = DiskCache(paths.kept_prompts_folder("conversations"), preferences.now.kept_prompts_bytes)
     preferences.changed.connect(lambda _: disk.limit_to(preferences.now.kept_prompts_bytes))
     limits = Limits(plain_decoding=options.is_plain)
+    has_signal = asyncio.Event()
     async with open_engine(limits, disk=disk) as engine, kept_conversations() as store:
         theme = Theme(application, preferences.now.theme)
         window = server_window(engine, theme, store, preferences, loop)
@@ -124,7 +126,7 @@ async def _until_closed(
         window.closed.connect(closed.set)
         application.installEventFilter(QuitFilter(window.quit, window))
         with (
-            signals.delivered(loop, lambda: window.quit(asks=False)),
+            signals.delivered(loop, lambda: _quit_for(has_signal, window)),
             in_tray(window, preferences),
             shown_on_demand(window, instance),
         ):
@@ -132,13 +134,27 @@ async def _until_closed(
             window.start(chosen_model(options, stored), options.draft)
             opened_files.deliver_to(lambda path: open_saved_run(window, path))
             tell(window, stored.notice)
+            rescued = RescuedText(window, store)
+            rescued.offer()
             _log.info("the window is shown")
             await closed.wait()
             keep_for_next_time(window, stored)
+            await rescued.finish()
             await window.finish()
             await preferences.finish()
+        listed = window.workspace.conversations
+        conversations = [listed.at(row) for row in range(listed.rowCount())]
         opened_files.deleteLater()
         window.deleteLater()
+    if has_signal.is_set():
+        # Nobody could be asked. The store has tried for the last time.
+        rescue(store, conversations)
+
+
+def _quit_for(has_signal: asyncio.Event, window: MainWindow) -> None:
+    """Close the window without a question."""
+    has_signal.set()
+    window.quit(asks=False)
 
 
 def open_saved_run(window: MainWindow, path: Path) -> None:

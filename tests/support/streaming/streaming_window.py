@@ -1,4 +1,4 @@
-"""A program that is meant to be killed: the whole window, answering a question for ever.
+"""A program that is meant to be ended: the whole window, answering a question for ever.
 
 ``python -m tests.support.streaming.streaming_window`` shows the window as ``fullstop`` does, on the
 data folder of the environment. Only the engine is a scripted one, so that the answer has no end.
@@ -22,7 +22,8 @@ from PySide6.QtTest import QTest
 from app.desktop import window as program
 from app.folders.paths import CLONED_DEMO_MODEL
 from app.settings.options import ChatOptions
-from engine.values.events import PromptProgress, TextDelta
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, PromptProgress, TextDelta, Timing, Usage
 from tests.ui.driving import ScriptedEngine, eventually
 from ui.window.main_window import MainWindow
 
@@ -37,18 +38,19 @@ class EndlessEngine(ScriptedEngine):
 
 
 async def talk(window: MainWindow, engine: EndlessEngine) -> None:
-    """Ask by keyboard, and answer until the process is killed."""
+    """Ask by keyboard, and answer until the process is killed or the answer cancelled."""
     await eventually(window.isVisible)
     QTest.keyClicks(window.chat.composer.input, "Count for ever")
     QTest.keyClick(window.chat.composer.input, Qt.Key.Key_Return)
     await eventually(lambda: bool(engine.generations))
     engine.say(PromptProgress(1, 1, 0))
     number = 0
-    while True:
+    while not engine.cancelled:
         number += 1
         print(number, time.monotonic(), flush=True)
         engine.say(TextDelta(f"{number} "))
         await asyncio.sleep(1 / PIECES_PER_S)
+    engine.say(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
 
 
 def main() -> int:
