@@ -11,7 +11,7 @@ from api.conformance.probe.reports.as_text import as_text, summary
 from api.conformance.probe.reports.suite import of_one
 from api.conformance.probe.running import probe
 from api.conformance.probe.values import CheckResult, ProbeFailed, ProbeOptions, Progress
-from app.inspecting.capture_views import read_capture
+from app.inspecting.capture_views import capture_text, read_capture
 from app.inspecting.wire_views import wire_views
 from app.settings.serve_options import DEFAULT_HOST
 from engine import Engine
@@ -50,6 +50,10 @@ class ApiTools:
         """Return what each API would send for a run."""
         base_url = self._url() or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
         return await wire_views(self._engine, shown, base_url)
+
+    def capture_text(self, content: bytes) -> str:
+        """Return the text of a file with captured answers."""
+        return capture_text(content)
 
     def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
         """Read a captured answer."""

@@ -5,6 +5,8 @@ from itertools import islice
 
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.opening.answers import captures_of
+from api.conformance.captures.opening.content import opened
+from api.conformance.captures.opening.har import as_archive
 from api.conformance.captures.report import as_text, has_faults
 from api.conformance.captures.values import Capture, Severity
 from engine import counted
@@ -13,7 +15,19 @@ from ui.words.visible import quoted
 
 # Nobody reads more of them in a window; ``fullstop inspect`` prints all.
 _MOST = 100
+# As the window's limit for files; of a packed one it is what is in it that counts.
+_MOST_BYTES = 16 * 1024 * 1024
 _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+
+
+def capture_text(content: bytes) -> str:
+    """Return what a file holds as a text that ``read_capture`` reads.
+
+    Raises:
+        ValueError: It is damaged, or too large once it is unpacked.
+    """
+    found = opened(content, _MOST_BYTES)
+    return as_archive(found.records) if found.records else found.decode(found.text)
 
 
 def read_capture(text: str, stops: Sequence[str] = ()) -> CaptureView:

@@ -1,6 +1,7 @@
 """Captures of any length: read on another thread, shown as far as a page can show them."""
 
 import asyncio
+import gzip
 import json
 import threading
 from collections.abc import Callable, Coroutine, Sequence
@@ -15,6 +16,7 @@ from api.conformance.captures.framing import framed
 from app.inspecting.api_tools import ApiTools
 from app.inspecting.capture_views import read_capture
 from engine.scheduling.service import Engine
+from tests.api.conformance.captures.opening.saved import flow, netstring, stream
 from tests.ui.driving import eventually
 from ui.inspector.run.tools import CaptureView
 from ui.inspector.servers.capture_source import SHOWN_CHARS
@@ -125,6 +127,34 @@ def test_a_long_text_that_is_pasted_with_the_keyboard_is_taken_as_a_whole(
         await asyncio.sleep(0)
 
     use(steps)
+
+
+def test_a_packed_file_and_a_dump_of_mitmproxy_are_opened(
+    use: Callable[..., None], tmp_path: Path
+) -> None:
+    packed, dump, damaged = (tmp_path / name for name in ("a.gz", "b.mitm", "c.gz"))
+    packed.write_bytes(gzip.compress(stream("packed é").encode()))
+    dump.write_bytes(netstring(flow(stream("dumped é").encode())))
+    damaged.write_bytes(b"\x1f\x8b\x08\x00damaged")
+
+    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+        for path, text in ((packed, "packed é"), (dump, "dumped é")):
+            window.open_file(path)
+            await eventually(lambda text=text: window.view is not None and window.view.text == text)
+        window.open_file(damaged)
+        await eventually(lambda: "packed by gzip, and damaged." in window.title.text())
+
+    use(steps)
+
+
+def test_of_several_answers_the_first_with_a_fault_is_shown() -> None:
+    fine = json.dumps(
+        {"id": "a", "choices": [{"message": {"content": "A"}, "finish_reason": "stop"}]}
+    )
+    wrong = fine.replace('"a"', '"b"').replace('"stop"', "null")
+    view = read_capture(f"{fine}\n{wrong}\n")
+    assert view.title.startswith("Answer 2 of 2: chat")
+    assert any(one.sentence.startswith("Answer 2: ") for one in view.findings)
 
 
 def test_a_long_answer_in_one_piece_is_read_as_a_short_one() -> None:

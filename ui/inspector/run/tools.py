@@ -162,6 +162,13 @@ class InspectorTools(Protocol):
             ValueError: The run cannot be rendered; the message says why.
         """
 
+    def capture_text(self, content: bytes) -> str:
+        """Return the text of a file with captured answers, unpacked where it is packed.
+
+        Raises:
+            ValueError: It cannot be; the message is the end of a sentence.
+        """
+
     def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
         """Read a captured answer; never raises."""
 

@@ -33,9 +33,9 @@ from ui.words.visible import unescaped
 MAX_BYTES = 16 * 1024 * 1024
 _DELAY_MS = 250
 _HINT = (
-    "Paste an answer here: the JSON or the event stream of Messages, Chat Completions, "
-    "Completions, Responses, /generate or Ollama. If a curl command comes first, the requested "
-    "stops are read from it."
+    "Paste answers here, or open a file: JSON or event streams of any of the usual APIs, as curl "
+    "or a program writes them, as HAR, quoted or packed. Where the request comes first, the stops "
+    "are read from it."
 )
 _RESULT_HINT = (
     "What the answer says appears here: what is wrong with it, why it ended, its text and its "
@@ -121,8 +121,7 @@ class CaptureWindow(OwnWindow):
 
     async def _open(self, path: Path) -> None:
         try:
-            # Bytes that are not UTF-8 are part of what was captured: they are shown, not refused.
-            text = await read_text(path, MAX_BYTES, is_exact=True)
+            text = await read_text(path, MAX_BYTES, decode=self._tools.capture_text)
         except FileRefused as refusal:
             self.title.setText(str(refusal))
         else:

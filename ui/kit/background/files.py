@@ -18,7 +18,12 @@ class FileRefused(Exception):
 
 
 async def read_text(
-    path: Path, most_bytes: int, *, encoding: str = "utf-8", is_exact: bool = False
+    path: Path,
+    most_bytes: int,
+    *,
+    encoding: str = "utf-8",
+    is_exact: bool = False,
+    decode: Callable[[bytes], str] | None = None,
 ) -> str:
     """Return the text of a file.
 
@@ -28,10 +33,18 @@ async def read_text(
         encoding: How its text is encoded.
         is_exact: Whether line ends stay as they are, and bytes that are not text are replaced
             by a placeholder; otherwise line ends become line feeds, and such bytes are refused.
+        decode: Makes text of the bytes in a way of its own; it raises ``ValueError`` with the end
+            of a sentence where it cannot.
 
     Raises:
         FileRefused: It cannot be read, is too large, or is not text.
     """
+
+    def decoded(decode: Callable[[bytes], str], raw: bytes) -> str:
+        try:
+            return decode(raw)
+        except ValueError as error:
+            raise FileRefused(f"{path.name} could not be read: {error}.") from error
 
     def read() -> str:
         if path.stat().st_size > most_bytes:
@@ -42,6 +55,8 @@ async def read_text(
         raw = read_bounded(path, most_bytes)
         if why := text_memory(raw, is_json=True).excess(most_bytes):
             raise FileRefused(f"{path.name} takes too much memory: {why}.")
+        if decode is not None:
+            return decoded(decode, raw)
         if is_exact:
             return raw.decode(encoding, "replace")
         return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")

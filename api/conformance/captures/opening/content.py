@@ -35,13 +35,17 @@ class Opened:
     records: tuple[Record, ...] = ()
 
 
-def opened(content: bytes) -> Opened:
+def opened(content: bytes, most_bytes: int = MOST_BYTES) -> Opened:
     """Return what a file holds.
+
+    Args:
+        content: Its bytes.
+        most_bytes: How large it may be once it is unpacked.
 
     Raises:
         NotReadable: It is packed in a way that is not known, damaged, or too large.
     """
-    content = unpacked(content)
+    content = unpacked(content, most_bytes)
     if event_stream.is_event_stream(content):
         return Opened(event_stream.as_server_sent_events(content))
     if flows.is_flows(content):

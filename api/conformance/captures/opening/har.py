@@ -5,8 +5,9 @@ http://www.softwareishard.com/blog/har-12-spec/. Pure; any thread.
 
 import base64
 import binascii
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from api.conformance.captures.draft import items, mapping
@@ -43,6 +44,23 @@ def records_of(text: str, begin: int, decode: Decode) -> Iterator[Record]:
         record = _record(mapping(entry.get("request")), mapping(entry.get("response")))
         if record.asks_a_model:
             yield record
+
+
+def as_archive(records: Iterable[Record]) -> str:
+    """Return exchanges as an archive that reads back the same."""
+    entries = [
+        {
+            "request": {"url": one.url, "postData": {"text": one.request}},
+            "response": {
+                "status": one.status or 0,
+                "headers": [{"name": name, "value": text} for name, text in one.headers.items()],
+                "content": {} if one.problem else {"text": one.body},
+                **({"_error": one.problem} if one.problem else {}),
+            },
+        }
+        for one in records
+    ]
+    return json.dumps({"log": {"version": "1.2", "entries": entries}}, ensure_ascii=False, indent=1)
 
 
 def _record(request: dict[str, Any], response: dict[str, Any]) -> Record:
