@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, QueryRoute
+from api.dialects.shared.dialect import Addressed, AnswerRoute, Dialect, Head, QueryRoute
 from api.dialects.shared.reading import read, read_as_asked
 from api.dialects.shared.requested import Asked
 from api.transport.context import (
@@ -59,11 +59,15 @@ def replying(route: QueryRoute) -> Handler:
     async def reply(request: web.Request) -> web.StreamResponse:
         service = service_of(request)
         params: object = None
-        if route.read is not None:
+        if "{" in route.path:
+            params = Addressed(dict(request.match_info), dict(request.query))
+        elif route.read is not None:
             params = await _asked(request, route)
         elif route.request is not None:
             params = await read(body_of(request), route.request)
         body = await route.reply(service, params)
+        if isinstance(body, str):  # JSON already
+            return web.json_response(text=body)
         return web.Response() if body is None else _json(body)
 
     return reply
@@ -77,7 +81,13 @@ async def _asked(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> 
     if body.is_large and body.model is None and not service.engine.is_choosing:
         # The model says how long a prompt may be. One that is being loaded is waited for.
         body.model = await loaded_model(service)
-    return await read_as_asked(body, route.request, route.read, strict=service.config.strict)
+    return await read_as_asked(
+        body,
+        route.request,
+        route.read,
+        strict=service.config.strict,
+        recall=partial(route.recall, service),
+    )
 
 
 async def _answered(
@@ -89,7 +99,13 @@ async def _answered(
     service, params, requests = service_of(request), asked.params, asked.requests()
     await route.admit(service, params)
     wanted = addressed(service, requests, route.model_of(params))
-    head = Head(new_id(""), time.time(), _model(service, route, params), request_id_of(request))
+    head = Head(
+        new_id(""),
+        time.time(),
+        _model(service, route, params),
+        request_id_of(request),
+        keep=route.keeper(service, params),
+    )
     if not wanted:
         return _json(await route.reply_without_question(service, params, head))
     if route.wants_stream(params):

@@ -57,6 +57,9 @@ class ServerConfig:
         idle_timeout_s: How long a connection may rest between two requests.
         write_timeout_s: How long a client may leave a stream unread before it counts as gone.
         stop_grace_s: How long running answers may go on when the server is stopped.
+        kept_responses_bytes: Memory for answers of the Responses API that later requests can go on
+            from; 0 keeps none.
+        kept_responses_s: How long each is kept after it was last used.
         keeps_prompts: Whether the engine may keep the caches of requests on disk, if it has a
             place for them: the prompts of everybody who uses the server would lie there.
     """
@@ -77,6 +80,8 @@ class ServerConfig:
     idle_timeout_s: float = 75.0
     write_timeout_s: float = 60.0
     stop_grace_s: float = 2.0
+    kept_responses_bytes: int = 64 * 1024 * 1024
+    kept_responses_s: float = 86_400.0
     keeps_prompts: bool = False
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
+from api.transport.kept_responses import KeptResponses
 from api.transport.metrics.counting import Metrics
 from api.transport.served_engine import ServedAnswer, ServedEngine
 from engine import EngineError, GenerationRequest, ModelInfo, NoModel
@@ -25,6 +26,7 @@ class Service:
         config: The settings.
         running: The generations that clients are waiting for.
         metrics: The numbers of this server.
+        kept_responses: Answers that later requests can go on from.
     """
 
     def __init__(self, engine: ServedEngine, config: ServerConfig) -> None:
@@ -32,6 +34,7 @@ class Service:
         self.config = config
         self.running: set[ServedAnswer] = set()
         self.metrics = Metrics()
+        self.kept_responses = KeptResponses(config.kept_responses_bytes, config.kept_responses_s)
         self._trying: asyncio.Task[None] | None = None
         self._draining: set[asyncio.Task[None]] = set()
         self._is_idle = asyncio.Event()

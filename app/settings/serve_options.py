@@ -192,6 +192,19 @@ class ServeOptions:
         example=10**10,
         place=_LIMITS,
     )
+    kept_responses_bytes: int = declare(
+        _SERVER.kept_responses_bytes,
+        help="bytes of memory for answers that clients of Responses go on from by their id; "
+        "0 keeps none",
+        least=0,
+        most=_MOST_BYTES,
+        metavar="N",
+        place=_LIMITS,
+    )
+    kept_responses_s: float = _seconds(
+        _SERVER.kept_responses_s,
+        "seconds after which such an answer is forgotten if it is not used",
+    )
     plain_decoding: bool = declare(
         False,
         help=PLAIN_HELP,

@@ -158,7 +158,7 @@ class ResponseAnswer(TypedDict):
     model: str
     output: list[_Item]
     parallel_tool_calls: bool
-    previous_response_id: None
+    previous_response_id: str | None
     reasoning: ReasoningEcho
     store: bool
     temperature: float | None

@@ -3,13 +3,14 @@
 from api.dialects.openai.answers import ErrorAnswer
 from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
 from api.dialects.openai.output_format import form_names
+from api.dialects.responses import memory
 from api.dialects.responses.answers import ResponseAnswer, ResponseEvent
 from api.dialects.responses.ask import ask
 from api.dialects.responses.read import requests_from_wire
 from api.dialects.responses.stream import ResponseEncoder
-from api.dialects.responses.wire import ResponseParams
+from api.dialects.responses.wire import InputTokensParams, ResponseParams
 from api.dialects.responses.write import write_response
-from api.dialects.shared.dialect import AnswerRoute, Dialect
+from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
 
 DIALECT = Dialect(
     name="Responses",
@@ -38,6 +39,41 @@ DIALECT = Dialect(
             event=ResponseEvent,
             encoder=ResponseEncoder,
             own_names=form_names,
+            recall=memory.recall,
+            keeper=memory.keeper,
+        ),
+    ),
+    queries=(
+        QueryRoute(
+            method="POST",
+            path="/v1/responses/input_tokens",
+            summary="The number of tokens of a Responses prompt",
+            request=InputTokensParams,
+            read=requests_from_wire,
+            reply=memory.count_input,
+            answer=memory.InputTokens,
+            recall=memory.recall,
+        ),
+        QueryRoute(
+            method="GET",
+            path="/v1/responses/{response_id}",
+            summary="A response that is kept",
+            reply=memory.retrieve,
+            answer=ResponseAnswer,
+        ),
+        QueryRoute(
+            method="DELETE",
+            path="/v1/responses/{response_id}",
+            summary="Deletes a response that is kept",
+            reply=memory.delete,
+            answer=memory.DeletedResponse,
+        ),
+        QueryRoute(
+            method="GET",
+            path="/v1/responses/{response_id}/input_items",
+            summary="What a kept response answered",
+            reply=memory.list_input_items,
+            answer=memory.ItemList,
         ),
     ),
 )

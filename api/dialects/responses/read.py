@@ -12,6 +12,7 @@ from api.dialects.responses.wire import (
     FunctionCallOutputItem,
     InputFilePart,
     InputImagePart,
+    ItemReference,
     MessageItem,
     Part,
     ReasoningItem,
@@ -24,7 +25,7 @@ from api.dialects.shared.parameters.images import media_type_of, note_of
 from api.dialects.shared.parameters.refusing import RefusedParameter, refuse
 from api.dialects.shared.parameters.sampling import sampling_of
 from api.dialects.shared.parameters.tools import check_left_out
-from api.transport.errors import FieldPath, invalid, required
+from api.transport.errors import ApiError, FieldPath, invalid, required
 from engine import (
     GenerationRequest,
     Message,
@@ -104,14 +105,19 @@ def _tool(index: int, tool: ResponseTool) -> Tool:
 
 def _refuse_unsupported(params: ResponseParams) -> None:
     refuse(params, UNHONOURED)
-    if params.previous_response_id is not None:
-        # Clients know this code: they send the whole conversation again.
-        raise invalid(
-            ("previous_response_id",),
-            "responses are not stored by this server; send the whole conversation as input",
-            code="previous_response_not_found",
-        )
+    if params.needs_recall:
+        raise not_kept()
     refuse(params, _REFUSED)
+
+
+def not_kept() -> ApiError:
+    """Return the error for an earlier answer that is not there."""
+    # Clients know this code: they send the whole conversation again.
+    return invalid(
+        ("previous_response_id",),
+        "this response is not kept by this server (any more); send the whole conversation as input",
+        code="previous_response_not_found",
+    )
 
 
 def _effort(params: ResponseParams) -> str | None:
@@ -134,7 +140,7 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
     tool_names: dict[str, str] = {}
     has_notes = wants_image_notes(params.fullstop)
     for index, item in enumerate(params.input):
-        path = ("input", index)
+        path = ("input", index - params.recalled)
         match item:
             case MessageItem(role="system" | "developer"):
                 _add_system(turns, _text(item.content, (*path, "content"), has_notes))
@@ -159,6 +165,8 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
                 )
             case ReasoningItem():
                 pass
+            case ItemReference():
+                raise not_kept()
             case _:
                 assert_never(item)
     return tuple(turns)

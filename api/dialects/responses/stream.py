@@ -58,9 +58,10 @@ class _OpenItem:
 
 @dataclass(frozen=True, slots=True)
 class _DoneItem:
-    """A whole item: its kind and its JSON."""
+    """A whole item: its kind, its id and its JSON."""
 
     type: str
+    id: str
     json: str
 
 
@@ -243,7 +244,9 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._close_item(status)
         response = response_object(self._params, self._head, status, (), finished)
         is_whole = status == "completed"
-        self._state("response.completed" if is_whole else "response.incomplete", response)
+        whole = self._state("response.completed" if is_whole else "response.incomplete", response)
+        if self._head.keep is not None:
+            self._head.keep(response["id"], whole, [one.id for one in self._output])
 
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
         self._start()
@@ -261,15 +264,17 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         whole = json_with(item, encoded)
         index = len(self._output)
         self._item_event("response.output_item.done", index, item, {"item": whole})
-        self._output.append(_DoneItem(item["type"], whole))
+        self._output.append(_DoneItem(item["type"], item["id"], whole))
 
-    def _state(self, name: StateName, response: ResponseAnswer) -> None:
+    def _state(self, name: StateName, response: ResponseAnswer) -> str:
+        """Send a state of the response; returns its JSON."""
         output = ",".join(one.json for one in self._output)
         whole = json_with(response, {"output": f"[{output}]"})
         self._event(
             {"type": name, "sequence_number": self._next(), "response": response},
             {"response": whole},
         )
+        return whole
 
     def _item_event(
         self,

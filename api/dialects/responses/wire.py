@@ -4,12 +4,14 @@ https://platform.openai.com/docs/api-reference/responses
 Only shapes: what they mean is ``read``'s business. Unknown fields are ignored. Any thread.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
 from api.dialects.openai.parameters import FORMAT_TYPE, TOOL_CHOICE, GenerationParams
+from api.dialects.responses.foreign_items import FOREIGN_ITEMS, foreign_items
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.content import RefusalPart, TextOr, TextPart
 
@@ -90,8 +92,15 @@ class ReasoningItem(WireModel):
     type: Literal["reasoning"]
 
 
+class ItemReference(WireModel):
+    """An item of an answer that the server keeps; its type may be left out."""
+
+    type: Literal["item_reference"]
+    id: str
+
+
 Item = Annotated[
-    MessageItem | FunctionCallItem | FunctionCallOutputItem | ReasoningItem,
+    MessageItem | FunctionCallItem | FunctionCallOutputItem | ReasoningItem | ItemReference,
     Field(discriminator="type"),
 ]
 
@@ -101,10 +110,18 @@ def _as_items(value: Any) -> Any:
         return [{"type": "message", "role": "user", "content": value}]
     if not isinstance(value, list):
         raise PydanticCustomError("input_type", "must be a string or a list of items")
-    return [
-        {**item, "type": "message"} if isinstance(item, dict) and "type" not in item else item
-        for item in value
-    ]
+    return [one for item in value for one in _known_items(item)]
+
+
+def _known_items(item: Any) -> list[Any]:
+    """Return an item with its type; those of tools that are not here become what is like them."""
+    if not isinstance(item, dict):
+        return [item]
+    kind = item.get("type")
+    if kind is None:
+        is_reference = "id" in item and "role" not in item
+        return [{**item, "type": "item_reference" if is_reference else "message"}]
+    return foreign_items(item) if isinstance(kind, str) and kind in FOREIGN_ITEMS else [item]
 
 
 class ResponseTool(WireModel):
@@ -153,6 +170,56 @@ class ResponseParams(GenerationParams):
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     metadata: dict[str, Any] | None = None
     previous_response_id: str | None = None
+    store: bool | None = None
     conversation: Any = None
     prompt: Any = None
     background: bool | None = None
+    # How many items at the beginning of ``input`` come from kept answers; None before they do.
+    _recalled: int | None = PrivateAttr(default=None)
+    # The items that were sent, as JSON, where ``input`` has been dropped.
+    _sent: tuple[str, ...] | None = PrivateAttr(default=None)
+
+    @property
+    def recalled(self) -> int:
+        """How many items at the beginning of ``input`` come from kept answers."""
+        return self._recalled or 0
+
+    @property
+    def needs_recall(self) -> bool:
+        """Whether it goes on from kept answers, and their items are still missing."""
+        return self._recalled is None and (
+            self.previous_response_id is not None
+            or any(isinstance(item, ItemReference) for item in self.input)
+        )
+
+    def with_recalled(self, earlier: Sequence[Item], own: Sequence[Item]) -> Self:
+        """Return it with the items of kept answers before its own.
+
+        Args:
+            earlier: The items of kept answers.
+            own: Its own items, none of them a reference.
+        """
+        copy = self.model_copy(update={"input": [*earlier, *own]})
+        copy._recalled = len(earlier)  # noqa: SLF001 - its own
+        return copy
+
+    def without_turns(self) -> Self:
+        """Return it without its items but for their JSON, if the answer is to be kept."""
+        copy = self.model_copy(update={"input": []})
+        copy._sent = self.sent_items() if self.store is not False else ()  # noqa: SLF001
+        return copy
+
+    def sent_items(self) -> tuple[str, ...]:
+        """Return the items that were sent, each as JSON."""
+        if self._sent is not None:
+            return self._sent
+        return tuple(
+            item.model_dump_json(by_alias=True, exclude_none=True)
+            for item in self.input[self.recalled :]
+        )
+
+
+class InputTokensParams(ResponseParams):
+    """``POST /v1/responses/input_tokens``: what makes up the prompt; the model may be left out."""
+
+    model: str = ""

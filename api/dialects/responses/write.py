@@ -37,6 +37,7 @@ from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.answers.said import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.sampling import sent
+from api.transport.json_text import json_text
 from engine import (
     Channel,
     Event,
@@ -98,12 +99,12 @@ def response_object(
         "model": head.model,
         "output": list(output),
         "parallel_tool_calls": allows_parallel_calls(params),
-        "previous_response_id": None,
+        "previous_response_id": params.previous_response_id,
         "reasoning": {
             "effort": params.reasoning.effort if params.reasoning else None,
             "summary": None,
         },
-        "store": False,
+        "store": params.store is not False,
         "temperature": sent(params, "OpenAI", "temperature"),
         "text": {"format": _format(params)},
         "tool_choice": params.tool_choice if params.tool_choice is not None else "auto",
@@ -245,7 +246,10 @@ def write_response(
         items.append(message_item(empty, "completed", [text_part("", [])]))
     if status == "incomplete" and items and items[-1]["type"] != "function_call":
         items[-1]["status"] = status
-    return response_object(params, head, status, items, finished)
+    response = response_object(params, head, status, items, finished)
+    if head.keep is not None:
+        head.keep(response["id"], json_text(response), [item["id"] for item in items])
+    return response
 
 
 def _items(events: Sequence[Event], params: ResponseParams, head: Head) -> list[OutputItem]:

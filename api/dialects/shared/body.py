@@ -6,7 +6,7 @@ Pure functions; knows no web framework and no vendor. Any thread, any process.
 import json
 import math
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import core_schema
@@ -22,6 +22,7 @@ _HUGE = object()
 _NO_SCHEMAS = {"metadata", "default", "expected", "function"}
 _LISTS = {"list", "tuple", "set", "frozenset"}
 _MOST_KEYS = 10_000
+_TURNS = ("messages", "input")
 
 
 def _end_early(schema: Any) -> None:
@@ -53,6 +54,18 @@ class WireModel(BaseModel):
     """What every wire model has in common: unknown fields are ignored, types are not guessed."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
+
+    @property
+    def needs_recall(self) -> bool:
+        """Whether a request refers to earlier answers whose content is still missing."""
+        return False
+
+    def without_turns(self) -> Self:
+        """Return a request without its conversation, which has been read."""
+        turns: dict[str, object] = {
+            name: [] for name in _TURNS if isinstance(getattr(self, name, None), list)
+        }
+        return self.model_copy(update=turns)
 
     @classmethod
     def __get_pydantic_core_schema__(

@@ -11,7 +11,8 @@ body as it was sent:
 ("read", size of the unpacked body, wire model, requests, refusal of the engine) or ("refused", the
 error's class, its arguments by name).
 The program has many threads that wait for one another, so as much as possible is done here; of a
-wire model, the turns are left out once they have become requests.
+wire model, the turns are left out once they have become requests. There are no requests where the
+body refers to earlier answers, of which this process knows nothing.
 """
 
 import os
@@ -22,7 +23,7 @@ from json import loads
 from typing import Any
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.examining import MESSAGES, check_text_memory, examined
+from api.dialects.shared.examining import check_text_memory, examined
 from api.dialects.shared.requested import asked_by
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from api.transport.unpacking import unpacked
@@ -94,12 +95,12 @@ def _read(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
     params = examined(raw, model, asked["context"], asked["longest"])
     del raw
     answer: tuple[Any, ...] = ("read", size, params, None, None)
-    if "read" in asked:
+    if "read" in asked and not params.needs_recall:
         try:
             found = asked_by(params, _named(asked["read"]), strict=asked["strict"])
         except RecursionError:
             raise invalid((), "the body is nested too deeply") from None
-        params = _without_turns(params)
+        params = params.without_turns()
         answer = ("read", size, params, found.wanted, found.refusal)
         del found
     limit = sys.getrecursionlimit()
@@ -115,13 +116,6 @@ def _read(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
 def _named(place: str) -> Any:
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
-
-
-def _without_turns(params: WireModel) -> WireModel:
-    turns: dict[str, object] = {
-        name: [] for name in MESSAGES if isinstance(getattr(params, name, None), list)
-    }
-    return params.model_copy(update=turns)
 
 
 def _refused(error: ApiError) -> bytes:

@@ -26,6 +26,20 @@ _Params = TypeVar("_Params", bound=WireModel)
 _Sent = TypeVar("_Sent", bound=WireModel, contravariant=True)
 
 
+class KeepAnswer(Protocol):
+    """Keeps an answer, so that a later request can go on from it."""
+
+    def __call__(self, answer_id: str, answer: str, item_ids: Sequence[str]) -> None:
+        """Keep it.
+
+        Args:
+            answer_id: Its id.
+            answer: The whole of it, as JSON.
+            item_ids: The ids of its items.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """What is known of an answer before its first token.
@@ -36,6 +50,7 @@ class Head:
         model: The name of the model that answers.
         request_id: Under which the request is answered and logged.
         vocabulary: What token ids stand for, where that is known.
+        keep: Keeps the whole answer before its end is sent; None where it is not to be kept.
     """
 
     unique: str
@@ -43,6 +58,7 @@ class Head:
     model: str
     request_id: str = ""
     vocabulary: Vocabulary | None = None
+    keep: KeepAnswer | None = None
 
 
 class WriteWhole(Protocol[_Sent]):
@@ -83,6 +99,16 @@ def no_names(params: Any) -> Mapping[str, str]:
     return {}
 
 
+def recalls_nothing(service: Service, params: _Params) -> _Params:
+    """Return a request as it is, in dialects whose requests say all that they mean."""
+    return params
+
+
+def keeps_nothing(service: Service, params: Any) -> KeepAnswer | None:
+    """Return nothing that keeps the answer to a request."""
+    return None
+
+
 def do_nothing(service: Service, params: Any) -> None:
     """Do nothing when the generations of a request have been accepted."""
 
@@ -112,6 +138,8 @@ class AnswerRoute(Generic[_Params]):
         own_names: What this request calls some of the engine's fields; the rest is the dialect's.
         on_accepted: Told when the generations of a request have been accepted.
         reply_without_question: Answers a request that was read as no generation.
+        recall: Puts into a request what it refers to of earlier answers.
+        keeper: Returns what keeps the answer to a request; None where it is not to be kept.
     """
 
     path: str
@@ -131,6 +159,21 @@ class AnswerRoute(Generic[_Params]):
     reply_without_question: Callable[[Service, _Params, Head], Awaitable[object]] = (
         nothing_to_answer
     )
+    recall: Callable[[Service, _Params], _Params] = recalls_nothing
+    keeper: Callable[[Service, _Params], KeepAnswer | None] = keeps_nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Addressed:
+    """What the address of a request says.
+
+    Attributes:
+        parts: The parts of the path that stand in braces in the table of routes.
+        query: The parameters after the question mark.
+    """
+
+    parts: Mapping[str, str]
+    query: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,19 +184,22 @@ class QueryRoute:
         method: The HTTP method.
         path: Where it is.
         summary: What it is for, in a few words.
-        reply: Makes the answer's body of the request's; None is an answer without a body.
+        reply: Makes the answer's body of the request's, or of what its address says where the
+            path has parts in braces (``Addressed``); None is an answer without a body.
         request: The type of a request's body; None where there is none.
         read: Makes what the engine is asked of the body: ``reply`` then gets both, as ``Asked``.
         answer: The type of the answer's body; None where there is none.
+        recall: Puts into a request what it refers to of earlier answers.
     """
 
-    method: Literal["GET", "HEAD", "POST"]
+    method: Literal["DELETE", "GET", "HEAD", "POST"]
     path: str
     summary: str
     reply: Callable[[Service, Any], Awaitable[object]]
     request: type[WireModel] | None = None
     read: ReadRequest[Any] | None = None
     answer: Any = None
+    recall: Callable[[Service, Any], Any] = recalls_nothing
 
 
 class AskRequest(Protocol):

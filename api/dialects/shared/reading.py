@@ -14,13 +14,15 @@ from typing import Any, TypeVar
 
 from api.dialects.shared.body import WireModel, parsed
 from api.dialects.shared.requested import Asked, ReadRequest, asked_by
-from api.transport.errors import ApiError, ContextOverflow, ErrorKind
+from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from api.transport.request_body import SentBody
 from engine import GenerationRequest
 
 PROCESS = "api.dialects.shared.body_process"
 # A body of so many bytes is read so fast that any number of them may follow one another.
 _TINY_BYTES = 4_096
+# One that refers to earlier answers is read here, beside the loop.
+_MOST_RECALLING_BYTES = 1 << 20
 
 _Model = TypeVar("_Model", bound=WireModel)
 _Result = TypeVar("_Result")
@@ -47,7 +49,12 @@ async def read(body: SentBody, model: type[_Model]) -> _Model:
 
 
 async def read_as_asked(
-    body: SentBody, model: type[_Model], reader: ReadRequest[_Model], *, strict: bool
+    body: SentBody,
+    model: type[_Model],
+    reader: ReadRequest[_Model],
+    *,
+    strict: bool,
+    recall: Callable[[_Model], _Model] = lambda params: params,
 ) -> Asked[_Model]:
     """Return a body as a wire model, and what it asks the engine for.
 
@@ -56,19 +63,28 @@ async def read_as_asked(
         model: What it is to be.
         reader: Makes the engine's requests of it: a function of a module.
         strict: Refuse what the hosted API refuses.
+        recall: Puts into it what it refers to of earlier answers.
 
     Raises:
         ApiError: As in ``read``, or as in ``reader``.
     """
     if not body.is_large:
         return await _in_turn(
-            body, lambda: asked_by(parsed(body.small or b"", model), reader, strict=strict)
+            body, lambda: asked_by(recall(parsed(body.small or b"", model)), reader, strict=strict)
         )
-    _, params, wanted, refusal = await _read_apart(
+    size, params, wanted, refusal = await _read_apart(
         body, model, {"read": _place_of(reader), "strict": strict}
     )
     if wanted is None:
-        raise TypeError("the helper returned no requests")
+        # It refers to earlier answers, of which only this process knows.
+        if size > _MOST_RECALLING_BYTES:
+            raise invalid(
+                (),
+                f"a request that refers to earlier answers may have {_MOST_RECALLING_BYTES:,} "
+                f"bytes, and this one has {size:,}; send the whole conversation instead",
+            )
+        whole = recall(_checked(params, model))
+        return await asyncio.to_thread(asked_by, whole, reader, strict=strict)
     return Asked(_checked(params, model), wanted, refusal)
 
 

@@ -142,7 +142,7 @@ def cors_headers(origin: str | None, config: ServerConfig) -> dict[str, str]:
 def preflight_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return what a browser wants to know before it sends an allowed page's request."""
     answer = {
-        "Access-Control-Allow-Methods": "GET, POST, HEAD, OPTIONS",
+        "Access-Control-Allow-Methods": "GET, POST, HEAD, DELETE, OPTIONS",
         "Access-Control-Allow-Headers": headers.get("Access-Control-Request-Headers", "*"),
         "Access-Control-Max-Age": "600",
     }

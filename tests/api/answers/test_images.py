@@ -1,11 +1,11 @@
 """An image in a conversation: refused by the name of its block, or a note where that is wanted."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from engine.values.chat import Message
+from tests.support.watched import watched
 
 PNG = "iVBORw0KGgo="
 NOTE = "[Image not shown (image/png): this model reads text only.]"
@@ -260,16 +260,3 @@ def test_there_is_no_third_way(site: Any) -> None:
 
     assert reply.status == 400
     assert reply.json["error"]["message"].startswith("fullstop.images: ")
-
-
-def watched(site: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return the list to which each request to the engine is added."""
-    asked: list[Any] = []
-    generate: Callable[..., Any] = site.engine.generate_together
-
-    async def note(requests: Any) -> Any:
-        asked.extend(requests)
-        return await generate(requests)
-
-    monkeypatch.setattr(site.engine, "generate_together", note)
-    return asked

@@ -68,6 +68,7 @@ ASKED: dict[str, list[dict[str, Any]]] = {
         {"input": COUNT, "max_output_tokens": 30, "reasoning": {"effort": "high"}},
         {"input": COUNT, "max_output_tokens": 90, "text": {"format": {"type": "json_object"}}},
     ],
+    "/v1/responses/input_tokens": [{"input": COUNT}, {"input": TURNS, "instructions": "Hi"}],
     "/generate": [
         {"text": COUNT, "sampling_params": {"max_new_tokens": 9, "stop": "2"}, **REPORT},
         {
@@ -90,7 +91,7 @@ ASKED: dict[str, list[dict[str, Any]]] = {
     "/api/generate": [{"prompt": COUNT, "options": {"num_predict": 5}}, {"prompt": ""}],
     "/api/show": [{"model": "demo-model"}],
 }
-STREAMED = [path for path in ASKED if not path.endswith(("count_tokens", "show"))]
+STREAMED = [path for path in ASKED if not path.endswith(("tokens", "show"))]
 # The folders of golden event lists, and the route whose streams they are.
 CONVERSATIONS = {
     "messages": "/v1/messages",
@@ -194,10 +195,20 @@ def test_every_event_of_a_golden_conversation(file: Path) -> None:
     ids=lambda route: route.path,
 )
 def test_what_is_got(site: Any, route: Any) -> None:
-    reply = site.send("GET", route.path.replace("{id}", "demo-model"))
+    kept = site.send("POST", "/v1/responses", {"model": "m", "input": COUNT}).json["id"]
+    path = route.path.replace("{id}", "demo-model").replace("{response_id}", kept)
+    reply = site.send("GET", path)
 
     assert reply.status == 200
     check(answer_schema(route.path, "get"), reply.json)
+
+
+def test_what_is_deleted(site: Any) -> None:
+    kept = site.send("POST", "/v1/responses", {"model": "m", "input": COUNT}).json["id"]
+    reply = site.send("DELETE", f"/v1/responses/{kept}")
+
+    assert reply.status == 200
+    check(answer_schema("/v1/responses/{response_id}", "delete"), reply.json)
 
 
 def test_health_without_a_model(serve: Callable[..., Any]) -> None:

@@ -132,7 +132,7 @@ def check_envelope(reply: Any, path: str) -> str:
         (RESPONSES, ASK | {"input": 5}, "input: "),
         (RESPONSES, ASK | {"input": [{"role": "user", "content": 5}]}, "input[0].content: "),
         (RESPONSES, ASK | {"input": [{"role": "king", "content": ""}]}, "input[0].role: "),
-        (RESPONSES, ASK | {"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type: "),
+        (RESPONSES, ASK | {"input": [{"type": "of_next_year", "id": "x"}]}, "input[0].type: "),
         (
             RESPONSES,
             ASK | {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},

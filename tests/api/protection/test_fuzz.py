@@ -78,6 +78,11 @@ BODIES: dict[str, dict[str, Any]] = {
         "stream": True,
         "suffix": None,
     },
+    "/v1/responses/input_tokens": {
+        "input": [{"role": "user", "content": [{"type": "input_text", "text": "Hi"}]}],
+        "instructions": "Be brief.",
+        "tools": [{"type": "function", "name": "f", "parameters": SCHEMA}],
+    },
     "/v1/responses": {
         "model": "m",
         "input": [

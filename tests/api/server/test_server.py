@@ -108,6 +108,9 @@ def test_every_route_of_the_table_is_there(site: Any) -> None:
     for route in ROUTES:
         path = route.path.replace("{id}", "demo-model")
         reply = site.send(route.method, path, b"{}" if route.method == "POST" else None)
+        if "{response_id}" in path:
+            assert b"was not stored" in reply.body
+            continue
         assert reply.status == (400 if route.method == "POST" else 200), route
         assert route.description
 

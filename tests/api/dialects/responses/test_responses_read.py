@@ -170,7 +170,7 @@ def test_likelihoods_ask_for_a_full_trace() -> None:
         ({"tools": [{"type": "web_search"}, {"type": "function"}]}, ("tools", 1, "name")),
         ({"tool_choice": {"type": "web_search"}}, ("tool_choice",)),
         ({"tool_choice": {"type": "function", "name": "f"}, "tools": [TOOL]}, ("tool_choice",)),
-        ({"input": [{"type": "computer_call"}]}, ("input", 0, "type")),
+        ({"input": [{"type": "of_next_year"}]}, ("input", 0, "type")),
     ],
 )
 def test_what_would_change_the_answer_if_ignored_is_refused(

@@ -90,4 +90,4 @@ def test_the_request_is_repeated_in_its_answer(scenario_named: Callable[..., Any
 
     assert {name: response[name] for name in asked} == asked
     assert response["tools"][0]["name"] == "f"
-    assert response["store"] is False
+    assert response["store"] is True

@@ -1,0 +1,271 @@
+"""Responses are kept: later requests go on from them; they are read, listed and deleted."""
+
+from typing import Any
+
+import openai
+import pytest
+
+from api.transport.kept_responses import KeptResponse, KeptResponses
+from tests.support.watched import watched
+
+URL = "/v1/responses"
+TOOL = {
+    "type": "function",
+    "name": "look",
+    "parameters": {"type": "object", "properties": {"at": {"type": "string"}}},
+}
+
+
+def ask(site: Any, **fields: Any) -> Any:
+    reply = site.send("POST", URL, {"model": "m", "max_output_tokens": 16, **fields})
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+def text_of(response: Any) -> str:
+    return str(response["output"][-1]["content"][0]["text"])
+
+
+@pytest.fixture
+def client(site: Any) -> Any:
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as made:
+        yield made
+
+
+def said(request: Any) -> list[tuple[str, str]]:
+    return [(turn.role, turn.content) for turn in request.messages]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_a_request_goes_on_from_an_earlier_response(
+    client: Any, site: Any, monkeypatch: pytest.MonkeyPatch, is_streamed: bool
+) -> None:
+    asked = watched(site, monkeypatch)
+    previous: str | None = None
+    texts: list[str] = []
+    for question in ("Say: one", "Say: two", "Say: three"):
+        wanted = {"model": "m", "input": question, "previous_response_id": previous}
+        if is_streamed:
+            with client.responses.stream(**wanted) as stream:
+                response = stream.get_final_response()
+        else:
+            response = client.responses.create(**wanted)
+        assert response.previous_response_id == previous
+        previous = response.id
+        texts.append(response.output_text)
+    assert said(asked[-1]) == [
+        ("user", "Say: one"),
+        ("assistant", texts[0]),
+        ("user", "Say: two"),
+        ("assistant", texts[1]),
+        ("user", "Say: three"),
+    ]
+
+
+def test_instructions_are_not_carried_over(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = watched(site, monkeypatch)
+    first = ask(site, input="Say: one", instructions="Be brief.")
+    ask(site, input="Say: two", previous_response_id=first["id"])
+    assert asked[0].messages[0].role == "system"
+    assert "system" not in [turn.role for turn in asked[1].messages]
+
+
+def test_a_call_and_its_result_may_be_in_two_requests(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = watched(site, monkeypatch)
+    first = ask(site, input="Look", tools=[TOOL], tool_choice="required", max_output_tokens=200)
+    [call] = [item for item in first["output"] if item["type"] == "function_call"]
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "nothing"}
+    ask(site, input=[result], previous_response_id=first["id"], tools=[TOOL])
+    turn = asked[1].messages[-1]
+    assert (turn.role, turn.content, turn.name) == ("tool", "nothing", "look")
+    assert asked[1].messages[-2].tool_calls[0].name == "look"
+
+
+def test_an_item_is_referred_to_by_its_id(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = watched(site, monkeypatch)
+    first = ask(site, input="Say: one")
+    reference = {"type": "item_reference", "id": first["output"][-1]["id"]}
+    for item in (reference, {"id": reference["id"]}):
+        ask(
+            site,
+            input=[
+                {"role": "user", "content": "Say: one"},
+                item,
+                {"role": "user", "content": "On"},
+            ],
+        )
+        assert said(asked[-1])[1] == ("assistant", text_of(first))
+
+
+@pytest.mark.parametrize("fields", [{"previous_response_id": "resp_x"}, {}], ids=["id", "item"])
+def test_what_is_not_kept_is_said_in_the_words_that_clients_know(
+    site: Any, fields: dict[str, Any]
+) -> None:
+    body = {"model": "m", "input": [{"type": "item_reference", "id": "msg_x"}], **fields}
+    reply = site.send("POST", URL, body)
+    if fields:
+        assert reply.status == 400
+        assert reply.json["error"]["code"] == "previous_response_not_found"
+    else:
+        assert reply.status == 404
+        assert reply.json["error"]["param"] == "input[0].id"
+
+
+def test_what_is_not_to_be_stored_is_not(site: Any) -> None:
+    first = ask(site, input="Say: one", store=False)
+    assert first["store"] is False
+    assert site.send("GET", f"{URL}/{first['id']}").status == 404
+    reply = site.send(
+        "POST", URL, {"model": "m", "input": "x", "previous_response_id": first["id"]}
+    )
+    assert reply.json["error"]["code"] == "previous_response_not_found"
+
+
+def test_a_server_may_keep_none(serve: Any) -> None:
+    site = serve(kept_responses_bytes=0)
+    assert site.send("GET", f"{URL}/{ask(site, input='Hi')['id']}").status == 404
+
+
+def test_the_vendors_client_reads_lists_and_deletes(client: Any) -> None:
+    first = client.responses.create(model="m", input="Say: one")
+    second = client.responses.create(
+        model="m", input="Say: two", previous_response_id=first.id, metadata={"a": "b"}
+    )
+    assert client.responses.retrieve(second.id) == second
+    items = list(client.responses.input_items.list(second.id, order="asc"))
+    assert [item.role for item in items] == ["user", "assistant", "user"]
+    assert items[1].id == first.output[-1].id
+    newest = client.responses.input_items.list(second.id, limit=1)
+    assert newest.data[0].id == items[-1].id
+    assert newest.has_more
+    rest = client.responses.input_items.list(second.id, after=items[-1].id)
+    assert [item.id for item in rest.data] == [items[1].id, items[0].id]
+    client.responses.delete(second.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(second.id)
+    assert client.responses.retrieve(first.id) == first
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [("limit=0", "limit"), ("limit=x", "limit"), ("order=up", "order"), ("after=msg_x", None)],
+)
+def test_a_wrong_way_to_list_is_refused(site: Any, query: str, param: str | None) -> None:
+    first = ask(site, input="Say: one")
+    reply = site.send("GET", f"{URL}/{first['id']}/input_items?{query}")
+    assert reply.status == (404 if param is None else 400)
+    assert reply.json["error"]["param"] == param
+
+
+def test_the_tokens_of_an_input_are_counted_with_what_it_goes_on_from(
+    client: Any, site: Any
+) -> None:
+    first = client.responses.create(model="m", input="Say: one")
+    alone = client.responses.input_tokens.count(model="m", input="Say: two")
+    whole = client.responses.input_tokens.count(
+        model="m", input="Say: two", previous_response_id=first.id
+    )
+    after = client.responses.create(model="m", input="Say: two", previous_response_id=first.id)
+    assert alone.input_tokens < whole.input_tokens == after.usage.input_tokens
+    reply = site.send("POST", f"{URL}/input_tokens", {"input": "Say: two"})
+    assert reply.json == {"object": "response.input_tokens", "input_tokens": alone.input_tokens}
+
+
+def test_a_large_request_is_kept_and_may_go_on(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = serve()
+    asked = watched(site, monkeypatch)
+    # Fields that nobody knows make it large, not its text.
+    part = {"type": "input_text", "text": "a", "note": "x" * 2_000}
+    long = [{"role": "user", "content": [part] * 100}]
+    first = ask(site, input=[*long, {"role": "user", "content": "Say: one"}])
+    second = ask(site, input="Say: two", previous_response_id=first["id"])
+    assert said(asked[1])[:2] == said(asked[0])[:2]
+    ask(site, input=[*long, {"role": "user", "content": "On"}], previous_response_id=second["id"])
+    assert [text for _, text in said(asked[2])][-1] == "On"
+    assert ("assistant", text_of(second)) in said(asked[2])
+
+
+FOREIGN = [
+    ({"type": "web_search_call", "id": "ws_1", "status": "completed"}, []),
+    ({"type": "compaction", "encrypted_content": "x"}, []),
+    (
+        {"type": "custom_tool_call", "call_id": "c", "name": "run", "input": "ls"},
+        [("assistant", "")],
+    ),
+    ({"type": "custom_tool_call_output", "call_id": "c", "output": "a\nb"}, [("tool", "a\nb")]),
+    (
+        {"type": "mcp_call", "id": "c", "name": "find", "arguments": "{}", "output": "here"},
+        [("assistant", ""), ("tool", "here")],
+    ),
+    (
+        {"type": "local_shell_call", "call_id": "c", "action": {"command": ["ls"]}},
+        [("assistant", "")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("item", "turns"), FOREIGN, ids=[item["type"] for item, _ in FOREIGN])
+def test_items_of_tools_that_are_not_here_are_no_error(
+    site: Any, monkeypatch: pytest.MonkeyPatch, item: dict[str, Any], turns: Any
+) -> None:
+    asked = watched(site, monkeypatch)
+    ask(site, input=[{"role": "user", "content": "Hi"}, item, {"role": "user", "content": "On"}])
+    assert said(asked[0])[1:-1] == turns
+
+
+# -- the store ---------------------------------------------------------------------------------
+
+
+def made(its_id: str, previous: str = "", size: int = 10) -> KeptResponse:
+    return KeptResponse(
+        its_id, previous, ("{}",), (f"in_{its_id}",), "x" * size, (f"out_{its_id}",)
+    )
+
+
+def test_the_answers_used_least_lately_go_where_there_is_no_room() -> None:
+    kept = KeptResponses(3 * made("a").size_bytes, 60, lambda: 0)
+    for its_id in "abc":
+        kept.keep(made(its_id))
+    assert kept.get("a")
+    kept.keep(made("d"))
+    assert [its_id for its_id in "abcd" if kept.get(its_id)] == ["a", "c", "d"]
+    assert kept.of_item("out_b") is None
+    kept.keep(made("e", size=10**6))
+    assert kept.size_bytes == 0
+    assert kept.get("e") is None
+
+
+def test_using_an_answer_keeps_all_before_it() -> None:
+    kept = KeptResponses(3 * made("a").size_bytes, 60, lambda: 0)
+    kept.keep(made("a"))
+    kept.keep(made("b", "a"))
+    kept.keep(made("x"))
+    assert kept.chain("b")
+    kept.keep(made("c", "b"))
+    found = kept.chain("c")
+    assert found is not None
+    assert [one.id for one in found] == ["a", "b", "c"]
+    assert kept.forget("a")
+    assert not kept.forget("a")
+    assert kept.chain("c") is None
+
+
+def test_an_answer_goes_when_it_was_not_used_for_long() -> None:
+    now = [0.0]
+    kept = KeptResponses(10**6, 60, lambda: now[0])
+    kept.keep(made("a"))
+    kept.keep(made("b"))
+    now[0] = 50
+    assert kept.get("b")
+    now[0] = 61
+    assert kept.get("a") is None
+    assert kept.get("b")
+    assert kept.size_bytes == made("b").size_bytes
+
+
+@pytest.mark.parametrize("kind", [[], {}, 5, None, "ǂ"])
+def test_an_item_of_no_kind_is_refused(site: Any, kind: Any) -> None:
+    reply = site.send("POST", URL, {"model": "m", "input": [{"type": kind, "call_id": "c"}]})
+    assert reply.status == 400
