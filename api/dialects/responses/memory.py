@@ -15,7 +15,7 @@ from api.dialects.responses.read import not_kept
 from api.dialects.responses.wire import InputTokensParams, Item, ItemReference, ResponseParams
 from api.dialects.shared.dialect import Addressed, KeepAnswer
 from api.dialects.shared.requested import Asked
-from api.transport.context import Service, new_id, shown_name
+from api.transport.context import Service, addressed, check_model, new_id, shown_name
 from api.transport.errors import ApiError, ErrorKind, invalid
 from api.transport.kept_responses import KeptResponse, KeptResponses
 
@@ -129,7 +129,9 @@ async def list_input_items(service: Service, asked: Addressed) -> ItemList:
 
 async def count_input(service: Service, asked: Asked[InputTokensParams]) -> InputTokens:
     """Answer ``POST /v1/responses/input_tokens``."""
-    [wanted] = asked.requests()
+    if asked.params.model:
+        check_model(service, asked.params.model)
+    [wanted] = addressed(service, asked.requests(), asked.params.model)
     count = await service.engine.count_tokens(wanted)
     return {"object": "response.input_tokens", "input_tokens": count}
 
