@@ -267,7 +267,7 @@ class Site:
         self, method: str, path: str, body: Any, headers: dict[str, str]
     ) -> http.client.HTTPConnection:
         raw = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        connection = http.client.HTTPConnection(self.host, self.address.port, timeout=30)
+        connection = http.client.HTTPConnection(self.host, self.address.port, timeout=120)
         connection.putrequest(method, path, skip_host="Host" in headers)
         for name, value in headers.items():
             connection.putheader(name, value)

@@ -89,7 +89,8 @@ def test_while_the_prompt_is_read(
     sent = body(path, "x" * 16 * 500, is_streamed=is_streamed)
     connection = site.open("POST", path, sent, waits=False)
     assert stage.wait_until(lambda _: len(stage.stage.model.calls) > 5)
-    assert stage.stage.model.calls[-1] == (1, 16)
+    # How many tokens are read at once depends on how long they took.
+    assert stage.stage.model.calls[-1][1] > 1
 
     assert steps_after(stage, connection.close) <= STEPS
 
