@@ -5,6 +5,7 @@ Runs on the loop of whoever probes.
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.asking.client import Client
@@ -117,6 +118,30 @@ _SHOWN_CHARS = 20_000
 def faults_of(client: Client, run: Exchange, verdicts: Iterable[Judgement]) -> list[Fault]:
     """Return verdicts as faults, with what shows them."""
     return [fault(client, run, verdict) for verdict in verdicts]
+
+
+async def confirmed(
+    client: Client, body: Any, judge: Callable[[Exchange], Sequence[Judgement]]
+) -> tuple[Exchange, list[Fault]]:
+    """Ask, and again where something is wrong: what does not show twice is not a fault.
+
+    Args:
+        client: Asks.
+        body: The request.
+        judge: Says what is wrong with an answer.
+
+    Returns:
+        The last answer, and its faults.
+
+    Raises:
+        LimitReached: The probe may ask no more.
+    """
+    run = await client.send(body)
+    verdicts = judge(run)
+    if verdicts and not run.problem and not run.is_refusal:
+        run = await client.send(body)
+        verdicts = judge(run)
+    return run, faults_of(client, run, verdicts)
 
 
 def fault(client: Client, run: Exchange, verdict: Judgement) -> Fault:

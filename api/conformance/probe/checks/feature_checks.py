@@ -4,21 +4,22 @@ Runs on the loop of whoever probes.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from api.conformance.captures.draft import items, mapping
 from api.conformance.captures.json_text import parsed
 from api.conformance.captures.values import CapturedEnding
+from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
     Check,
     CheckSetting,
     Seen,
+    confirmed,
     fault,
-    faults_of,
     skipped,
     undecided,
     without_premise,
@@ -33,7 +34,7 @@ from api.conformance.probe.dialects.features import (
     with_tool,
 )
 from api.conformance.probe.judging import Judgement, judge, no_answer
-from api.conformance.probe.planning.plan import simple_case, simplest_case
+from api.conformance.probe.planning.plan import StopCase, simple_case, simplest_case
 from api.conformance.probe.values import Fault
 
 _CHOICES = 2
@@ -53,20 +54,20 @@ async def _choices(setting: CheckSetting) -> Seen:
         body = with_choices(client.driver.dialect, client.driver.body(ask, client.model), _CHOICES)
         if body is None:
             return skipped("The dialect has one choice only.")
-        run = await client.send(body)
+        run, found = await confirmed(client, body, partial(_unstopped, case.stops[0]))
         if run.is_refusal:
             return skipped(f"Several choices are refused with status {run.status}.")
-        broken_run = no_answer(run)
-        texts = _texts_of_choices(run)
-        if broken_run is None and len(texts) < _CHOICES:
+        if run.is_answer and len(_texts_of_choices(run)) < _CHOICES:
             return skipped("The server gives one choice only.")
-        verdicts = [broken_run] if broken_run is not None else _unstopped(case.stops[0], texts)
-        faults.extend(faults_of(client, run, verdicts))
+        faults.extend(found)
     return Seen(f"{_CHOICES} choices with {case.stops[0]!r}", tuple(faults))
 
 
-def _unstopped(stop: str, texts: dict[int, str]) -> list[Judgement]:
-    for index, text in sorted(texts.items()):
+def _unstopped(stop: str, run: Exchange) -> list[Judgement]:
+    broken = no_answer(run)
+    if broken is not None:
+        return [broken]
+    for index, text in sorted(_texts_of_choices(run).items()):
         if stop in text:
             sentence = f"The stop {stop!r} was ignored in choice {index}."
             return [Judgement("choice_not_stopped", sentence, "the text before the stop", text)]
@@ -112,7 +113,7 @@ async def _logprobs(setting: CheckSetting) -> Seen:
         return Seen(faults=(fault(client, run, broken_run),))
     tokens = _logged(run)
     if not tokens:
-        return skipped("The answer has no logprobs.")
+        return skipped("The answer has no logprobs with tokens in words.")
     text = run.capture.text
     before_last = "".join(tokens[:-1])
     # The last token may have text behind the cut; none may begin there.
@@ -131,15 +132,18 @@ def _logged(run: Exchange) -> list[str]:
     choice = next(iter(_choices_in(run.text)), {})
     listed = mapping(choice.get("logprobs"))
     names = [mapping(one).get("token") for one in items(listed.get("content"))]
-    return [str(one) for one in names or items(listed.get("tokens"))]
+    names = names or items(listed.get("tokens"))
+    # Some servers list ids, or nothing, where the token should stand: these say nothing here.
+    return [str(one) for one in names] if all(isinstance(one, str) for one in names) else []
 
 
 async def _tools(setting: CheckSetting) -> Seen:
     """A stop inside the arguments of a call does not leave half a call."""
     client = setting.client
-    plain = await _with_tool(setting, (), is_streamed=False)
-    if plain is None:
+    plain_body = _tool_body(setting, (), is_streamed=False)
+    if plain_body is None:
         return skipped("The probe knows no tools of this dialect.")
+    plain = await client.send(plain_body)
     if not plain.is_answer or not plain.capture.tool_calls:
         return skipped("The model calls no tool.")
     arguments = plain.capture.tool_calls[0].arguments
@@ -149,22 +153,20 @@ async def _tools(setting: CheckSetting) -> Seen:
     stop = words[-1][1:3]
     faults: list[Fault] = []
     for is_streamed in (False, True):
-        run = await _with_tool(setting, (stop,), is_streamed=is_streamed)
-        if run is None or run.is_refusal:
+        body = _tool_body(setting, (stop,), is_streamed=is_streamed)
+        run, found = await confirmed(client, body, partial(_half_call, stop, arguments))
+        if run.is_refusal:
             return skipped("Stops beside tools are refused.")
-        faults.extend(faults_of(client, run, _half_call(stop, arguments, run)))
+        faults.extend(found)
     return Seen(f"{stop!r} in {arguments}", tuple(faults))
 
 
-async def _with_tool(
-    setting: CheckSetting, stops: tuple[str, ...], *, is_streamed: bool
-) -> Exchange | None:
+def _tool_body(setting: CheckSetting, stops: tuple[str, ...], *, is_streamed: bool) -> Body | None:
     client = setting.client
     tokens = max(_TOKENS, setting.main.ask.max_tokens)
     is_thinking = setting.main.ask.is_thinking
     ask = Ask(TOOL_PROMPT, stops, tokens, is_streamed=is_streamed, is_thinking=is_thinking)
-    body = with_tool(client.driver.dialect, client.driver.body(ask, client.model))
-    return None if body is None else await client.send(body)
+    return with_tool(client.driver.dialect, client.driver.body(ask, client.model))
 
 
 def _half_call(stop: str, arguments: str, run: Exchange) -> list[Judgement]:
@@ -218,11 +220,11 @@ async def _structure(setting: CheckSetting) -> Seen:
         if is_streamed and setting.main.streamed_text is not None:
             continue
         stopping = replace(ask, stops=case.stops, is_streamed=is_streamed)
-        run = await client.send(_structured(setting, stopping))
+        stopped = _structured(setting, stopping)
+        run, found = await confirmed(client, stopped, partial(_judge_structured, case, client))
         if run.is_refusal:
             return skipped("Stops beside structured output are refused.")
-        verdicts = _as_structured(judge(case, run, client.driver))
-        faults.extend(faults_of(client, run, verdicts))
+        faults.extend(found)
     return Seen(f"{case.stops[0]!r} in {text}", tuple(faults))
 
 
@@ -231,10 +233,10 @@ def _structured(setting: CheckSetting, ask: Ask) -> Body | None:
     return with_structure(client.driver.dialect, client.driver.body(ask, client.model))
 
 
-def _as_structured(verdicts: Sequence[Judgement]) -> list[Judgement]:
+def _judge_structured(case: StopCase, client: Client, run: Exchange) -> list[Judgement]:
     return [
         replace(one, code="structured_stop_ignored") if one.code == "stop_ignored" else one
-        for one in verdicts
+        for one in judge(case, run, client.driver)
     ]
 
 

@@ -5,16 +5,18 @@ Runs on the loop of whoever probes.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from api.conformance.captures.values import CapturedEnding
+from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
     Check,
     CheckSetting,
     Seen,
+    confirmed,
     fault,
-    faults_of,
     undecided,
     without_premise,
 )
@@ -120,9 +122,11 @@ async def _held(setting: CheckSetting) -> Seen:
         if len(end) < _HELD_CHARS or "\ufffd" in end:
             return undecided("The limited answer has no text that could be held.")
         stop = end + NEVER
-        run = await client.ask(replace(ask, is_streamed=is_streamed, stops=(stop,)))
+        holding = replace(ask, is_streamed=is_streamed, stops=(stop,))
+        body = client.driver.body(holding, client.model)
+        _, found = await confirmed(client, body, partial(_released, setting, text))
         shown.append(repr(stop))
-        faults.extend(faults_of(client, run, _released(setting, text, run)))
+        faults.extend(found)
     return Seen(", ".join(dict.fromkeys(shown)), tuple(faults))
 
 
@@ -173,10 +177,14 @@ async def _on_last_token(setting: CheckSetting) -> Seen:
         ask = replace(
             case.baseline.ask, stops=case.stops, max_tokens=limit, is_streamed=is_streamed
         )
-        run = await client.ask(ask)
-        verdicts = [_as_lost(one, run) for one in judge(in_mode, run, client.driver)]
-        faults.extend(faults_of(client, run, verdicts))
+        body = client.driver.body(ask, client.model)
+        _, found = await confirmed(client, body, partial(_judge_last, in_mode, client))
+        faults.extend(found)
     return Seen(f"{case.stops[0]!r} with a limit of {limit} tokens", tuple(faults))
+
+
+def _judge_last(case: StopCase, client: Client, run: Exchange) -> list[Judgement]:
+    return [_as_lost(one, run) for one in judge(case, run, client.driver)]
 
 
 def _as_lost(verdict: Judgement, run: Exchange) -> Judgement:

@@ -8,13 +8,15 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
     Check,
     CheckSetting,
     Seen,
-    fault,
+    confirmed,
     skipped,
     undecided,
 )
@@ -123,18 +125,25 @@ async def _fired(
     setting: CheckSetting, given: Baseline, chosen: Sequence[_Lookalike]
 ) -> Fault | None:
     """Return the fault if one of the stops changes the answer."""
+    client = setting.client
     ask = replace(given.ask, stops=tuple(one.stop for one in chosen))
-    run = await setting.client.ask(ask)
+    body = client.driver.body(ask, client.model)
+    _, faults = await confirmed(client, body, partial(_changed, given, chosen[0]))
+    return next(iter(faults), None)
+
+
+def _changed(given: Baseline, chosen: _Lookalike, run: Exchange) -> list[Judgement]:
     broken = no_answer(run)
+    if broken is not None:
+        return [broken]
     got = run.capture.text
-    if broken is None and got != given.text:
-        first = chosen[0]
-        sentence = first.sentence.format(repr(first.stop))
-        is_cut = given.text.startswith(got)
-        code = first.code if is_cut else "text_differs"
-        said = sentence if is_cut else "No stop could fire, but the text differs."
-        broken = Judgement(code, said, given.text, got, given.text)
-    return fault(setting.client, run, broken) if broken is not None else None
+    if got == given.text:
+        return []
+    sentence = chosen.sentence.format(repr(chosen.stop))
+    if given.text.startswith(got):
+        return [Judgement(chosen.code, sentence, given.text, got, given.text)]
+    sentence = "No stop could fire, but the text differs."
+    return [Judgement("text_differs", sentence, given.text, got, given.text)]
 
 
 LITERAL_CHECKS = (

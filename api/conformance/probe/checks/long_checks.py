@@ -3,16 +3,17 @@
 Runs on the loop of whoever probes.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
+from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
     Check,
     CheckSetting,
     Seen,
-    faults_of,
+    confirmed,
     skipped,
     undecided,
     without_premise,
@@ -37,20 +38,22 @@ async def _many(setting: CheckSetting) -> Seen:
         return undecided("There is no answer that could be compared.")
     for count in _COUNTS:
         others = tuple(f"{NEVER}{number}" for number in range(1, count))
-        run = await client.ask(replace(case.baseline.ask, stops=(*others, *case.stops)))
+        ask = replace(case.baseline.ask, stops=(*others, *case.stops))
+        body = client.driver.body(ask, client.model)
+        run, faults = await confirmed(client, body, partial(_judge_many, case, client, count))
         if run.is_refusal:
             return Seen(f"{count} stops are refused with status {run.status}")
-        verdicts = [_as_dropped(one, count) for one in judge(case, run, client.driver)]
-        if verdicts:
-            return Seen(faults=tuple(faults_of(client, run, verdicts)))
+        if faults:
+            return Seen(faults=tuple(faults))
     return Seen(f"the last of {', '.join(map(str, _COUNTS))} stops")
 
 
-def _as_dropped(verdict: Judgement, count: int) -> Judgement:
-    if verdict.code != "stop_ignored":
-        return verdict
+def _judge_many(case: StopCase, client: Client, count: int, run: Exchange) -> list[Judgement]:
     sentence = f"The last of {count} stops was dropped without a word."
-    return replace(verdict, code="stops_dropped", sentence=sentence)
+    return [
+        replace(one, code="stops_dropped", sentence=sentence) if one.code == "stop_ignored" else one
+        for one in judge(case, run, client.driver)
+    ]
 
 
 async def _long(setting: CheckSetting) -> Seen:
@@ -73,13 +76,15 @@ async def _long(setting: CheckSetting) -> Seen:
         for is_streamed in (False, True):
             if is_streamed and setting.main.streamed_text is not None:
                 continue
-            run = await client.ask(replace(given.ask, stops=case.stops, is_streamed=is_streamed))
-            verdicts = _as_long(case, run, judge(case, run, client.driver))
-            faults.extend(faults_of(client, run, verdicts))
+            ask = replace(given.ask, stops=case.stops, is_streamed=is_streamed)
+            body = client.driver.body(ask, client.model)
+            _, found = await confirmed(client, body, partial(_judge_long, case, client))
+            faults.extend(found)
     return Seen(f"a stop of {length} characters", tuple(faults))
 
 
-def _as_long(case: StopCase, run: Exchange, verdicts: Sequence[Judgement]) -> list[Judgement]:
+def _judge_long(case: StopCase, client: Client, run: Exchange) -> list[Judgement]:
+    verdicts = judge(case, run, client.driver)
     length = len(case.stops[0])
     got = run.capture.text
     if case.matched is None and verdicts and case.text.startswith(got) and got != case.text:
@@ -91,7 +96,7 @@ def _as_long(case: StopCase, run: Exchange, verdicts: Sequence[Judgement]) -> li
     if "stop_ignored" in codes or ("prefix_leaked" in codes and has_leaked):
         sentence = f"A stop of {length} characters was forgotten before it was complete."
         return [Judgement("long_stop_ignored", sentence, case.text, got, case.baseline.text)]
-    return list(verdicts)
+    return verdicts
 
 
 async def _long_answer(setting: CheckSetting) -> Baseline | None:

@@ -33,7 +33,7 @@ class Faulty(FamilyServer):
     """
 
     finds: ClassVar[dict[str, set[str]]]
-    dialects: ClassVar[tuple[WireDialect, ...]] = ALL
+    dialects = ALL
 
 
 # -- text --------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from aiohttp import web
 
@@ -221,6 +221,20 @@ class RefusesLists(FamilyServer):
         return self.refusal("at most 4 stops") if len(query.stops) > 4 else None
 
 
+class LogsIds(FamilyServer):
+    """Lists tokens by their ids where logprobs are asked for."""
+
+    dialects = (WireDialect.CHAT,)
+
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        """Return an answer without tokens in words."""
+        whole = super().body(said, query)
+        for choice in whole.get("choices", []):
+            if "logprobs" in choice:
+                choice["logprobs"] = {"content": [{"id": 5, "logprob": -0.1}] * 9}
+        return whole
+
+
 class KnowsStopsOnly(FamilyServer):
     """Knows neither choices nor tools, structure or logprobs, and ignores them."""
 
@@ -248,4 +262,5 @@ RIGHT: Sequence[type[FamilyServer]] = (
     EndsLate,
     RefusesLists,
     KnowsStopsOnly,
+    LogsIds,
 )

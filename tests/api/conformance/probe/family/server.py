@@ -41,6 +41,7 @@ class FamilyServer:
     Attributes:
         piece_s: How long a token takes.
         grace_s: How long it is waited for after the end of a stream.
+        dialects: Those in which it is itself; empty for all.
         patience_s: How much longer than usual an answer may take after a client left.
         only: The checks that are enough for it; empty for all.
         asked: How many requests it has got.
@@ -52,6 +53,7 @@ class FamilyServer:
     patience_s = 30.0
     is_thinking_always = False
     only: tuple[str, ...] = ()
+    dialects: tuple[WireDialect, ...] = ()
     stream_type = ""
 
     def __init__(self, dialect: WireDialect) -> None:
