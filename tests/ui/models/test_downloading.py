@@ -44,7 +44,7 @@ async def begin(opened: OpenedModels) -> Download:
 def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     run: RunOnLoop, opened: OpenedModels, site: Hub
 ) -> None:
-    site.piece_s = 0.002
+    site.piece_s = 0.02  # long enough for a rate to be shown
 
     async def play() -> None:
         async with opened:

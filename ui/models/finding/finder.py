@@ -34,7 +34,7 @@ FindStage = Literal["idle", "asking", "listed", "failed"]
 _SLOW_MS = 3000
 # Configurations that are asked for together. Each has a thread, and many threads would keep the
 # main one waiting for its turn.
-_TOGETHER = 4
+_TOGETHER = 3
 _MOST_KNOWN = 1000
 
 _log = logging.getLogger(__name__)
