@@ -5,6 +5,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ from engine.values.request import CacheOwner
 _log = logging.getLogger(__name__)
 # Shorter prompts are read as fast as a file.
 LEAST_TOKENS = 64
-# How long a prompt waits for the list of files, just after the model was loaded.
+# How long prompts wait for the list of files, from the moment at which the model was loaded: other
+# prompts wait behind them.
 _PATIENCE_S = 5.0
 # What may wait to be written: it takes memory meanwhile.
 _MOST_WAITING_BYTES = 1 << 30
@@ -72,6 +74,7 @@ class ModelDiskCache:
         self._lock = threading.Lock()
         self._waiting_lock = threading.Lock()
         self._waiting: list[_Waiting] = []
+        self._waits_until_s = time.monotonic() + _PATIENCE_S
         device = str(mx.default_device())
         # After what is still to be written of a model that was unloaded: it may be the same one.
         self._is_listed = disk.writer.do(
@@ -114,7 +117,7 @@ class ModelDiskCache:
         if len(tokens) <= LEAST_TOKENS or not self._disk.most_bytes:
             return None
         try:
-            self._is_listed.exception(_PATIENCE_S)
+            self._is_listed.exception(max(0.0, self._waits_until_s - time.monotonic()))
         except (TimeoutError, CancelledError):
             return None
         with self._lock:
