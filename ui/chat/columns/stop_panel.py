@@ -54,7 +54,7 @@ class StopPanel(QDockWidget):
         workspace.stops_edited.connect(self._offer_to_apply)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
-        workspace.model.changed.connect(self._show_model)
+        workspace.answering.changed.connect(self._show_model)
         self._show(workspace.current)
         self._show_model()
 
@@ -123,7 +123,7 @@ class StopPanel(QDockWidget):
 
     def _show_model(self) -> None:
         added = self._workspace.current.conversation.settings.stop_token_ids
-        self.editor.end_tokens.show_tokens(self._workspace.model.info, added)
+        self.editor.end_tokens.show_tokens(self._workspace.answering.info, added)
 
     def _change_tokens(self, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
         settings = self._workspace.current.conversation.settings
@@ -132,7 +132,7 @@ class StopPanel(QDockWidget):
 
     def _offer_to_apply(self) -> None:
         workspace = self._workspace
-        can_apply = workspace.current.has_other_stops(workspace.model.info)
+        can_apply = workspace.current.has_other_stops(workspace.answering.info)
         self.editor.offer_to_apply(can_apply)
 
     def _apply(self) -> None:

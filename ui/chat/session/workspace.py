@@ -214,6 +214,9 @@ class Workspace(QObject):
             return False
         self.conversations.name_after(current.conversation, text)
         self.conversations.touch(current.conversation)
+        for one in sides.sides:
+            one.session.run_changed.connect(self._show_again)
+            one.session.run_finished.connect(self._show_again)
         self.show_run(sides.runs[0])
         current.sides_changed.emit()
         return True
@@ -290,6 +293,11 @@ class Workspace(QObject):
         self.presets.take_found(presets)
 
     # -- inside ----------------------------------------------------------------------------
+
+    def _show_again(self, run: Run) -> None:
+        """Show how one of two answers goes on, if it is the one that is looked at."""
+        if run is self.current.shown_run:
+            self.run_shown.emit(run)
 
     def _can_ask(self) -> bool:
         return self.current.sides is None and self.answering.settle()

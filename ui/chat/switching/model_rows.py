@@ -146,8 +146,14 @@ class ModelRows(QAbstractListModel):
 
     def _narrow(self) -> None:
         self.beginResetModel()
-        self._shown = [row for row in self._every if self._matches(row)]
+        found = [row for row in self._every if self._matches(row)]
+        # A name that has the words stands before one whose architecture has them.
+        self._shown = sorted(found, key=lambda row: not self._is_named(row))
         self.endResetModel()
+
+    def _is_named(self, row: ModelRow) -> bool:
+        name = row.model.found.name.casefold()
+        return all(word in name for word in self._words)
 
     def _matches(self, row: ModelRow) -> bool:
         found = row.model.found

@@ -75,6 +75,19 @@ def test_a_question_is_answered_by_two_stop_lists_with_a_verdict_under_each(use:
     use(steps)
 
 
+def test_the_stop_panel_tells_the_verdict_of_the_answer_that_is_chosen(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        await ask(window)
+        left, right = columns(window)
+        verdict = window.stop_panel.verdict
+        assert verdict.sentence.text() == "The model finished its answer by itself."
+        right.view.reason.click()
+        assert "6" in verdict.sentence.text()
+        assert left.side.run is not None
+
+    use(steps)
+
+
 def test_both_answers_are_running_at_the_same_time_and_one_stop_ends_both(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.chat.composer.set_text("Output the whole alphabet from A to Z, then stop")

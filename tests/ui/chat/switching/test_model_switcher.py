@@ -33,6 +33,19 @@ def test_typing_finds_a_model_and_return_loads_it(
     run(play())
 
 
+def test_a_name_that_has_the_words_stands_before_an_architecture_that_has_them(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with SeveralModels(theme, tmp_path, demo_model_path, ("a", "my-qwen")) as several:
+            switcher = several.open()
+            assert several.names == ["a", "my-qwen"]
+            QTest.keyClicks(switcher.field, "qwen")
+            assert several.names == ["my-qwen", "a"]
+
+    run(play())
+
+
 def test_arrows_walk_and_escape_changes_nothing(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
