@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from app import __version__
 from app.settings.serve_options import DEFAULT_HOST
-from engine import Engine
 from ui.preferences.preferences import ServerPreferences
 from ui.server.requests import RequestEntry
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from api.server.thread import ServerThread
     from api.transport.config import ServerConfig
     from api.transport.observing import RequestObserver
+    from api.transport.served_engine import ServedEngine
 
 NETWORK_HOST = "0.0.0.0"
 _REPLAY_TIMEOUT_S = 600.0
@@ -48,7 +48,7 @@ class LocalServer:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: "ServedEngine",
         port: int | None = None,
         preferences: Callable[[], ServerPreferences] = ServerPreferences,
         key: Callable[[], Awaitable[str | None]] = _no_key,

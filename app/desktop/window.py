@@ -23,6 +23,7 @@ from app.desktop.last_session import chosen_model, keep_for_next_time, tell
 from app.desktop.local_server import LocalServer
 from app.desktop.request_feed import RequestFeed
 from app.desktop.rescued_text import RescuedText, rescue
+from app.desktop.several_models import DefaultModel, offer_found
 from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
 from app.desktop.tray_icon import in_tray
 from app.folders import logs, paths
@@ -181,7 +182,7 @@ def server_window(
         keep_trace=lambda name, trace: window.workspace.traces.keep(name, trace),
     )
     server = LocalServer(
-        engine,
+        DefaultModel(engine),
         preferences=lambda: preferences.now.server,
         key=key.key,
         observer=lambda: feed,
@@ -204,6 +205,8 @@ def server_window(
         tools=tools,
         model_folders=paths.library_folders,
     )
+    library = window.model_library
+    library.changed.connect(lambda: offer_found(engine, library))
     return window
 
 

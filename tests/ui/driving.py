@@ -50,6 +50,8 @@ class ScriptedEngine:
         self.refusal: Exception | None = None
         self.takes: asyncio.Event | None = None
         self.disk = None
+        self.is_choosing = False
+        self.models = ()
         self.forgotten: list[CacheOwner] = []
 
     @property
@@ -77,7 +79,7 @@ class ScriptedEngine:
     def forget(self, owner: CacheOwner) -> None:
         self.forgotten.append(owner)
 
-    async def tokenize(self, text: str) -> tuple[tuple[int, str], ...]:
+    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
         return tuple((ord(char), char) for char in text)
 
     def say(self, *events: Event) -> None:

@@ -124,8 +124,8 @@ class ModelLibrary(QObject):
 
     def is_loaded(self, found: FoundModel) -> bool:
         """Whether a model is the one that answers."""
-        info = self.model.info
-        return info is not None and info.path == found.folder.resolve()
+        info, folder = self.model.info, found.folder.resolve()
+        return (info is not None and info.path == folder) or folder in self.model.loaded_folders()
 
     def is_in_use(self, folder: Path) -> bool:
         """Whether the model of a folder answers, is being loaded, or is a draft model of one."""

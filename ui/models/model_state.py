@@ -8,12 +8,13 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import DraftLoadFailed, Engine, LoadCancelled, LoadProgress, ModelInfo
+from engine import DraftLoadFailed, Engine, LoadCancelled, LoadProgress, ModelInfo, ModelStatus
 from engine.library.models import model_name
 from ui.kit.background.tasks import Tasks
 from ui.words.failures import failure_words
@@ -135,6 +136,32 @@ class ModelState(QObject):
         if self.path is not None and self.stage != "loading":
             self.load(self.path)
 
+    @property
+    def holds_several(self) -> bool:
+        """Whether several models may be in memory, so that a load leaves the others there."""
+        return self._engine.is_choosing
+
+    def status_of(self, folder: Path | None) -> ModelStatus | None:
+        """Return what one of several models is doing; None where the engine holds only one."""
+        if folder is None or not self._engine.is_choosing:
+            return None
+        return next((one for one in self._engine.models if one.folder == folder), None)
+
+    def loaded_folders(self) -> set[Path]:
+        """Return where the models are that are in memory."""
+        if self._engine.is_choosing:
+            return {one.folder for one in self._engine.models if one.is_loaded}
+        info = self.info
+        return set() if info is None or self.is_unloaded else {info.path.resolve()}
+
+    def info_of(self, folder: Path | None) -> ModelInfo | None:
+        """Return the model of a folder, if it is loaded; without a folder, the default one."""
+        status = self.status_of(folder)
+        if status is not None and status.is_loaded and status.info is not None:
+            # Requests name it as it was offered, which tells two of the same name apart.
+            return replace(status.info, id=status.id)
+        return self.info if folder is None or self.is_at(folder) else None
+
     def is_at(self, folder: Path | None) -> bool:
         """Whether what is loaded, being loaded, or failed to load is the model of a folder."""
         if folder is None or self.stage == "none":
@@ -155,6 +182,9 @@ class ModelState(QObject):
         Raises:
             ModelLoadFailed: It cannot be loaded, or loading was cancelled.
         """
+        if self.holds_several and (info := self.info_of(wanted())) is not None:
+            yield info  # the request names it, so that nothing has to be held
+            return
         async with self._turn:
             while not self._has(folder := wanted()):
                 if self.stage != "loading":
@@ -163,9 +193,11 @@ class ModelState(QObject):
                 await self._settled.wait()
                 if self._failure is not None and self._failure[0] == folder:
                     raise self._failure[1]
-            yield self._engine.model
+            yield self.info_of(folder)
 
     def _has(self, folder: Path | None) -> bool:
+        if self.holds_several and folder is not None:
+            return self.info_of(folder) is not None
         return self.stage != "loading" and (
             folder is None or (self.stage == "ready" and self.is_at(folder))
         )
@@ -252,10 +284,19 @@ class ModelState(QObject):
         self.changed.emit()
 
     def _look_at_engine(self) -> None:
-        seen = (self.progress, self.is_unloaded, int(self.loading_s) if self._is_loading else 0)
-        if seen != self._seen:
-            self._seen = seen
+        loaded = frozenset(self.loaded_folders()) if self.holds_several else None
+        since_s = int(self.loading_s) if self._is_loading else 0
+        seen = (self.progress, self.is_unloaded, since_s, loaded)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        info = self._engine.model
+        if self.stage == "ready" and info is not None and self.name != info.id:
+            self.name = info.id  # another one of several is the default now
+        if loaded is None:
             self.progressed.emit()
+        else:
+            self.changed.emit()
 
     @property
     def _is_loading(self) -> bool:

@@ -186,7 +186,9 @@ class ModelsWindow(OwnWindow):
         self._wait_or_end(state.unload, lambda: state.unload(cancels_running=True), "Unload")
 
     def _wait_or_end(self, wait: Callable[[], None], end: Callable[[], None], what: str) -> None:
-        count = self._library.model.answers_under_way
+        state = self._library.model
+        # One of several models is loaded beside those that are answering.
+        count = 0 if what == "Load" and state.holds_several else state.answers_under_way
         if not count:
             wait()
             return

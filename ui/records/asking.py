@@ -64,6 +64,7 @@ def fitted(
     can_think = model is not None and model.can_think
     return replace(
         request,
+        model=None if model is None else model.id,
         stops=replace(request.stops, token_ids=ids),
         thinking=settings.is_thinking if can_think else None,
     )

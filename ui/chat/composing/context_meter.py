@@ -24,7 +24,7 @@ class CountingEngine(Protocol):
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Return the number of prompt tokens of a request."""
 
-    async def tokenize(self, text: str) -> tuple[tuple[int, str], ...]:
+    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
         """Return the (id, text) pairs of plain text."""
 
 
@@ -101,7 +101,7 @@ class ContextMeter(QObject):
         question.parent = shown[-1] if shown else None
         count: Count | None
         try:
-            message = len(await self._engine.tokenize(text))
+            message = len(await self._engine.tokenize(text, model.id))
             prompt = await self._engine.count_tokens(request_for(conversation, model, question))
             count = Count(message, prompt, model.context_length)
         except EngineError:

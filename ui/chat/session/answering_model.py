@@ -73,7 +73,12 @@ class AnsweringModel(QObject):
     def stage(self) -> AnsweringStage:
         """What there is of the conversation's model."""
         choice = self.choice
-        if choice is None or self.loaded.is_at(choice.folder):
+        if choice is None:
+            return self.loaded.stage
+        # One of several may be in memory while another one is loaded or has failed.
+        if self.loaded.holds_several and self.loaded.info_of(choice.folder) is not None:
+            return "ready"
+        if self.loaded.is_at(choice.folder):
             return self.loaded.stage
         return "gone" if choice == self._gone else "unloaded"
 
@@ -91,7 +96,8 @@ class AnsweringModel(QObject):
     @property
     def info(self) -> ModelInfo | None:
         """The conversation's model, if it is loaded."""
-        return self.loaded.info if self.stage == "ready" else None
+        choice = self.choice
+        return self.loaded.info_of(None if choice is None else choice.folder)
 
     @property
     def progress(self) -> LoadProgress | None:
@@ -101,7 +107,7 @@ class AnsweringModel(QObject):
     @property
     def is_idle(self) -> bool:
         """Whether its memory was freed until the next message."""
-        return self.stage == "ready" and self.loaded.is_unloaded
+        return self.stage == "ready" and self.loaded.is_unloaded and not self._is_beside
 
     @property
     def can_answer(self) -> bool:
@@ -128,7 +134,7 @@ class AnsweringModel(QObject):
 
     def choose(self, folder: Path, *, cancels_running: bool = False) -> None:
         """Let the model of a folder answer the conversation, and load it at once."""
-        if self.loaded.stage == "ready" and self.loaded.is_at(folder):
+        if self.loaded.stage != "loading" and self.loaded.info_of(folder.resolve()) is not None:
             self._remember(ChosenModel.of(folder))
             self._refresh()
         else:
@@ -148,6 +154,12 @@ class AnsweringModel(QObject):
         await self._tasks.finish()
 
     # -- inside ----------------------------------------------------------------------------
+
+    @property
+    def _is_beside(self) -> bool:
+        """Whether the conversation's model is in memory beside the default one."""
+        choice = self.choice
+        return choice is not None and not self.loaded.is_at(choice.folder)
 
     def _remember(self, choice: ChosenModel | None) -> None:
         if self._conversation.model != choice:
@@ -176,6 +188,8 @@ class AnsweringModel(QObject):
         conversation, earlier = before
         choice = conversation.model
         if choice is None or self.loaded.is_at(choice.folder):
+            return
+        if self.loaded.info_of(choice.folder) is not None:
             return
         conversation.model = earlier
         self.chosen.emit(conversation)

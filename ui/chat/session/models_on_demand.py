@@ -13,12 +13,8 @@ from ui.records.conversations import Conversation, ConversationSettings
 class ModelsOnDemand(Protocol):
     """The part of the window's models that a chat needs."""
 
-    @property
-    def info(self) -> ModelInfo | None:
-        """The loaded model; None while one is being loaded."""
-
-    def is_at(self, folder: Path | None) -> bool:
-        """Whether the model of a folder is the one that is loaded or being loaded."""
+    def info_of(self, folder: Path | None) -> ModelInfo | None:
+        """Return the model of a folder, if it is loaded; without a folder, the default one."""
 
     def ready(
         self, wanted: Callable[[], Path | None]
@@ -29,7 +25,7 @@ class ModelsOnDemand(Protocol):
 def loaded_model(models: ModelsOnDemand, conversation: Conversation) -> ModelInfo | None:
     """Return the model that answers a conversation; None while it is not loaded."""
     choice = conversation.model
-    return models.info if choice is None or models.is_at(choice.folder) else None
+    return models.info_of(None if choice is None else choice.folder)
 
 
 class RequestForModel:

@@ -4,6 +4,7 @@ Main thread. Knows no widgets.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QObject
 
@@ -124,8 +125,8 @@ class OpenConversations(QObject):
 
     def _offer(self, opened: OpenConversation) -> None:
         choice = opened.conversation.model
-        is_its = choice is None or self._model.is_at(choice.folder)
-        info = self._model.info if is_its else None
+        info = self._model.info_of(None if choice is None else choice.folder)
         eos = () if info is None else info.eos
         opened.stops.set_special_tokens(token.text for token in eos)
-        opened.stops.set_tokenizer(self._engine.tokenize if info is not None else None)
+        tokenize = None if info is None else partial(self._engine.tokenize, name=info.id)
+        opened.stops.set_tokenizer(tokenize)

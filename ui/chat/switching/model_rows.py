@@ -169,16 +169,17 @@ def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
         chosen: The resolved folder of the open conversation's model; empty for none.
     """
     state = library.model
+    loaded = state.loaded_folders()
     rows = []
     for model in library.models:
         folder = model.found.folder
-        is_there = state.is_at(folder)
+        place = folder.resolve()
         rows.append(
             ModelRow(
                 model,
-                is_chosen=bool(chosen) and str(folder.resolve()) == chosen,
-                is_loaded=is_there and state.stage == "ready" and not state.is_unloaded,
-                is_loading=is_there and state.stage == "loading",
+                is_chosen=bool(chosen) and str(place) == chosen,
+                is_loaded=place in loaded,
+                is_loading=state.stage == "loading" and state.is_at(place),
             )
         )
     return rows

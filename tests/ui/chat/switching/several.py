@@ -6,6 +6,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
+from app.desktop.several_models import offer_found
 from engine.library.discovery import ModelFolders
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window
@@ -26,6 +27,7 @@ class SeveralModels:
         names: What the models are called.
         engine: Another engine than the usual one.
         store: Keeps conversations; memory if it is None.
+        at_once: Whether the engine holds several models, as in the program.
     """
 
     def __init__(
@@ -36,6 +38,8 @@ class SeveralModels:
         names: tuple[str, ...] = ("alpha", "beta"),
         engine: Engine | None = None,
         store: ConversationStore | None = None,
+        *,
+        at_once: bool = False,
     ) -> None:
         self.folder = folder / "models"
         for name in names:
@@ -47,6 +51,9 @@ class SeveralModels:
             store=store,
             model_folders=lambda _added: ModelFolders(added=(self.folder,)),
         )
+        if at_once:
+            library = self.window.model_library
+            library.changed.connect(lambda: offer_found(self.engine, library))
         self.workspace = self.window.workspace
         self.answering = self.workspace.answering
         self.header = self.window.chat.header.badge

@@ -1,0 +1,110 @@
+"""The window's engine holds several models: each conversation is answered by its own."""
+
+from pathlib import Path
+from typing import Any
+
+from engine.scheduling.service import Engine
+from tests.support.scripted import Stage
+from tests.ui.chat.switching.several import SeveralModels
+from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.look.theme import Theme
+from ui.records.runs import RunState
+
+
+def loaded(several: SeveralModels) -> set[str]:
+    return {one.id for one in several.engine.models if one.is_loaded}
+
+
+def test_a_second_model_is_loaded_beside_the_first_and_switching_back_needs_no_load(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+            await several.load("alpha")
+            assert (await several.ask()).model_id == "alpha"
+            first = several.workspace.current.conversation
+            several.workspace.new_conversation()
+            await several.load("beta")
+            assert (await several.ask()).model_id == "beta"
+            assert loaded(several) == {"alpha", "beta"}
+            several.workspace.open(first)
+            assert several.answering.stage == "ready"
+            assert several.header.name.text() == "alpha"
+            again = await several.ask("Count from 1 to 4")
+            assert (again.model_id, again.text) == ("alpha", "1, 2, 3, 4")
+            states = [several.switcher.rows, several.open()]
+            rows = several.switcher.rows
+            assert {rows.at(n).state[0] for n in range(rows.rowCount())} == {"Loaded"}
+            del states
+
+    run(play())
+
+
+class Endless:
+    """Loads a model that writes slowly and for long, whatever folder is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        words = [f"w{number} " for number in range(3000)]
+        self.stage = Stage(folder, {"long": words}, step_s=0.01, context=1 << 20)
+
+    def __call__(self, folder: Path, **options: Any) -> Any:
+        return self.stage.load(folder, **options)
+
+
+def test_two_conversations_are_answered_by_two_models_at_the_same_time(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        engine = Engine(loader=Endless(tmp_path / "stage"))
+        several = SeveralModels(theme, tmp_path, demo_model_path, engine=engine, at_once=True)
+        async with several:
+            runs = []
+            for name in ("alpha", "beta"):
+                several.workspace.new_conversation()
+                several.answering.choose(several.folder / name)
+                assert several.workspace.send("long")
+                run = several.workspace.current.session.run
+                assert run is not None
+                runs.append(run)
+                await eventually(lambda run=run: run.state is RunState.STREAMING, 60)  # type: ignore[misc]
+            before = [len(run.text) for run in runs]
+            await eventually(
+                lambda: all(len(r.text) > n for r, n in zip(runs, before, strict=True)), 60
+            )
+            assert not any(run.is_over for run in runs)
+            several.workspace.cancel_all()
+            await eventually(lambda: all(run.is_over for run in runs))
+
+    run(play())
+
+
+def test_two_models_answer_side_by_side(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+            await several.load("alpha")
+            window = several.window
+            window.chat.composer.set_text("Count from 1 to 5")
+            window.answer_twice()
+            sheet = window.twice.sheet
+            assert sheet is not None
+            names = [sheet.model.itemText(n) for n in range(sheet.model.count())]
+            assert names == ["alpha", "beta"]
+            sheet.model.setCurrentIndex(1)
+            sheet.buttons.accepted.emit()
+            sides = several.workspace.current.sides
+            assert sides is not None
+            await eventually(lambda: not several.workspace.current.is_running, 60)
+            assert [(r.model_id, r.text) for r in sides.runs] == [
+                ("alpha", "1, 2, 3, 4, 5"),
+                ("beta", "1, 2, 3, 4, 5"),
+            ]
+            left, right = window.chat.sides.columns
+            assert (left.detail.text(), right.detail.text()) == ("alpha", "beta")
+            right.keep.click()
+            assert several.answering.name == "beta"
+            assert several.answering.stage == "ready"
+            assert (await several.ask("Count from 1 to 3")).model_id == "beta"
+
+    run(play())
