@@ -64,8 +64,20 @@ def _add(into: ChoiceDraft, index: int, part: dict[str, Any]) -> None:
     into.add_text(index, content)
     into.add_thinking(index, part.get("reasoning_content") or part.get("reasoning"))
     for number, call in enumerate(map(mapping, items(part.get("tool_calls")))):
-        function = mapping(call.get("function"))
-        into.add_call(call.get("index", number), function.get("name"), function.get("arguments"))
+        _add_call(into, call.get("index", number), call)
+    # How the API called functions before there were tools.
+    if isinstance(part.get("function_call"), dict):
+        _add_call(into, "function_call", {"function": part["function_call"]})
+
+
+def _add_call(into: ChoiceDraft, key: object, call: dict[str, Any]) -> None:
+    custom = mapping(call.get("custom"))
+    if custom:
+        # Custom tools take a text that need not be JSON.
+        into.add_call(key, custom.get("name"), "{}" if custom.get("name") else "")
+        return
+    function = mapping(call.get("function"))
+    into.add_call(key, function.get("name"), function.get("arguments"))
 
 
 def _end(into: ChoiceDraft, index: int, choice: dict[str, Any]) -> None:

@@ -76,6 +76,18 @@ def test_calls_without_a_name_and_reasons_without_a_call_are_found() -> None:
     assert found(answer(finish_reason="tool_calls")) == {"call_missing": Severity.ERROR}
 
 
+@pytest.mark.parametrize(
+    ("reason", "part"),
+    [
+        ("function_call", {"function_call": {"name": "look", "arguments": "{}"}}),
+        ("tool_calls", {"tool_calls": [{"type": "custom", "custom": {"name": "c", "input": "x"}}]}),
+    ],
+)
+def test_functions_of_old_and_custom_tools_are_calls(reason: str, part: dict[str, Any]) -> None:
+    message = {"role": "assistant", "content": None, **part}
+    assert found(answer(message=message, finish_reason=reason)) == {}
+
+
 def choice(index: int, text: str, reason: str | None = "stop") -> dict[str, Any]:
     return {"index": index, "message": {"content": text}, "finish_reason": reason}
 
