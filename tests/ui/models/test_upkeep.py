@@ -389,3 +389,24 @@ def test_a_models_folder_is_shown_by_the_systems_file_manager(
             assert shown == [str(repository_folder / "snapshots" / COMMIT)]
 
     run(play())
+
+
+def test_the_focus_stays_on_a_models_button_when_the_list_is_made_anew(
+    run: RunOnLoop, opened: OpenedModels
+) -> None:
+    async def play() -> None:
+        async with opened:
+            opened.models.activateWindow()
+            await eventually(opened.models.isActiveWindow)
+            before = opened.card(REPOSITORY)
+            more = before.findChild(QToolButton)
+            assert more is not None
+            more.setFocus()
+            await eventually(more.hasFocus)
+            opened.window.model_library.refresh()
+            await eventually(lambda: opened.card(REPOSITORY) is not before)
+            now = opened.card(REPOSITORY).findChild(QToolButton)
+            assert now is not None
+            await eventually(now.hasFocus)
+
+    run(play())
