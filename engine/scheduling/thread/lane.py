@@ -182,7 +182,7 @@ class Lane:
 
     def do(self, command: Command) -> None:
         """Carry out a command, or let it wait until the model is there for which it is meant."""
-        if not isinstance(command, (Cancel, Rendered)) and self._must_wait(command):
+        if not isinstance(command, (Cancel, Rendered, Pin)) and self._must_wait(command):
             self._postpone(command)
         else:
             self._carry_out(command)

@@ -255,10 +255,13 @@ class Lanes:
         """
         if not self._line and not self._wants_load:
             return
-        for lane in self._line:
-            if not lane.wants_load:  # nobody waits for it any more
-                lane.slot.unsay()
-        self._line = [lane for lane in self._line if lane.wants_load]
+        given_up = [lane for lane in self._line if not lane.wants_load]
+        if given_up:  # nobody waits for these any more, nor for the room that they needed
+            self._line = [lane for lane in self._line if lane.wants_load]
+            with turn:
+                for lane in given_up:
+                    lane.slot.unsay()
+                self._welcome_all()
         self._line += [lane for lane in self._lanes if lane.wants_load and lane not in self._line]
         if not self._line:
             self._is_blocked = False
@@ -270,11 +273,13 @@ class Lanes:
                 self._is_blocked = not self._has_room(lane)
             except ModelLoadFailed as error:
                 self._is_blocked = False
+                del self._line[0]
                 lane.refuse_load(error)
                 self._welcome_all()
                 return
         if self._is_blocked:
             return
+        del self._line[0]
         lane.load(partial(self._meanwhile, meanwhile), turn)
         with turn:
             self._welcome_all()

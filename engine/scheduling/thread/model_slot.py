@@ -160,7 +160,9 @@ class ModelSlot:
         """Refuse the load that is due, before anything of it was done."""
         self._unsaid = None
         change, self.change = self.change, None
-        if self.backend is None:
+        if self._unloaded is not None:
+            self._note_unloaded(self._unloaded, str(why))
+        elif self.backend is None:
             self._set_status(EngineStatus("failed", message=str(why)))
         if isinstance(change, Load) and change.reply is not None:
             change.reply.send(why)

@@ -255,3 +255,27 @@ def test_the_only_model_becomes_one_of_several_when_others_are_offered(
         await engine.aclose()
 
     run(play(), 120)
+
+
+def test_a_model_takes_requests_again_when_nobody_needs_its_room_any_more(
+    models: list[OfferedModel],
+) -> None:
+    async def play() -> None:
+        a, b = models[:2]
+        engine = Engine(room_for(models, 1))
+        engine.offer(models)
+        await engine.load(a.folder)
+        running = await engine.generate(request(_ASKED, rules=_ENDLESS))
+        asked_b = asyncio.ensure_future(engine.generate(request(_ASKED, model=b.id)))
+        await until(lambda: "still answering" in status_of(engine, b).message)
+        asked_a = asyncio.ensure_future(ask(engine, _ASKED, max_tokens=24, model=a.id))
+        await until(lambda: status_of(engine, a).waiting == 1)
+        asked_b.cancel()
+        expected = await alone(a)
+        assert (await asked_a).text == expected
+        assert (state(engine, a), state(engine, b)) == ("ready", "unloaded")
+        running.cancel()
+        await running.collect()
+        await engine.aclose()
+
+    run(play(), 120)
