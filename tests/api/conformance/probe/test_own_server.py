@@ -42,7 +42,7 @@ SKIPPED = {
 
 @pytest.mark.parametrize("dialect", SKIPPED)
 def test_everything_holds(site: Any, dialect: WireDialect) -> None:
-    options = ProbeOptions(site.url, dialect, time_limit_s=150, patience_s=10)
+    options = ProbeOptions(site.url, dialect, time_limit_s=900, patience_s=10)
     report = asyncio.run(probe(options))
     assert report.failed == (), as_text(report)
     assert report.is_deterministic

@@ -18,6 +18,7 @@ from api.conformance.probe.dialects.drivers import DRIVERS
 from tests.api.conformance.probe.family.server import FamilyServer
 from tests.api.conformance.probe.family.talk import Query, Said, pieces
 
+_TURNS = 400
 ALL = tuple(FamilyServer.DIALECTS)
 NAMING = (WireDialect.MESSAGES, WireDialect.GENERATE)
 OPENAI = (WireDialect.CHAT, WireDialect.COMPLETIONS)
@@ -274,8 +275,10 @@ class SharesStops(Faulty):
     async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
         self._under_way.append(query.stops)
         try:
-            # Whoever comes at the same time is here before anybody is answered.
-            await asyncio.sleep(0.02 if len(self._under_way) == 1 else 0.005)
+            # Whoever comes at the same time is here before anybody is answered: the client runs
+            # on this loop, so that its turns count, not the time.
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
             stops = tuple(one for stops in self._under_way for one in stops)
             return await super().respond(request, replace(query, stops=stops))
         finally:
@@ -461,10 +464,14 @@ class HoldsStreamsBack(Faulty):
     """Sends the whole stream when the answer is complete."""
 
     finds: ClassVar = {"stream.pace": {"stream_buffered"}}
+    dialects: ClassVar = (WireDialect.CHAT, WireDialect.OLLAMA)
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        return [b"".join(super().frames(said, query))]
 
     async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
         if query.is_streamed and "1000" in query.prompt and query.limit < 1000:
-            await asyncio.sleep(0.8)
+            await asyncio.sleep(2.0)
         return await super().respond(request, query)
 
 
@@ -532,8 +539,9 @@ class WorksForNobody(Faulty):
     """Has one place only, and does not free it when a client leaves."""
 
     finds: ClassVar = {"hang_up.streamed": {"not_freed"}}
+    dialects: ClassVar = (WireDialect.MESSAGES, WireDialect.CHAT)
     patience_s = 0.2
-    _busy_s = 4.0
+    _busy_s = 5.0
 
     def __init__(self, dialect: WireDialect) -> None:
         super().__init__(dialect)

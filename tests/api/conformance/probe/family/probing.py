@@ -23,4 +23,4 @@ def report_on(server: FamilyServer, tls: ssl.SSLContext | None = None, **options
             usual["patience_s"] = server.patience_s
             return await probe(ProbeOptions(url, **{**usual, **options}))
 
-    return run(probing())
+    return run(probing(), timeout_s=300)
