@@ -87,11 +87,6 @@ class Generation:
 
     # -- reader's side ---------------------------------------------------------------------
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether ``Finished`` has been read."""
-        return self.finished is not None
-
     def cancel(self) -> None:
         """Ask the engine to end this answer within one step; any thread.
 

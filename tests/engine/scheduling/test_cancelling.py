@@ -27,7 +27,7 @@ def test_a_cancel_while_decoding_ends_within_a_step(tmp_path: Path) -> None:
         seen: list[Event] = []
         async for event in generation.events():
             seen.append(event)
-            if isinstance(event, TextDelta) and not generation.is_finished:
+            if isinstance(event, TextDelta) and generation.finished is None:
                 calls = len(stage.model.calls)
                 generation.cancel()
         finished = seen[-1]

@@ -150,7 +150,7 @@ def test_a_message_is_brought_into_sight_however_slow_the_machine_is(use: Use) -
             message = opened.conversation.messages[number]
             column.show_message(message)
             slot = next(s for s in column._slots if s.message is message)
-            await eventually(lambda: not column._place.is_arriving)
+            await eventually(lambda: column._place._wanted is None)
             await settled()
             assert 0 <= slot.y() - bar.value() < 200
 

@@ -44,11 +44,6 @@ class ReadersPlace(QObject):
         self._bar.valueChanged.connect(self._notice_place)
         self._bar.rangeChanged.connect(self._keep_place)
 
-    @property
-    def is_arriving(self) -> bool:
-        """Whether a wanted message is not in its place yet."""
-        return self._wanted is not None
-
     def follow_end(self) -> None:
         """Stay at the end of the column from now on."""
         self._is_at_end = True

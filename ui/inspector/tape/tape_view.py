@@ -210,7 +210,7 @@ class TapeView(QTextEdit):
             bar.setValue(bar.maximum())
 
     def _open_band(self, cursor: QTextCursor, channel: Channel) -> None:
-        """Begin a band of its own colour where the channel changes."""
+        """Begin a band of its own color where the channel changes."""
         if channel is self._channel:
             return
         colors = self._theme.colors

@@ -21,7 +21,7 @@ COLUMNS = (
     "#",
     "Id",
     "Text",
-    "Part",
+    "Channel",
     "Origin",
     "After",
     "Probability",
@@ -56,7 +56,7 @@ class TokenTable(QAbstractTableModel):
         self._fill()
 
     def set_filter(self, text: str) -> None:
-        """Show only tokens whose text, id, part, origin or held text contains a text."""
+        """Show only tokens whose text, id, channel, origin or held text contains a text."""
         if text != self._filter:
             self._filter = text
             self._fill()

@@ -38,7 +38,7 @@ def legend(theme: Theme, qtbot: QtBot) -> TapeLegend:
 
 
 def drawn(kind: MarkKind, theme: Theme) -> set[tuple[int, int]]:
-    """Return the points that a mark colours on an empty ground."""
+    """Return the points that a mark colors on an empty ground."""
     picture = QImage(LEFT * 2 + WIDTH, TOP * 2 + HEIGHT, QImage.Format.Format_RGB32)
     ground = QColor("#ffffff")
     picture.fill(ground)
@@ -69,7 +69,7 @@ def test_a_mark_of_an_origin_lies_above_the_letters(kind: MarkKind, theme: Theme
     assert {y for _, y in points} <= set(range(TOP - 4, TOP))
 
 
-def test_guessed_and_forced_differ_without_colours(theme: Theme) -> None:
+def test_guessed_and_forced_differ_without_colors(theme: Theme) -> None:
     guessed, forced = ({x for x, _ in drawn(kind, theme)} for kind in list(MarkKind)[:2])
     middle = range(LEFT + 3, LEFT + WIDTH - 3)
     assert all(x in forced for x in middle)
