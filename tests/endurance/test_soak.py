@@ -21,7 +21,7 @@ def _soaked(*options: str) -> None:
 
 
 def test_a_short_soak_finds_every_answer_right_and_nothing_left_over() -> None:
-    _soaked("--minutes", "0.1", "--clients", "6")
+    _soaked("--minutes", "0.05", "--clients", "6")
 
 
 @pytest.mark.slow
