@@ -4,6 +4,7 @@ Any thread. Reading gives every message a new id, so that an import never replac
 """
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +29,12 @@ def archive_part(conversation: Conversation, *, is_first: bool) -> str:
     # With an indent, the interpreter writes in small steps and lets other threads go on.
     text = json.dumps(_conversation_values(conversation), ensure_ascii=False, indent=1)
     return f"{'' if is_first else ','}\n{text}"
+
+
+def conversations_json(conversations: Iterable[Conversation]) -> str:
+    """Return loaded conversations, all versions included, as the text of a file."""
+    parts = [archive_part(one, is_first=not n) for n, one in enumerate(conversations)]
+    return ARCHIVE_BEGIN + "".join(parts) + ARCHIVE_END
 
 
 def conversations_from_json(text: str) -> list[Conversation]:

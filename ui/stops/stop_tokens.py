@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+import shiboken6
 from PySide6.QtCore import QObject, Signal
 
 from engine import EngineError
@@ -66,7 +67,8 @@ class StopTokens(QObject):
             if tokenize is self._tokenize:
                 self._pieces[f" {sequence}"] = spaced
                 self._pieces[sequence] = pieces
-        self.changed.emit()
+        if shiboken6.isValid(self):  # else its conversation was closed meanwhile
+            self.changed.emit()
 
 
 def _shown(pieces: Pieces) -> str:

@@ -11,11 +11,9 @@ from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.storage.conversation_files import ConversationFiles
 from ui.records.archive import (
-    ARCHIVE_BEGIN,
-    ARCHIVE_END,
-    archive_part,
     conversation_markdown,
     conversations_from_json,
+    conversations_json,
 )
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
@@ -25,13 +23,8 @@ from ui.records.runs import Run, RunState
 from ui.records.storing import MemoryConversationStore
 
 
-def archived(one: Conversation) -> str:
-    """Return a file with one conversation."""
-    return ARCHIVE_BEGIN + archive_part(one, is_first=True) + ARCHIVE_END
-
-
 def test_a_title_of_a_stranger_is_one_line_that_steers_nothing() -> None:
-    written = json.loads(archived(Conversation("x")))
+    written = json.loads(conversations_json([Conversation("x")]))
     written["conversations"][0]["title"] = " a\nb\x1b[2J\u202ec "
     (found,) = conversations_from_json(json.dumps(written))
     assert found.title == "a b\ufffd[2J\ufffdc"
@@ -42,7 +35,7 @@ def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
     question, first = written.messages
     written.tree.add(ConversationMessage("user", "edited"), None)
     written.tree.show(first)
-    (read,) = conversations_from_json(archived(written))
+    (read,) = conversations_from_json(conversations_json([written]))
     for name in ("title", "settings", "stops", "draft", "created_at", "updated_at", "is_pinned"):
         assert getattr(read, name) == getattr(written, name)
     assert [m.said for m in read.messages] == ["Größe?\n```", "1 2 3"]
@@ -62,7 +55,7 @@ def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
 def test_a_running_answer_is_written_as_far_as_it_is() -> None:
     written = Conversation("T", [ConversationMessage("user", "q")])
     written.add(ConversationMessage("assistant", run=Run(state=RunState.STREAMING, text="half")))
-    (read,) = conversations_from_json(archived(written))
+    (read,) = conversations_from_json(conversations_json([written]))
     run = read.messages[1].run
     assert run is not None
     assert (run.text, run.state) == ("half", RunState.UNRECORDED)
@@ -70,7 +63,7 @@ def test_a_running_answer_is_written_as_far_as_it_is() -> None:
 
 @pytest.mark.parametrize("has_run", [True, False])
 def test_an_answer_without_a_known_end_is_not_called_interrupted(has_run: bool) -> None:
-    values = json.loads(archived(conversation()))
+    values = json.loads(conversations_json([conversation()]))
     answer = values["conversations"][0]["messages"][1]
     if has_run:
         answer["run"]["state"] = "of a later version"
@@ -87,7 +80,7 @@ def test_an_answer_without_a_known_end_is_not_called_interrupted(has_run: bool) 
 def test_an_answer_that_was_interrupted_before_the_export_is_still_called_so() -> None:
     written = Conversation("T", [ConversationMessage("user", "q")])
     written.add(ConversationMessage("assistant", run=Run(state=RunState.INTERRUPTED, text="half")))
-    (read,) = conversations_from_json(archived(written))
+    (read,) = conversations_from_json(conversations_json([written]))
     run = read.messages[1].run
     assert run is not None
     assert run.state is RunState.INTERRUPTED
@@ -130,7 +123,7 @@ def test_markdown_has_what_is_shown_and_why_it_ended() -> None:
     ],
 )
 def test_what_is_wrong_with_a_file_is_named(change: object, message: str) -> None:
-    values = json.loads(archived(conversation()))
+    values = json.loads(conversations_json([conversation()]))
     assert callable(change)
     change(values)
     with pytest.raises(DamagedFile, match=message):
@@ -241,7 +234,7 @@ def test_a_file_without_presets_is_refused_in_words(qapp: QApplication, tmp_path
         presets = PresetList(MemoryConversationStore())
         said: list[str] = []
         presets.refused.connect(said.append)
-        (tmp_path / "p.json").write_text(ARCHIVE_BEGIN + ARCHIVE_END)
+        (tmp_path / "p.json").write_text(conversations_json([]))
         for name in ("p.json", "missing.json"):
             presets.import_from(tmp_path / name)
             await presets.finish()
