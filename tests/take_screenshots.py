@@ -92,12 +92,35 @@ async def _take_from(application: QApplication, folder: Path, site: Hub) -> None
     for mode in ("light", "dark"):
         theme.set_mode(mode)
         await save(window, folder / f"window-{mode}.png")
+    await take_sides(window, folder)
     await _take_inspector(window, folder)
     await _take_probe(window, engine, folder)
     await _take_models(window, folder, site)
     window.close()
     await window.finish()
     engine.close()
+
+
+async def take_sides(window: MainWindow, folder: Path) -> None:
+    """Show the list of models, and one question with two answers."""
+    window.theme.set_mode("light")
+    window.switch_model()
+    await until(lambda: not window.model_library.is_looking)
+    await save(window.switcher, folder / "switcher-light.png")
+    window.switcher.close()
+    shown = window.workspace.current.conversation
+    window.workspace.new_conversation()
+    window.chat.composer.set_text("Count from 1 to 10, one number per line")
+    window.answer_twice()
+    sheet = window.twice.sheet
+    assert sheet is not None
+    sheet.stops.setPlainText("6")
+    sheet.buttons.accepted.emit()
+    await until(lambda: "marked" in window.chat.sides.words.text())
+    window.theme.set_mode("dark")
+    await save(window, folder / "side-by-side-dark.png")
+    window.chat.sides.columns[1].keep.click()
+    window.workspace.open(shown)
 
 
 async def _take_inspector(window: MainWindow, folder: Path) -> None:
