@@ -92,7 +92,7 @@ class ProbeWindow(OwnWindow):
         layout.setSpacing(12)
         layout.addWidget(
             label(
-                "Sends up to two hundred small requests, with and without stops, and compares "
+                "Sends up to three hundred small requests, with and without stops, and compares "
                 "the answers.",
                 "muted",
                 0.97,
