@@ -137,8 +137,8 @@ class Conversation:
 
     @property
     def is_running(self) -> bool:
-        """Whether an answer is on its way."""
-        return any(not message.is_settled for message in reversed(self.messages))
+        """Whether an answer is on its way, one of two that are written side by side included."""
+        return any(not message.is_settled for message in self.tree)
 
     @property
     def preview(self) -> str:

@@ -14,7 +14,9 @@ from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.sides.side_column import SideColumn
 from ui.chat.sides.sides_sheet import SidesSheet
 from ui.kit.look.theme import Theme
-from ui.records.runs import RunState
+from ui.records.conversations import Conversation
+from ui.records.messages import ConversationMessage
+from ui.records.runs import Run, RunState
 from ui.window.main_window import MainWindow
 
 COUNT = "Count from 1 to 10, one number per line"
@@ -102,6 +104,17 @@ def test_both_answers_are_running_at_the_same_time_and_one_stop_ends_both(use: U
         assert all(run.is_over for run in sides.runs)
 
     use(steps)
+
+
+def test_the_list_says_answering_while_either_answer_is_written() -> None:
+    conversation = Conversation("T", [ConversationMessage("user", "q")])
+    question = conversation.messages[0]
+    running = ConversationMessage("assistant", run=Run(state=RunState.STREAMING))
+    ended = ConversationMessage("assistant", run=Run(state=RunState.UNRECORDED))
+    conversation.tree.add(running, question)
+    conversation.tree.add(ended, question)
+    assert conversation.messages[-1] is ended
+    assert conversation.is_running
 
 
 def test_what_differs_is_marked_in_both_columns(use: Use) -> None:
