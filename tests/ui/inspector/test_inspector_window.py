@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -80,27 +79,6 @@ def test_another_list_is_tried_as_it_is_typed(use: Use) -> None:
         await eventually(lambda: "by the sequence being typed" in words())
         assert words() == "Would stop at token 5 by the sequence being typed, keeping 4 characters."
         assert inspector.what_if.kept.toPlainText() == "1\n2\n3"
-
-    use(steps)
-
-
-def test_the_prompt_is_shown_with_what_the_cache_gave(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        inspector.tabs.setCurrentWidget(inspector.prompt)
-        await eventually(lambda: COUNT in inspector.prompt.page.toPlainText())
-        assert inspector.prompt.page.toPlainText().startswith("<|im_start|>user")
-        assert "tokens" in inspector.prompt.note.text()
-        await ask(window, COUNT, "6")
-        run = window.workspace.current.conversation.messages[-1].run
-        assert run.finished.usage.cached_tokens > 0
-        await eventually(lambda: "came from the cache" in inspector.prompt.note.text())
-        for from_disk, place in ((0, "in memory"), (run.finished.usage.cached_tokens, "on disk")):
-            usage = replace(run.finished.usage, disk_tokens=from_disk)
-            run.finished = replace(run.finished, usage=usage)
-            inspector.prompt._fill()
-            said = inspector.prompt.note.text()
-            assert f"the first {usage.cached_tokens} came from the cache {place}." in said
 
     use(steps)
 

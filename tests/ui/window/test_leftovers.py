@@ -6,31 +6,21 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtGui import QColor
 from PySide6.QtWidgets import (
     QApplication,
-    QComboBox,
     QDialogButtonBox,
-    QFrame,
     QInputDialog,
     QLineEdit,
-    QPushButton,
     QStyle,
-    QStyleOptionComboBox,
     QTableView,
-    QToolButton,
     QWidget,
 )
-from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
 from tests.support.kept import preferences_state
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composing.file_chip import FileChip
-from ui.kit.controls.choice import Choice
-from ui.kit.controls.clear_button import add_clear_button
-from ui.kit.controls.flow_layout import FlowLayout
 from ui.kit.look.colors import LIGHT
 from ui.kit.look.stylesheet import stylesheet
 from ui.kit.look.theme import Theme
@@ -53,13 +43,6 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
     return use_window
 
 
-def ink_of(button: QToolButton) -> QColor:
-    """The color of an icon's most solid point."""
-    image = button.icon().pixmap(16).toImage()
-    points = [(x, y) for x in range(image.width()) for y in range(image.height())]
-    return max((image.pixelColor(*point) for point in points), key=lambda color: color.alpha())
-
-
 def test_buttons_of_dialogs_show_words_alone(theme: Theme, qapp: QApplication) -> None:
     parent = QWidget()
     question = QInputDialog(parent)
@@ -79,33 +62,6 @@ def test_buttons_of_dialogs_show_words_alone(theme: Theme, qapp: QApplication) -
     assert "QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }" in stylesheet(LIGHT)
 
 
-@pytest.mark.parametrize("mode", ["light", "dark"])
-def test_the_button_that_empties_a_field_has_the_color_of_the_theme(
-    theme: Theme, qapp: QApplication, mode: str
-) -> None:
-    field = QLineEdit()
-    button = add_clear_button(theme, field, "Clear the filter")
-    theme.set_mode(mode)  # type: ignore[arg-type]
-    assert ink_of(button).name() == theme.colors.muted
-    theme.set_mode("light")
-
-
-def test_the_button_that_empties_a_field_is_shown_with_text_beside_it(
-    theme: Theme, qtbot: QtBot
-) -> None:
-    field = QLineEdit("words")
-    qtbot.addWidget(field)
-    button = add_clear_button(theme, field, "Clear the filter")
-    field.resize(200, 32)
-    field.show()
-    assert button.isVisible()
-    assert field.rect().contains(button.geometry())
-    assert field.width() - field.textMargins().right() <= button.x() + 4
-    button.click()
-    assert field.text() == ""
-    assert not button.isVisible()
-
-
 def test_no_field_has_the_button_of_qt(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.others.show_server()
@@ -116,32 +72,6 @@ def test_no_field_has_the_button_of_qt(use: Use) -> None:
         ] == []
 
     use(steps)
-
-
-def test_a_list_that_drops_down_has_one_frame(theme: Theme, qapp: QApplication) -> None:
-    choice = Choice(theme, "Size", [(str(n), f"{n} %") for n in range(5)])
-    choice.show()
-    hint = QStyle.StyleHint.SH_ComboBox_Popup
-    option = QStyleOptionComboBox()
-    choice.initStyleOption(option)
-    assert choice.style().styleHint(hint, option, choice) == 0
-    choice.showPopup()
-    qapp.processEvents()
-    container = choice.view().parentWidget()
-    assert isinstance(container, QFrame)
-    view = choice.view()
-    frames = [view.x(), view.y(), container.width() - view.geometry().right() - 1]
-    assert frames == [0, 0, 0]
-    choice.hidePopup()
-    choice.close()
-
-
-def test_other_lists_that_drop_down_keep_their_arrow() -> None:
-    sheet = stylesheet(LIGHT)
-    rules = [line for line in sheet.splitlines() if "::down-arrow" in line]
-    assert rules
-    assert all('[kind="choice"]' in rule for rule in rules)
-    assert issubclass(Choice, QComboBox)
 
 
 def test_rows_end_inside_the_round_corners_of_their_table(use: Use) -> None:
@@ -234,21 +164,6 @@ def test_chips_go_on_in_the_next_line_and_never_widen_the_window(use: Use) -> No
         assert window.minimumSizeHint().width() == before
 
     use(steps)
-
-
-def test_a_flow_breaks_its_lines_where_the_room_ends(qapp: QApplication) -> None:
-    holder = QWidget()
-    flow = FlowLayout(holder)
-    flow.setSpacing(4)
-    for _ in range(4):
-        one = QPushButton()
-        one.setFixedSize(100, 20)
-        flow.addWidget(one)
-    assert flow.heightForWidth(1_000) == 20
-    assert flow.heightForWidth(204) == 44
-    assert flow.heightForWidth(203) == 4 * 20 + 3 * 4
-    assert flow.count() == 4
-    assert flow.takeAt(9) is None
 
 
 def test_keys_are_listed_without_glyphs_too(use: Use) -> None:
