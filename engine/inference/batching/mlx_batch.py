@@ -7,6 +7,7 @@ as MLX's streams do.
 
 import contextlib
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
 from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
+from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.inference.backend import BatchLimits, Joined, PromptCacheUse, Step
 from engine.inference.batching.guessing import Guessing
@@ -51,6 +53,8 @@ _FEW_TOKENS = 512
 # While answers are decoded, no more begin in one step than have so many tokens of prompts in all:
 # their caches are copied into the batch, and every answer waits for that.
 _COPIED_TOKENS = 49_152
+# The batches of the models in memory. Weights that macOS may page out are slow.
+_open: "weakref.WeakSet[RunningBatch]" = weakref.WeakSet()
 
 
 class RunningBatch:
@@ -86,6 +90,7 @@ class RunningBatch:
         self._is_cut_anywhere = is_cut_anywhere(make_prompt_cache(model))
         self._lanes = self._new_lanes()
         self._guessing = Guessing(model, new_curve)
+        _open.add(self)
         self._joining = Joining(self._lanes, self._lane_of, is_cut_anywhere=self._is_cut_anywhere)
 
     def _new_lanes(self) -> list[Any]:
@@ -401,6 +406,10 @@ class RunningBatch:
     def close(self) -> None:
         """Free the rows, the kept prompts and the model."""
         self._close_lanes()
+        _open.discard(self)
+        if _open:
+            # The limit that this one found may be from before the others came.
+            maybe_set_recommended_wired_limit()
         self._joining.clear()
         self._prompt_cache.clear()
         self._lanes.clear()

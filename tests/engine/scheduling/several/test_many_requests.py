@@ -4,17 +4,19 @@ import asyncio
 import gc
 import random
 import threading
+import weakref
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
+from engine.inference.batching import mlx_batch
 from engine.library.memory import need
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import until
-from tests.support.asking import request, run
+from tests.support.asking import ask, request, run
 from tests.support.several.staged_models import StagedModels
 
 _MODELS = [f"model-{number}" for number in range(5)]
@@ -95,3 +97,26 @@ def test_no_more_models_are_in_memory_than_there_is_room_for(models: StagedModel
         await engine.aclose()
 
     run(play(), 300)
+
+
+def test_weights_stay_wired_when_another_model_leaves(
+    models: StagedModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired: list[int] = []
+    monkeypatch.setattr(mlx_batch, "_open", weakref.WeakSet())
+    monkeypatch.setattr(
+        mlx_batch, "maybe_set_recommended_wired_limit", lambda: wired.append(len(mlx_batch._open))
+    )
+
+    async def play() -> None:
+        engine = Engine(loader=models)
+        engine.offer(models.offered)
+        await engine.load(models.offered[0].folder)
+        await ask(engine, "short", model="model-1")
+        await engine.unload("model-0")
+        assert wired == [1]
+        await engine.unload("model-1")
+        assert wired == [1]
+        await engine.aclose()
+
+    run(play())
