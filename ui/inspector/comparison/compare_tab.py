@@ -16,7 +16,7 @@ from ui.records.runs import Run
 
 
 class CompareTab(QWidget):
-    """The shown run against another of the conversation."""
+    """The shown run compared with another one of the conversation."""
 
     def __init__(self, theme: Theme, inspector: Inspector) -> None:
         super().__init__()

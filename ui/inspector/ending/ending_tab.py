@@ -68,7 +68,7 @@ class EndingTab(QWidget):
 
 
 class OddsCurve(QWidget):
-    """The EOS probability over the tokens; a click looks at a token."""
+    """The EOS probability over the tokens; a click chooses a token."""
 
     token_chosen = Signal(int)
 

@@ -1,4 +1,4 @@
-"""The tab that says how near each stop came. Main thread; works it out only while it is seen."""
+"""The tab that says how near each stop came. Main thread; computes only while it is seen."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from ui.kit.text.html import BREAK, SPACE, Html, code, colored, joined, paragrap
 from ui.kit.text.labels import label
 from ui.words.visible import quoted, visible
 
-# So many tokens times stops are looked through within a few milliseconds.
+# Up to this many tokens times stops are searched within a few milliseconds.
 _AT_ONCE = 20_000
 
 
@@ -46,7 +46,7 @@ class MatcherTab(QWidget):
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Work it out anew, now or when it is seen next."""
+        """Compute it again, now or when it is next seen."""
         self._is_stale = True
         if self.isVisible():
             self._refresh()

@@ -91,7 +91,7 @@ def _report(
         else:
             why = f"In the {CHANNEL_NAMES[channel].lower()}, where stops do not count."
             alike += [_miss(channel, text, p, len(rule), why) for p in _places(text, rule)]
-    # Where there are too many, what looks like the whole stop matters most.
+    # If there are too many, those that look like the whole stop matter most.
     misses = [*alike, *broken][:MAX_MISSES]
     misses.sort(key=lambda m: (list(Channel).index(m.channel), m.offset, len(m.text)))
     if is_match and stop is not None and stop.token_index is not None:
@@ -106,7 +106,7 @@ def _report(
 
 
 def _longest_prefix(rule: str, text: str) -> int:
-    """Return how many of a rule's first characters occur together, by binary search."""
+    """Return how many of a rule's first characters occur in a row, by binary search."""
     low, high = 0, len(rule)
     while low < high:
         middle = (low + high + 1) // 2
@@ -118,7 +118,7 @@ def _longest_prefix(rule: str, text: str) -> int:
 
 
 def _broken_off(channel: Channel, text: str, rule: str, prefix: str) -> list[NearMiss]:
-    """Return where a rule's longest beginning broke off."""
+    """Return where the longest match of a rule's beginning ended."""
     found: list[NearMiss] = []
     if len(prefix) == len(rule):
         return found
@@ -132,7 +132,7 @@ def _broken_off(channel: Channel, text: str, rule: str, prefix: str) -> list[Nea
 
 
 def _look_alikes(channel: Channel, text: str, rule: str) -> list[NearMiss]:
-    """Return where a rule occurs but for case and white space."""
+    """Return where a rule would occur if case and white space did not count."""
     core = rule.strip()
     if len(core) < 2 and core == rule:
         return []  # one letter without white space looks like nothing else

@@ -25,7 +25,7 @@ def _reused(usage: Usage | None) -> str:
 
 
 class PromptTab(QWidget):
-    """The rendered template: special tokens marked, what the cache gave in grey."""
+    """The rendered template: special tokens marked, what came from the cache in gray."""
 
     def __init__(self, theme: Theme, inspector: Inspector) -> None:
         super().__init__()

@@ -32,7 +32,7 @@ from ui.words.failures import failure_words
 GROWTH_MS = 100
 # A run of as many tokens as are kept takes some three megabytes.
 _MOST_BYTES = 32 << 20
-# Showing growth takes at most one part in so many of the main thread's time.
+# Showing growth takes at most one part in this many of the main thread's time.
 _REST_SHARE = 25
 Pieces = tuple[tuple[int, str], ...]
 
@@ -151,7 +151,7 @@ class Inspector(QObject):
     # -- what can be done ------------------------------------------------------------------
 
     def message(self) -> ConversationMessage | None:
-        """Return the shown run's message, if it stands in the open conversation."""
+        """Return the shown run's message, if it is in the open conversation."""
         if self.shown is None or self.shown.source is not RunSource.CHAT:
             return None
         run = self.shown.run

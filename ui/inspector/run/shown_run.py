@@ -94,7 +94,7 @@ def saved_run(shown: ShownRun) -> str:
 
 
 def shown_recording(recording: Recording, name: str, question: str = "") -> ShownRun:
-    """Return a saved run as it is shown: its own stops played over its tokens once more."""
+    """Return a saved run as it is shown: its own stops are replayed over its tokens."""
     trace = trace_of(recording)
     played = replay(recording)
     stop = played.stop or recording.stop

@@ -42,7 +42,7 @@ class CellDelegate(QStyledItemDelegate):
         option: QStyleOptionViewItem,
         index: QModelIndex | QPersistentModelIndex,
     ) -> None:
-        """Draw the ground of a chosen row, and the text as far as there is room."""
+        """Draw the background of a chosen row, and as much of the text as there is room for."""
         area: QRect = option.rect
         palette: QPalette = option.palette
         if option.state & QStyle.StateFlag.State_Selected:

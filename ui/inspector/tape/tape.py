@@ -98,7 +98,7 @@ class Tape:
         return bisect_right(self._starts, begin) - 1
 
     def channel_text(self, channel: Channel) -> str:
-        """Return all text of a channel, that which was cut off included."""
+        """Return all text of a channel, including what was cut off."""
         pairs = zip(self.tokens, self.texts, strict=True)
         return "".join(text for token, text in pairs if token.channel is channel)
 

@@ -1,4 +1,4 @@
-"""Says what the marks on the tape mean, those that are on it alone. Main thread."""
+"""Explains the marks that are on the tape, and no others. Main thread."""
 
 from collections.abc import Sequence
 

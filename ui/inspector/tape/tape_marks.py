@@ -90,7 +90,7 @@ class TapeMarks:
             view: The text, laid out.
             painter: Paints on the view's viewport.
             colors: The palette.
-            chosen: The place of the token that is looked at, -1 for none.
+            chosen: The place of the chosen token; -1 for none.
         """
         seen = _seen(view)
         height = view.fontMetrics().height()
@@ -180,7 +180,7 @@ def _seen(view: QTextEdit) -> Range:
 
 
 def _boxes(view: QTextEdit, wanted: Range) -> Iterator[QRectF]:
-    """Yield the rectangle of the letters in each line that characters stand in."""
+    """Yield the rectangle of the letters for each line that the characters are in."""
     document = view.document()
     layout = document.documentLayout()
     across, down = view.horizontalScrollBar().value(), view.verticalScrollBar().value()

@@ -28,7 +28,7 @@ from ui.words.visible import visible
 
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
-# A block is laid out anew whenever it grows, so that none may grow for ever.
+# A block is laid out again whenever it grows, so blocks must not grow without end.
 _BLOCK_CHARS = 500
 
 
@@ -77,7 +77,7 @@ class TapeView(QTextEdit):
 
     @property
     def chosen(self) -> int:
-        """The place of the token that is looked at, -1 for none."""
+        """The place of the chosen token; -1 for none."""
         return self._chosen
 
     def show_trace(self, trace: RunTrace | None) -> None:
@@ -104,7 +104,7 @@ class TapeView(QTextEdit):
         return self._tokens[place] if 0 <= place < len(self._tokens) else None
 
     def choose(self, place: int) -> None:
-        """Look at a token, by its place on the tape."""
+        """Choose a token by its place on the tape."""
         if place == self._chosen or not -1 <= place < len(self._tokens):
             return
         self._chosen = place
@@ -115,7 +115,7 @@ class TapeView(QTextEdit):
         self.token_chosen.emit(place)
 
     def choose_token(self, index: int) -> None:
-        """Look at a token, by its number in the run."""
+        """Choose a token by its number in the run."""
         if self._tokens and 0 <= index - self._tokens[0].index < len(self._tokens):
             self.choose(index - self._tokens[0].index)
             self._go_to_chosen()

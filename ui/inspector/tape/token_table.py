@@ -102,7 +102,7 @@ class TokenTable(QAbstractTableModel):
         return next((row for row, t in enumerate(self._shown) if t.index == index), None)
 
     def as_tsv(self, rows: list[int] | None = None) -> str:
-        """Return rows, all by default, as tab-separated values with a head."""
+        """Return rows, all by default, as tab-separated values with a header line."""
         wanted = range(len(self._shown)) if rows is None else rows
         lines = ["\t".join(COLUMNS)]
         lines += [
