@@ -117,13 +117,15 @@ def _collected_on_the_main_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_widget_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Delete what a test showed: changing the theme would style it again in every later test."""
+    """Delete what a test showed and copied: each change of theme would style it again."""
     yield
     if QT_PROBLEM is not None or not {"qapp", "qtbot"} & set(request.fixturenames):
         return
     from PySide6.QtCore import QCoreApplication, QEvent
     from PySide6.QtWidgets import QApplication
 
+    # Qt's offscreen platform keeps what was copied beyond the end of Python, which it needs.
+    QApplication.clipboard().clear()
     for widget in QApplication.topLevelWidgets():
         widget.deleteLater()
     QCoreApplication.sendPostedEvents(None, int(QEvent.Type.DeferredDelete))
@@ -141,6 +143,15 @@ def engine(demo_model_path: Path) -> Iterator[Engine]:
     asyncio.run(engine.load(demo_model_path))
     yield engine
     engine.close()
+
+
+@pytest.fixture(autouse=True)
+def _engine_offers_one_model(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Take back the models that a window has offered on the engine that all tests share."""
+    shared = request.getfixturevalue("engine") if "engine" in request.fixturenames else None
+    yield
+    if isinstance(shared, Engine):
+        shared.offer(None)
 
 
 @pytest.fixture(autouse=True)

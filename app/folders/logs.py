@@ -62,10 +62,9 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
 class _Terminal(logging.StreamHandler[TextIO]):
     """Standard error, where a line of status may stand that the next record replaces."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        if self.stream.isatty():
-            self.stream.write(_CLEAR_LINE)
-        super().emit(record)
+    def format(self, record: logging.LogRecord) -> str:
+        # Here, and not in ``emit``: what goes wrong must not reach whoever logs.
+        return f"{_CLEAR_LINE if self.stream.isatty() else ''}{super().format(record)}"
 
 
 class _JsonLines(logging.Formatter):

@@ -36,6 +36,7 @@ BODIES = {
     "/v1/chat/completions": {"model": "any", "messages": [{"role": "user", "content": "a"}]},
     "/v1/completions": {"model": "any", "prompt": "a"},
     "/v1/responses": {"model": "any", "input": "a"},
+    "/v1/responses/input_tokens": {"input": "a"},
     "/generate": {"text": "a", "sampling_params": {"max_new_tokens": 1}},
     "/api/chat": {"model": "any", "messages": [{"role": "user", "content": "a"}]},
     "/api/generate": {"model": "any", "prompt": "a"},

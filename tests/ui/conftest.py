@@ -2,14 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import pytest
 import qasync
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from tests.ui.driving import RunOnLoop, ScriptedEngine
@@ -19,14 +18,6 @@ from ui.kit.look.theme import Theme
 def pytest_configure(config: pytest.Config) -> None:
     # The offscreen platform says so of every window; it is no fault of ours.
     config.addinivalue_line("qt_log_ignore", "This plugin does not support")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _nothing_is_left_on_the_clipboard() -> Iterator[None]:
-    """Qt's offscreen platform keeps what was copied beyond the end of Python, which it needs."""
-    yield
-    if QGuiApplication.instance() is not None:
-        QGuiApplication.clipboard().clear()
 
 
 @pytest.fixture(scope="session")

@@ -96,6 +96,7 @@ _OUR_OWN = {
     "InvalidRequest",
     "DownloadFailed",
     "FileRefused",
+    "HubFailed",
     "ProbeProblem",
     "Unreadable",
     "ValueError",

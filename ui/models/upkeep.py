@@ -19,6 +19,7 @@ from engine.library.removing import Removal, removal_of, remove, remove_replaced
 from ui.kit.background.tasks import Tasks
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import sentence
+from ui.words.failures import failure_words
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ class Upkeep(QObject):
         try:
             removal = await asyncio.to_thread(removal_of, found)
         except EngineError as error:
-            self.told.emit(sentence(str(error)))
+            self.told.emit(failure_words(error))
         else:
             self.deletion_ready.emit(found, removal)
 
@@ -96,7 +97,7 @@ class Upkeep(QObject):
         try:
             await asyncio.to_thread(remove, removal)
         except EngineError as error:
-            words = sentence(str(error))
+            words = failure_words(error)
         else:
             words = f"{found.name} is deleted; {size_in_words(removal.freed_bytes)} are free."
             self._library.downloads.forget_all(found.name)
@@ -138,7 +139,7 @@ class Upkeep(QObject):
         except HubCancelled:
             pass
         except EngineError as error:
-            self.outcome = sentence(str(error))
+            self.outcome = failure_words(error)
         except Exception:
             _log.exception("looking for updates failed unexpectedly")
             self.outcome = sentence(UNEXPECTED)
@@ -194,7 +195,7 @@ class Upkeep(QObject):
         try:
             freed = await asyncio.to_thread(remove_replaced_revision, old)
         except EngineError as error:
-            words = f"{repository} is updated, but the old revision stays: {error}."
+            words = f"{repository} is updated, but the old revision stays. {failure_words(error)}"
         else:
             rest = f"; {size_in_words(freed)} of the old revision are free" if freed else ""
             words = f"{repository} is updated{rest}."

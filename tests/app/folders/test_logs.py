@@ -1,7 +1,9 @@
 """Log records: JSON lines for programs, and lines that replace what a terminal shows."""
 
+import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -41,3 +43,15 @@ def test_a_pipe_gets_no_control_characters(capsys: pytest.CaptureFixture[str]) -
     logs.to_standard_error(is_verbose=True)
     logging.getLogger("api.server").info("hello")
     assert "\x1b" not in capsys.readouterr().err
+
+
+def test_a_record_for_a_closed_stream_is_no_error_for_whoever_logs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", closed)
+    logs.to_standard_error(is_verbose=True)
+    closed.close()
+    monkeypatch.undo()
+    logging.getLogger("api.server").info("hello")
+    assert "closed file" in capsys.readouterr().err
