@@ -15,8 +15,8 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QColor, QPainter, QPixmap
 from PySide6.QtWidgets import QApplication, QButtonGroup, QScrollArea, QVBoxLayout, QWidget
 
+from tests.support.answers.said import finished_run
 from tests.support.looks.rich_text import RICH
-from tests.support.said import finished_run
 from tests.take_screenshots import take_all
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView

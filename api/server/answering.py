@@ -13,6 +13,7 @@ from aiohttp import web
 from api.dialects.shared.dialect import Addressed, AnswerRoute, Dialect, Head, QueryRoute
 from api.dialects.shared.reading import read, read_as_asked
 from api.dialects.shared.requested import Asked
+from api.transport.bodies.request_body import body_of
 from api.transport.context import (
     Service,
     addressed,
@@ -24,7 +25,6 @@ from api.transport.context import (
 )
 from api.transport.errors import ApiError, from_engine
 from api.transport.json_text import json_text, long_json_text
-from api.transport.request_body import body_of
 from api.transport.running import batches_of, collected, running
 from api.transport.served_engine import ServedAnswer
 from api.transport.sse import Begun, stream

@@ -30,6 +30,8 @@ from api.server.documents import OPENAPI, Document
 from api.server.failures import failure_response
 from api.server.observed import outer, with_body
 from api.server.routes import ROUTES, add_to, dialect_of, route_of
+from api.transport.bodies.large_bodies import LargeBodies
+from api.transport.bodies.request_body import BODIES, BodyReader
 from api.transport.config import ServerConfig
 from api.transport.context import (
     DELIVERED,
@@ -41,9 +43,7 @@ from api.transport.context import (
 )
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.json_text import json_text
-from api.transport.large_bodies import LargeBodies
 from api.transport.observing import RequestObserver
-from api.transport.request_body import BODIES, BodyReader
 from api.transport.served_engine import ServedEngine
 from engine import EngineError
 

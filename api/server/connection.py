@@ -50,7 +50,7 @@ class Connection(web.RequestHandler):
             server,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=limits.idle_timeout_s,
-            # Bodies are unpacked by ``api.transport.request_body``, within bounds.
+            # Bodies are unpacked by ``api.transport.bodies.request_body``, within bounds.
             auto_decompress=False,
             **options,
         )

@@ -12,6 +12,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from api.server.redaction import safe_body, safe_headers, safe_path
 from api.server.routes import route_of
+from api.transport.bodies.request_body import body_of
 from api.transport.config import ServerConfig
 from api.transport.context import request_id_of
 from api.transport.observing import (
@@ -22,7 +23,6 @@ from api.transport.observing import (
     RequestObserver,
     observe,
 )
-from api.transport.request_body import body_of
 
 _CLIENT_GONE = 499
 _OBSERVATION = web.RequestKey("observation", Observation)

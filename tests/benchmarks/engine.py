@@ -247,7 +247,7 @@ def constraint(running: Running, rounds: int) -> None:
 
 def guessing(case: str, rounds: int) -> None:
     """Answers that copy, or never repeat, against the bare loop."""
-    from tests.benchmarks.guessing import CASES, Sides
+    from tests.benchmarks.guesses.guessing import CASES, Sides
 
     for what, prompt, script, target in CASES[case]:
         sides = Sides(prompt, script)
@@ -267,7 +267,7 @@ def guessing(case: str, rounds: int) -> None:
 
 def drafting(rounds: int) -> None:
     """A draft model beside a model whose passes last long, by how often its guesses are right."""
-    from tests.benchmarks.drafting import PASS_S, RIGHT, DraftSides
+    from tests.benchmarks.guesses.drafting import PASS_S, RIGHT, DraftSides
 
     for right in RIGHT:
         sides = DraftSides(right)
@@ -286,7 +286,7 @@ def drafting(rounds: int) -> None:
 
 def forced(rounds: int) -> None:
     """Answers whose text a schema decides for the most part, with forced tokens and without."""
-    from tests.benchmarks.forced import CASES, Sides
+    from tests.benchmarks.guesses.forced import CASES, Sides
 
     sides = Sides(MODEL)
     for what, request in CASES:

@@ -40,7 +40,7 @@ from engine.scheduling.service import Engine
 from tests.benchmarks.engine import report
 from tests.benchmarks.inspector import Beats
 from tests.benchmarks.startup import show_window
-from tests.support.said import finished_run
+from tests.support.answers.said import finished_run
 from tests.support.scripted import GO, Stage
 from tests.support.shown import main_window
 from tests.ui.driving import eventually

@@ -25,8 +25,8 @@ from typing import Any
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.examining import check_text_memory, examined
 from api.dialects.shared.requested import asked_by
+from api.transport.bodies.unpacking import unpacked
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
-from api.transport.unpacking import unpacked
 from engine.processes.frames import read_frame, write_frame
 from engine.processes.own_limits import (
     CpuTimer,

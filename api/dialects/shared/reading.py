@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from api.dialects.shared.body import WireModel, parsed
 from api.dialects.shared.requested import Asked, ReadRequest, asked_by
+from api.transport.bodies.request_body import SentBody
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
-from api.transport.request_body import SentBody
 from engine import GenerationRequest
 
 PROCESS = "api.dialects.shared.body_process"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.values.chat import Message
-from tests.support.watched import watched
+from tests.support.answers.watched import watched
 
 PNG = "iVBORw0KGgo="
 NOTE = "[Image not shown (image/png): this model reads text only.]"

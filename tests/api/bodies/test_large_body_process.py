@@ -17,9 +17,9 @@ import pytest
 
 from api.dialects.completions.wire import CompletionParams
 from api.dialects.shared import reading
+from api.transport.bodies.large_bodies import LargeBodies
+from api.transport.bodies.request_body import SentBody
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind
-from api.transport.large_bodies import LargeBodies
-from api.transport.request_body import SentBody
 from engine import Engine
 from engine.processes.helper_process import HelperDied, HelperProcess
 from engine.stopping.automaton import Automaton
@@ -129,7 +129,7 @@ def test_a_client_that_leaves_while_its_body_is_read_holds_up_nobody(
 def test_more_bodies_than_may_wait_are_refused(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.transport.large_bodies._MOST_WAITING", 2)
+    monkeypatch.setattr("api.transport.bodies.large_bodies._MOST_WAITING", 2)
     helper = bodies()
 
     async def run() -> list[Any]:
@@ -221,7 +221,7 @@ def test_a_process_that_cannot_start_is_said_in_words(
 def test_an_unused_process_is_ended_and_comes_back(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.transport.large_bodies._REST_AFTER_S", 0.01)
+    monkeypatch.setattr("api.transport.bodies.large_bodies._REST_AFTER_S", 0.01)
     helper = bodies()
 
     async def run() -> Any:
@@ -243,7 +243,7 @@ def test_a_process_that_keeps_much_of_a_body_is_replaced_before_the_next_one(
     async def run() -> list[int]:
         starts = []
         for most in (1 << 30, 1 << 30, 1, 1):
-            monkeypatch.setattr("api.transport.large_bodies._MOST_KEPT_BYTES", most)
+            monkeypatch.setattr("api.transport.bodies.large_bodies._MOST_KEPT_BYTES", most)
             assert (await asked(helper, "x")).prompt == ["x"]
             starts.append(helper.process.starts)
         assert helper.process.pid is None

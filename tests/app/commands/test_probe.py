@@ -19,7 +19,7 @@ import pytest
 from api.conformance.probe.catalogue import CASES
 from app import probe_cli
 from app.cli import main
-from tests.api.conformance.probe.broken_servers import NamesNoSequence
+from tests.api.conformance.probe.family.broken_servers import NamesNoSequence
 from tests.api.conformance.probe.small_server import SmallServer
 
 REPOSITORY = Path(__file__).parents[3]

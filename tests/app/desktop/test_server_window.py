@@ -30,7 +30,7 @@ from app.desktop.local_server import LocalServer
 from app.folders import paths
 from app.settings.stored_preferences import StoredPreferences
 from engine.scheduling.service import Engine
-from tests.support.said import sentence_of_stop
+from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState

@@ -8,7 +8,7 @@ import pytest
 from app.store.conversation_store import SqliteConversationStore, open_store
 from app.store.store_problems import StoreUnavailable
 from tests.app.store.conftest import Use
-from tests.support.said import conversation, finished_run
+from tests.support.answers.said import conversation, finished_run
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage

@@ -9,8 +9,8 @@ import pytest
 
 from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.app.store.conftest import Use
+from tests.support.answers.said import conversation
 from tests.support.attacks import database_attacks
-from tests.support.said import conversation
 from ui.records.conversations import Conversation
 from ui.records.presets import Preset
 from ui.records.storing import Recovered

@@ -13,7 +13,7 @@ from app.store.conversation_store import SqliteConversationStore, open_store
 from app.store.database import Database
 from app.store.pending import PendingWrites
 from tests.app.store.conftest import Use
-from tests.support.said import conversation, finished_run
+from tests.support.answers.said import conversation, finished_run
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset

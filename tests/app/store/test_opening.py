@@ -7,7 +7,7 @@ from app.store import opening, schema
 from app.store.conversation_store import SqliteConversationStore
 from app.store.store_problems import StoreUnavailable
 from tests.app.store.conftest import Use
-from tests.support.said import conversation
+from tests.support.answers.said import conversation
 from ui.records.storing import StoreProblem
 
 

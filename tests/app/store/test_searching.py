@@ -2,7 +2,7 @@ import pytest
 
 from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import Use
-from tests.support.said import conversation, finished_run
+from tests.support.answers.said import conversation, finished_run
 from ui.records.conversations import Conversation
 from ui.records.finding import MOST_HITS
 from ui.records.messages import ConversationMessage, copied_below

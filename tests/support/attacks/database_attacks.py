@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 from app.store.conversation_store import open_store
+from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import flipped
-from tests.support.said import conversation, finished_run
 from ui.chat.history.conversation_delegate import when_words
 from ui.chat.history.conversation_list import ConversationList
 from ui.records.archive import conversation_markdown

@@ -28,8 +28,8 @@ from engine.recording.saved_run import DamagedRun, from_json, question_of, to_js
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import ToolCall
+from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import damaged
-from tests.support.said import conversation, finished_run
 from ui.chat.history.conversation_list import ConversationList
 from ui.inspector.run.shown_run import shown_recording
 from ui.kit.background.files import FileRefused, read_text

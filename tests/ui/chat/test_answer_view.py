@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QButtonGroup, QToolButton
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import ToolCall
 from engine.values.events import PromptProgress
-from tests.support.said import FINISHED, finished_run
+from tests.support.answers.said import FINISHED, finished_run
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.tool_cards import pretty
 from ui.kit.look.theme import Theme

@@ -15,7 +15,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 
 from app.store.conversation_store import SqliteConversationStore, open_store
-from tests.support.said import FINISHED, finished_run
+from tests.support.answers.said import FINISHED, finished_run
 from tests.support.shown import SilentServer
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.chat.history.conversation_list import ConversationList

@@ -8,8 +8,8 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from engine.values.chat import ToolCall
+from tests.support.answers.said import finished_run
 from tests.support.looks.rich_text import RICH, block_of
-from tests.support.said import finished_run
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn

@@ -9,7 +9,7 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
 from engine.values.chat import Message
 from engine.values.events import Finished, TextDelta, Timing, Usage
-from tests.support.said import conversation
+from tests.support.answers.said import conversation
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
 from ui.chat.session.conversation_session import ConversationSession
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry

@@ -9,7 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLineEdit, QTextEdit, QWidget
 
-from tests.support.said import sentence_of_stop
+from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, Use, ask

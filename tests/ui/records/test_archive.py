@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from engine.files.fields import DamagedFile
-from tests.support.said import conversation
+from tests.support.answers.said import conversation
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.storage.conversation_files import ConversationFiles

@@ -10,7 +10,7 @@ from engine.files.fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
 from engine.values.events import Finished, Timing, Usage
-from tests.support.said import FINISHED
+from tests.support.answers.said import FINISHED
 from tests.support.shown import main_window
 from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
 from ui.kit.look.theme import Theme

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
 from engine.values.chat import ToolCall
-from tests.support.said import finished_run
+from tests.support.answers.said import finished_run
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.plain_bubble import PlainBubble

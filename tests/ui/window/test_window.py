@@ -21,7 +21,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from tests.support.said import sentence_of_stop
+from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.answer_view import AnswerView

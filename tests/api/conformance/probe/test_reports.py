@@ -19,7 +19,7 @@ from api.conformance.probe.reports.as_html import as_html
 from api.conformance.probe.reports.as_text import as_text, summary
 from api.conformance.probe.running import probe
 from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions, Report
-from tests.api.conformance.probe.broken_servers import NamesNoSequence
+from tests.api.conformance.probe.family.broken_servers import NamesNoSequence
 from tests.support.asking import run
 
 FAULT = Fault("stop_ignored", 'The stop "|" was ignored.', "whole", "a", "a|\n<b>", "curl x")

@@ -10,7 +10,7 @@ from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.events import SseEvent
 from engine.values.events import Event
-from tests.support.encoding import written
+from tests.support.answers.encoding import written
 
 ASK = {"model": "m", "max_tokens": 64, "messages": [{"role": "user", "content": "Hi"}]}
 

@@ -7,7 +7,7 @@ from api.dialects.chat.write import ChatEncoder
 from api.dialects.shared.dialect import Head
 from api.transport.events import SseEvent
 from engine.values.events import Event
-from tests.support.encoding import chunks, written
+from tests.support.answers.encoding import chunks, written
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 

@@ -14,7 +14,7 @@ from api.transport.events import SseEvent
 from api.transport.json_text import json_text
 from engine.values.events import Event
 from engine.values.request import GenerationRequest, TraceLevel
-from tests.support.encoding import chunks, written
+from tests.support.answers.encoding import chunks, written
 
 
 def params(**fields: Any) -> CompletionParams:

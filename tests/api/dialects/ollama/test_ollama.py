@@ -25,7 +25,7 @@ from api.dialects.shared.dialect import Head
 from api.transport.events import SseEvent
 from engine.values.events import Event
 from tests.api.conftest import LONG
-from tests.support.encoding import written
+from tests.support.answers.encoding import written
 
 HEAD = Head("1", datetime(2026, 11, 21, tzinfo=UTC).timestamp(), "demo-model")
 ASK = {"model": "demo-model", "messages": [{"role": "user", "content": "Hi"}]}

@@ -6,7 +6,7 @@ import openai
 import pytest
 
 from api.transport.kept_responses import KeptResponse, KeptResponses
-from tests.support.watched import watched
+from tests.support.answers.watched import watched
 
 URL = "/v1/responses"
 TOOL = {

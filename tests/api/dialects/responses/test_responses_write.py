@@ -9,7 +9,7 @@ from api.dialects.shared.dialect import Head
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text
 from engine.values.events import Event
-from tests.support.encoding import written
+from tests.support.answers.encoding import written
 
 
 def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:

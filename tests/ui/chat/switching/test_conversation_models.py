@@ -229,7 +229,7 @@ def test_a_chosen_model_that_cannot_be_loaded_leaves_the_earlier_one(
 def test_a_copy_of_a_conversation_has_its_model_and_a_file_only_the_name(
     demo_model_path: Path,
 ) -> None:
-    from tests.support.said import conversation
+    from tests.support.answers.said import conversation
 
     written = conversation()
     written.model = ChosenModel.of(demo_model_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from tests.support.said import sentence_of_stop
+from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, Use, ask
 from ui.inspector.inspector_window import InspectorWindow

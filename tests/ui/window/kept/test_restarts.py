@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.store.conversation_store import open_store
-from tests.support.said import sentence_of_stop
+from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import Use
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.window.kept.driving_kept import COUNT, action, answered, ask, press, views

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from api.transport.bodies.large_bodies import LargeBodies
+from api.transport.bodies.unpacking import beginning, encoding_of, too_large, unpacked
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
-from api.transport.large_bodies import LargeBodies
-from api.transport.unpacking import beginning, encoding_of, too_large, unpacked
 from engine import ModelInfo
 
 # What is read in this process, on the loop. Larger bodies, and those of more values, take long

@@ -19,7 +19,7 @@ from engine.inference.drafting.draft_model import DraftModel, LoadedDraft
 from engine.inference.mlx_backend import MlxBackend
 from engine.library.loading import OnLoadProgress
 from engine.library.models import DraftInfo
-from tests.benchmarks.guessing import MODEL, Saying, Sides, page
+from tests.benchmarks.guesses.guessing import MODEL, Saying, Sides, page
 
 # A pass of the model that answers: about that of 14 billion parameters in 4 bits on a Mac that
 # reads 150 GB a second. The draft model's takes a twentieth of that or more.
