@@ -98,10 +98,11 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
         # No rule of Lark begins with a brace.
         whole = grammar if grammar.startswith("{") else LLMatcher.grammar_from_lark(grammar)
         matcher = LLMatcher(tokenizer, whole, log_level=0, limits=limits)
-        # Copies keep what these find out: in a schema with thousands of properties that takes
-        # longer than a token may.
+        # Copies share what these find out: in a schema with thousands of properties that takes
+        # longer than a token may. What is forced is asked of a copy: afterwards a matcher expects
+        # it, and an answer that reasons first has no mask for what comes between.
         matcher.compute_bitmask()
-        matcher.compute_ff_bytes()
+        matcher.deep_copy().compute_ff_bytes()
     except BaseException as error:
         if isinstance(error, Exception) or not is_panic(error):
             raise
