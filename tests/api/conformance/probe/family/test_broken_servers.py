@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from api.conformance.probe.values import CheckOutcome, Report
-from tests.api.conformance.probe import broken_servers as servers
+from tests.api.conformance.probe.family import broken_servers as servers
 from tests.api.conformance.probe.small_server import SmallServer
 
 Probed = Callable[..., Report]
