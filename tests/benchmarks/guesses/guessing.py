@@ -25,7 +25,7 @@ from engine.stopping.rules import StopRules
 from engine.values.events import Finished
 from engine.values.request import GenerationRequest, Sampling
 
-MODEL = Path(__file__).parents[2] / "assets" / "demo-model"
+MODEL = Path(__file__).parents[3] / "assets" / "demo-model"
 _CERTAIN = 1e4
 
 
