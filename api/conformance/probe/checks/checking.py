@@ -16,6 +16,9 @@ from api.conformance.probe.catalogue import case_of
 from api.conformance.probe.judging import Judgement
 from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions
 
+# Why a check is undecided where the server answered none of its requests.
+NO_ANSWER = "There is no answer that could be compared."
+
 
 class ServerGone(Exception):
     """The server no longer answers what it answered before.

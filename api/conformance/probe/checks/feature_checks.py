@@ -15,6 +15,7 @@ from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
+    NO_ANSWER,
     Check,
     CheckSetting,
     Seen,
@@ -47,7 +48,7 @@ async def _choices(setting: CheckSetting) -> Seen:
         return broken
     client, case = setting.client, simplest_case(setting.baselines)
     if case is None:
-        return undecided("There is no answer that could be compared.")
+        return undecided(NO_ANSWER)
     faults: list[Fault] = []
     for is_streamed in (False, True):
         ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
@@ -100,7 +101,7 @@ async def _logprobs(setting: CheckSetting) -> Seen:
         return broken
     client, case = setting.client, simplest_case(setting.baselines)
     if case is None:
-        return undecided("There is no answer that could be compared.")
+        return undecided(NO_ANSWER)
     ask = replace(case.baseline.ask, stops=case.stops)
     body = with_logprobs(client.driver.dialect, client.driver.body(ask, client.model))
     if body is None:

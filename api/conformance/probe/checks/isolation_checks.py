@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.checks.checking import (
+    NO_ANSWER,
     Check,
     CheckSetting,
     Seen,
@@ -29,7 +30,7 @@ async def _sticky(setting: CheckSetting) -> Seen:
         return broken
     case = simplest_case(setting.baselines)
     if case is None:
-        return undecided("There is no answer that could be compared.")
+        return undecided(NO_ANSWER)
     client, given = setting.client, case.baseline
     faults: list[Fault] = []
     for is_streamed in (False, True):
@@ -52,7 +53,7 @@ async def _concurrent(setting: CheckSetting) -> Seen:
         return broken
     case = simplest_case(setting.baselines)
     if case is None:
-        return undecided("There is no answer that could be compared.")
+        return undecided(NO_ANSWER)
     client, given = setting.client, case.baseline
     with_stop = replace(given.ask, stops=case.stops)
     asks = [with_stop, given.ask, with_stop, given.ask]

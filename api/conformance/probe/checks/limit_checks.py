@@ -12,6 +12,7 @@ from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
+    NO_ANSWER,
     Check,
     CheckSetting,
     Seen,
@@ -160,7 +161,7 @@ async def _on_last_token(setting: CheckSetting) -> Seen:
     client = setting.client
     case = simplest_case(setting.baselines)
     if case is None:
-        return undecided("There is no answer that could be compared.")
+        return undecided(NO_ANSWER)
     first = await client.ask(replace(case.baseline.ask, stops=case.stops))
     usage = first.capture.usage
     guess = usage.output_tokens if usage is not None else None

@@ -9,6 +9,7 @@ from typing import Any
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
+    NO_ANSWER,
     Check,
     CheckSetting,
     Seen,
@@ -57,7 +58,7 @@ async def _bare_string(setting: CheckSetting) -> Seen:
         return skipped("The dialect takes a list only.")
     case = simplest_case(setting.baselines)
     if case is None:
-        return undecided("There is no answer that could be compared.")
+        return undecided(NO_ANSWER)
     run = await setting.client.send(_with_stop(setting, case.baseline, case.stops[0]))
     verdicts = judge(case, run, setting.client.driver)
     faults = [fault(setting.client, run, verdict) for verdict in verdicts]

@@ -10,6 +10,7 @@ from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
+    NO_ANSWER,
     Check,
     CheckSetting,
     Seen,
@@ -35,7 +36,7 @@ async def _many(setting: CheckSetting) -> Seen:
         return broken
     client, case = setting.client, simplest_case(setting.baselines)
     if case is None:
-        return undecided("There is no answer that could be compared.")
+        return undecided(NO_ANSWER)
     for count in _COUNTS:
         others = tuple(f"{NEVER}{number}" for number in range(1, count))
         ask = replace(case.baseline.ask, stops=(*others, *case.stops))

@@ -12,6 +12,7 @@ from api.conformance.captures.json_text import parsed
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
+    NO_ANSWER,
     Check,
     CheckSetting,
     Seen,
@@ -128,7 +129,7 @@ async def _all_generated(setting: CheckSetting) -> Seen:
     start = len(given.stable) // 4 if given is not None else 0
     stop = given.stable[start : start + _STOP_CHARS] if given is not None else ""
     if given is None or len(stop) < _FEWEST_CHARS or stop in given.thinking:
-        return undecided("There is no answer that could be compared.")
+        return undecided(NO_ANSWER)
     run = await client.ask(replace(given.ask, stops=(stop,)))
     usage = run.capture.usage
     tokens = usage.output_tokens if usage is not None else None

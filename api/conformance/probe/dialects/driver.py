@@ -152,3 +152,24 @@ def path_of(
         return path
     begin = f"/{base_path.strip('/')}" if base_path.strip("/") else ""
     return begin + path.removeprefix("/v1")
+
+
+def words_of(
+    field: str, natural: str, stop: str, limit: str, *, tool: str = ""
+) -> dict[CapturedEnding, str]:
+    """Return how a dialect spells each ending in one field.
+
+    Args:
+        field: The field's name.
+        natural: Its value where the model ended by itself.
+        stop: Where a stop ended the answer.
+        limit: Where a limit did.
+        tool: Where a call did; empty for that of a natural end.
+    """
+    return {
+        CapturedEnding.NATURAL: f'{field} "{natural}"',
+        CapturedEnding.STOP: f'{field} "{stop}"',
+        CapturedEnding.NATURAL_OR_STOP: f'{field} "{natural}"',
+        CapturedEnding.LIMIT: f'{field} "{limit}"',
+        CapturedEnding.TOOL: f'{field} "{tool or natural}"',
+    }

@@ -2,22 +2,15 @@
 
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.dialects import bodies, errors
-from api.conformance.probe.dialects.driver import Driver
+from api.conformance.probe.dialects.driver import Driver, words_of
 from api.conformance.probe.dialects.other_drivers import OTHER_DRIVERS
 
-_FINISH_REASONS = {
-    CapturedEnding.NATURAL: 'finish_reason "stop"',
-    CapturedEnding.STOP: 'finish_reason "stop"',
-    CapturedEnding.NATURAL_OR_STOP: 'finish_reason "stop"',
-    CapturedEnding.LIMIT: 'finish_reason "length"',
-    CapturedEnding.TOOL: 'finish_reason "tool_calls"',
+_FINISH_REASONS = words_of("finish_reason", "stop", "stop", "length", tool="tool_calls")
+_STATUSES = words_of("status", "completed", "completed", "incomplete") | {
+    CapturedEnding.LIMIT: 'status "incomplete" with reason "max_output_tokens"'
 }
-_STATUSES = {
-    CapturedEnding.NATURAL: 'status "completed"',
-    CapturedEnding.STOP: 'status "completed"',
-    CapturedEnding.NATURAL_OR_STOP: 'status "completed"',
-    CapturedEnding.LIMIT: 'status "incomplete" with reason "max_output_tokens"',
-    CapturedEnding.TOOL: 'status "completed"',
+_GENERATE_REASONS = words_of("finish_reason type", "stop", "stop", "length") | {
+    CapturedEnding.STOP: 'finish_reason type "stop" with the stop as "matched"'
 }
 
 DRIVERS: dict[WireDialect, Driver] = {
@@ -31,13 +24,9 @@ DRIVERS: dict[WireDialect, Driver] = {
             limit_path=("max_tokens",),
             prompt_path=("messages",),
             is_envelope=errors.is_messages_error,
-            words={
-                CapturedEnding.NATURAL: 'stop_reason "end_turn"',
-                CapturedEnding.STOP: 'stop_reason "stop_sequence"',
-                CapturedEnding.NATURAL_OR_STOP: 'stop_reason "end_turn"',
-                CapturedEnding.LIMIT: 'stop_reason "max_tokens"',
-                CapturedEnding.TOOL: 'stop_reason "tool_use"',
-            },
+            words=words_of(
+                "stop_reason", "end_turn", "stop_sequence", "max_tokens", tool="tool_use"
+            ),
             takes_string=False,
             names_stop=True,
         ),
@@ -71,13 +60,7 @@ DRIVERS: dict[WireDialect, Driver] = {
             limit_path=("options", "num_predict"),
             prompt_path=("messages",),
             is_envelope=errors.is_ollama_error,
-            words={
-                CapturedEnding.NATURAL: 'done_reason "stop"',
-                CapturedEnding.STOP: 'done_reason "stop"',
-                CapturedEnding.NATURAL_OR_STOP: 'done_reason "stop"',
-                CapturedEnding.LIMIT: 'done_reason "length"',
-                CapturedEnding.TOOL: 'done_reason "stop"',
-            },
+            words=words_of("done_reason", "stop", "stop", "length"),
         ),
         Driver(
             WireDialect.GENERATE,
@@ -87,13 +70,7 @@ DRIVERS: dict[WireDialect, Driver] = {
             limit_path=("sampling_params", "max_new_tokens"),
             prompt_path=("text",),
             is_envelope=errors.is_generate_error,
-            words={
-                CapturedEnding.NATURAL: 'finish_reason type "stop"',
-                CapturedEnding.STOP: 'finish_reason type "stop" with the stop as "matched"',
-                CapturedEnding.NATURAL_OR_STOP: 'finish_reason type "stop"',
-                CapturedEnding.LIMIT: 'finish_reason type "length"',
-                CapturedEnding.TOOL: 'finish_reason type "stop"',
-            },
+            words=_GENERATE_REASONS,
             ids_path=("sampling_params", "stop_token_ids"),
             can_think=False,
             has_chat_template=False,

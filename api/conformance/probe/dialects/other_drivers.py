@@ -1,19 +1,8 @@
 """The dialects that can be probed although our own server does not speak them. Pure; any thread."""
 
-from api.conformance.captures.values import CapturedEnding, WireDialect
+from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import errors, other_bodies
-from api.conformance.probe.dialects.driver import Driver
-
-
-def _words(field: str, natural: str, stop: str, limit: str) -> dict[CapturedEnding, str]:
-    return {
-        CapturedEnding.NATURAL: f'{field} "{natural}"',
-        CapturedEnding.STOP: f'{field} "{stop}"',
-        CapturedEnding.NATURAL_OR_STOP: f'{field} "{natural}"',
-        CapturedEnding.LIMIT: f'{field} "{limit}"',
-        CapturedEnding.TOOL: f'{field} "{natural}"',
-    }
-
+from api.conformance.probe.dialects.driver import Driver, words_of
 
 OTHER_DRIVERS = (
     Driver(
@@ -24,7 +13,7 @@ OTHER_DRIVERS = (
         limit_path=("n_predict",),
         prompt_path=("prompt",),
         is_envelope=errors.is_openai_error,
-        words=_words("stop_type", "eos", "word", "limit"),
+        words=words_of("stop_type", "eos", "word", "limit"),
         takes_string=False,
         can_think=False,
         has_chat_template=False,
@@ -40,7 +29,7 @@ OTHER_DRIVERS = (
         limit_path=("parameters", "max_new_tokens"),
         prompt_path=("inputs",),
         is_envelope=errors.is_ollama_error,
-        words=_words("finish_reason", "eos_token", "stop_sequence", "length"),
+        words=words_of("finish_reason", "eos_token", "stop_sequence", "length"),
         takes_string=False,
         can_think=False,
         has_chat_template=False,
@@ -55,7 +44,7 @@ OTHER_DRIVERS = (
         limit_path=("generationConfig", "maxOutputTokens"),
         prompt_path=("contents",),
         is_envelope=errors.is_openai_error,
-        words=_words("finishReason", "STOP", "STOP", "MAX_TOKENS"),
+        words=words_of("finishReason", "STOP", "STOP", "MAX_TOKENS"),
         takes_string=False,
         can_think=False,
         is_detected=False,
@@ -69,7 +58,7 @@ OTHER_DRIVERS = (
         limit_path=("inferenceConfig", "maxTokens"),
         prompt_path=("messages",),
         is_envelope=errors.is_converse_error,
-        words=_words("stopReason", "end_turn", "stop_sequence", "max_tokens"),
+        words=words_of("stopReason", "end_turn", "stop_sequence", "max_tokens"),
         takes_string=False,
         can_think=False,
         is_detected=False,
