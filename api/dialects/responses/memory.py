@@ -62,7 +62,7 @@ def recall(service: Service, params: ResponseParams) -> ResponseParams:
         chain = kept.chain(params.previous_response_id)
         if chain is None:
             raise not_kept()
-        earlier = [item for response in chain for item in _items_of(response)]
+        earlier = [item for response in chain for item in _items_with_ids(response)]
     own = [
         _referred(kept, item, index) if isinstance(item, ItemReference) else item
         for index, item in enumerate(params.input)
@@ -172,10 +172,6 @@ def _referred(kept: KeptResponses, reference: ItemReference, index: int) -> Item
         "false, and go when there is no room; send the item itself",
         field=("input", index, "id"),
     )
-
-
-def _items_of(response: KeptResponse) -> list[dict[str, Any]]:
-    return [json.loads(text) for text in response.sent] + _output_of(response)
 
 
 def _items_with_ids(response: KeptResponse) -> list[dict[str, Any]]:
