@@ -10,12 +10,12 @@ from tests.support.answers.said import conversation
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.storage.conversation_files import ConversationFiles
-from ui.records.archive import (
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.exchange.archive import (
     conversation_markdown,
     conversations_from_json,
     conversations_json,
 )
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.report import markdown_report

@@ -22,14 +22,14 @@ from engine.library.memory import memory
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.storage.transfers import Transfer, Transfers
 from ui.kit.background.tasks import Tasks
-from ui.records.archive import (
+from ui.records.conversations import Conversation
+from ui.records.exchange.archive import (
     ARCHIVE_BEGIN,
     ARCHIVE_END,
     archive_part,
     conversation_markdown,
     conversations_from_json,
 )
-from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.storing import ConversationStore
 
