@@ -25,7 +25,7 @@ from ui.kit.background.tasks import Tasks
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import (
     ARCHIVE_BEGIN,
-    ARCHIVE_END,
+    archive_end,
     archive_part,
     conversation_markdown,
     conversations_from_json,
@@ -249,7 +249,7 @@ class _Target:
         """Put the file in its place."""
         assert self._file is not None
         if not self._is_markdown:
-            self._file.write(ARCHIVE_END)
+            self._file.write(archive_end())
         self._file.commit()
 
     def forget(self) -> None:
