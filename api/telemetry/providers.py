@@ -14,13 +14,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from api.telemetry.recording import Telemetry
-from api.telemetry.variables import Wanted
+from api.telemetry.variables import Signals
 
 _SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
 _NAME = "fullstop"
 
 
-def telemetry(wanted: Wanted, version: str, secret: str | None) -> Telemetry:
+def telemetry(wanted: Signals, version: str, secret: str | None) -> Telemetry:
     """Return what tells the collector of requests.
 
     Args:

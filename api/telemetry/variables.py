@@ -22,7 +22,7 @@ class VariableProblem(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Signals:
     """What is to be sent.
 
     Attributes:
@@ -38,7 +38,7 @@ class Wanted:
     because: str
 
 
-def wanted_by(environment: Mapping[str, str]) -> Wanted | None:
+def wanted_by(environment: Mapping[str, str]) -> Signals | None:
     """Return what the variables ask for; None where they ask for nothing.
 
     Raises:
@@ -53,7 +53,7 @@ def wanted_by(environment: Mapping[str, str]) -> Wanted | None:
         return None
     for signal in [name for name, why in (("TRACES", spans), ("METRICS", metrics)) if why]:
         _check_protocol(environment, signal)
-    return Wanted(
+    return Signals(
         spans=spans is not None,
         metrics=metrics is not None,
         content=_is_content_wanted(environment),
