@@ -1,21 +1,26 @@
-"""Text files that go with a message: read, checked, and put into its text.
+"""Files that go with a message: how they stand in its text, and are found in it again.
 
-Knows no Qt. Main thread: a file is at most a megabyte, and looked at before it is read.
+The model reads each file under its name, in a fence of its own:
+
+    report.pdf (pages 3–4 of 20):
+    ```
+    [Page 3]
+    …
+    ```
+
+Pure; knows no Qt and no disk.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
-from engine.files.causes import os_cause
-
-MOST_BYTES = 1_000_000
 _LONGEST_FENCE = re.compile(r"`{3,}")
 # A file as ``with_attachments`` writes it: its fence is longer than all fences within.
 _ATTACHED = re.compile(
-    r"(?P<name>[^\n]*):\n(?P<fence>`{3,})\n(?P<text>.*?\n)(?P=fence)(?:\n\n|\Z)", re.DOTALL
+    r"(?P<title>[^\n]*):\n(?P<fence>`{3,})\n(?P<text>.*?\n)(?P=fence)(?:\n\n|\Z)", re.DOTALL
 )
+_PAGES = re.compile(r"(?P<name>.*) \(pages? (?P<first>\d+)(?:–(?P<last>\d+))? of (?P<total>\d+)\)")
 
 
 class AttachmentRefused(Exception):
@@ -23,50 +28,78 @@ class AttachmentRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class PageRange:
+    """Which pages of a file go with a message.
+
+    Attributes:
+        first: The first of them, counted from 1.
+        last: The last of them.
+        total: How many pages the file has.
+    """
+
+    first: int
+    last: int
+    total: int
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        if self.first == self.last:
+            return f"page {self.first} of {self.total}"
+        return f"pages {self.first}–{self.last} of {self.total}"
+
+
+@dataclass(frozen=True, slots=True)
 class Attachment:
-    """A text file as it was when it was attached.
+    """A file as it was when it was attached.
 
     Attributes:
         name: Its name, without folders.
-        text: Its whole text.
+        text: The text that the model reads.
+        pages: Which pages that text has; None where a file has no pages.
+        all_pages: The text of every page that can be chosen; empty once it was sent.
+        remark: What a person should know of how it was read, as sentences.
     """
 
     name: str
     text: str
+    pages: PageRange | None = None
+    all_pages: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    remark: str = field(default="", compare=False)
 
+    @property
+    def title(self) -> str:
+        """Its name, and its pages if it has some."""
+        return self.name if self.pages is None else f"{self.name} ({self.pages})"
 
-def read_attachment(path: Path) -> Attachment:
-    """Return a text file.
+    def with_pages(self, first: int, last: int) -> "Attachment":
+        """Return the same file with other pages.
 
-    Raises:
-        AttachmentRefused: It is not text in UTF-8 or UTF-16, too large, empty, or unreadable.
-    """
-    try:
-        if not path.is_file():
-            raise AttachmentRefused(f"{path.name} is not a readable file. Attach text files.")
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise AttachmentRefused(
-                f"{path.name} has {size / 1e6:.1f} MB; a file may have up to "
-                f"{MOST_BYTES / 1e6:.0f} MB. Attach the part that matters."
-            )
-        data = path.read_bytes()
-    except OSError as error:
-        raise AttachmentRefused(f"{path.name} could not be read: {os_cause(error)}.") from error
-    text = _decoded(data)
-    if text is None:
-        raise AttachmentRefused(
-            f"{path.name} is not a text file. Only text can be attached, for example .txt, .md, "
-            ".csv or source code."
+        Args:
+            first: The first page, counted from 1.
+            last: The last page.
+        """
+        assert self.pages is not None
+        first = max(1, min(first, len(self.all_pages)))
+        last = max(first, min(last, len(self.all_pages)))
+        return replace(
+            self,
+            text=text_of_pages(self.all_pages, first, last),
+            pages=PageRange(first, last, self.pages.total),
         )
-    if not text.strip():
-        raise AttachmentRefused(f"{path.name} is empty.")
-    return Attachment(path.name, text)
+
+    def as_sent(self) -> "Attachment":
+        """Return what is kept of it once it was sent: what the model reads."""
+        return Attachment(self.name, self.text, self.pages)
+
+
+def text_of_pages(pages: Sequence[str], first: int, last: int) -> str:
+    """Return the text of some pages, each below its number."""
+    return "\n\n".join(f"[Page {n}]\n{pages[n - 1]}".rstrip() for n in range(first, last + 1))
 
 
 def with_attachments(text: str, attachments: Iterable[Attachment]) -> str:
-    """Return a message with its files, each under its name and in a fence of its own."""
-    parts = [f"{one.name}:\n{_fenced(one.text)}" for one in attachments]
+    """Return a message with its files, each under its title and in a fence of its own."""
+    parts = [f"{one.title}:\n{_fenced(one.text)}" for one in attachments]
     return "\n\n".join([*parts, text] if text.strip() else parts)
 
 
@@ -90,18 +123,18 @@ def taken_apart(message: str, attached: int) -> tuple[tuple[Attachment, ...], st
         found = _ATTACHED.match(message, end)
         if found is None:
             return (), message
-        files.append(Attachment(found["name"], found["text"]))
+        files.append(_found(found["title"], found["text"]))
         end = found.end()
     return (tuple(files), message[end:]) if end == attached else ((), message)
 
 
-def _decoded(data: bytes) -> str | None:
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError:
-        return None
-    return None if "\0" in text else text.replace("\r\n", "\n")
+def _found(title: str, text: str) -> Attachment:
+    named = _PAGES.fullmatch(title)
+    if named is None:
+        return Attachment(title, text)
+    first = int(named["first"])
+    pages = PageRange(first, int(named["last"] or first), int(named["total"]))
+    return Attachment(named["name"], text, pages)
 
 
 def _fenced(text: str) -> str:

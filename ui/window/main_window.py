@@ -171,6 +171,7 @@ class MainWindow(QMainWindow):
         self.server_panel.end()
         await self._unsaved.finish()
         await self.model_library.finish()
+        await self.chat.composer.attachments.reading.finish()
         await self.workspace.finish()
         await self.chat.sides.finish()
         await self.others.finish()

@@ -68,7 +68,6 @@ DIALECT = Dialect(
         ),
         AnswerRoute(
             path="/api/generate",
-            operation="text_completion",
             summary="Ollama's single prompts",
             request=PromptParams,
             read=prompt_from_wire,

@@ -3,22 +3,19 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
+from tests.support.documents import pdf
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composing.composer import Composer
 from ui.kit.look.theme import Theme
-from ui.records.attachments import (
-    MOST_BYTES,
-    Attachment,
-    AttachmentRefused,
-    read_attachment,
-    with_attachments,
-)
+from ui.records.attachments import Attachment, PageRange, with_attachments
 from ui.records.conversations import Conversation
 
 
@@ -36,48 +33,127 @@ def test_a_file_goes_in_front_of_the_message_in_a_fence_that_nothing_in_it_close
     assert said == "a.md:\n````\n```\nx\n```\n````\n\nExplain."
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "said"),
-    [
-        ("p.png", b"\x89PNG\r\n\x1a\n\0\0", "p.png is not a text file"),
-        ("z.txt", b"a\0b", "z.txt is not a text file"),
-        ("e.txt", b" \n", "e.txt is empty"),
-        ("big.txt", b"x" * (MOST_BYTES + 1), "up to 1 MB"),
-    ],
-)
-def test_what_is_no_text_or_too_large_is_refused_in_words(
-    tmp_path: Path, name: str, data: bytes, said: str
-) -> None:
-    path = tmp_path / name
-    path.write_bytes(data)
-    with pytest.raises(AttachmentRefused, match=said):
-        read_attachment(path)
-
-
-def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "gone.txt"):
-        with pytest.raises(AttachmentRefused, match="is not a readable file"):
-            read_attachment(path)
-
-
 def test_dropped_files_are_attached_sent_and_gone(
-    qtbot: QtBot, composer: Composer, tmp_path: Path
+    run: RunOnLoop, qtbot: QtBot, composer: Composer, tmp_path: Path
 ) -> None:
     good, bad = tmp_path / "notes.txt", tmp_path / "p.png"
     good.write_bytes("é\r\n".encode("utf-8-sig"))
-    bad.write_bytes(b"\x89PNG\0")
+    bad.write_bytes(b"\x89PNG\r\n\x1a\n\0")
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(good)), QUrl.fromLocalFile(str(bad))])
-    composer.input.insertFromMimeData(data)
+
+    async def drop() -> None:
+        composer.input.insertFromMimeData(data)
+        composer.set_text("Look")
+        assert not composer.action.isEnabled()
+        assert "still being read" in composer.action.toolTip()
+        await eventually(lambda: not composer.attachments.is_reading)
+        assert composer.action.isEnabled()
+
+    run(drop())
     assert composer.attachments.files == (Attachment("notes.txt", "é\n"),)
-    assert "p.png is not a text file" in composer.attachments.refusal.text()
-    composer.set_text("Look")
+    assert "p.png is an image. The model cannot see" in composer.attachments.refusal.text()
     with qtbot.waitSignal(composer.submitted):
         composer.input.submitted.emit()
     assert [composer.message] == ["notes.txt:\n```\né\n```\n\nLook"]
     composer.clear()
     assert composer.message == ""
     assert not composer.attachments.isVisible()
+
+
+def test_a_pasted_picture_is_declined_in_words(composer: Composer) -> None:
+    data = QMimeData()
+    data.setImageData(QImage(2, 2, QImage.Format.Format_RGB32))
+    assert composer.input.canInsertFromMimeData(data)
+    composer.input.insertFromMimeData(data)
+    assert "The model cannot see images" in composer.attachments.refusal.text()
+    assert composer.attachments.refusal.isVisible()
+
+
+def test_pages_are_chosen_in_the_preview_of_a_chip(
+    run: RunOnLoop, composer: Composer, tmp_path: Path
+) -> None:
+    row = composer.attachments
+    path = pdf(tmp_path / "r.pdf", ["one", "two", "three"])
+
+    async def steps() -> None:
+        row.attach([path])
+        await eventually(lambda: len(row.files) == 1)
+
+    run(steps())
+    chip = row.chip(0)
+    assert chip is not None
+    assert chip.accessibleName() == "File r.pdf, pages 1–3 of 3"
+    QTest.keyClick(chip, Qt.Key.Key_Return)
+    preview = row.preview
+    assert preview.isVisible()
+    assert "two" in preview.text.toPlainText()
+    preview.first.setValue(3)
+    assert preview.text.toPlainText() == "[Page 3]\nthree"
+    assert composer.message == "r.pdf (page 3 of 3):\n```\n[Page 3]\nthree\n```"
+    preview.last.setValue(2)
+    assert (preview.first.value(), preview.last.value()) == (2, 2)
+    preview.first.setValue(1)
+    assert row.files[0].pages == PageRange(1, 2, 3)
+    preview.close_button.click()
+    assert not preview.isVisible()
+    chip = row.chip(0)
+    assert chip is not None
+    QTest.keyClick(chip, Qt.Key.Key_Backspace)
+    assert (row.files, row.isVisible()) == ((), False)
+
+
+def test_a_file_that_is_still_read_can_be_given_up(
+    run: RunOnLoop, composer: Composer, tmp_path: Path
+) -> None:
+    row = composer.attachments
+    slow, note = pdf(tmp_path / "slow.pdf", ["x"] * 50), tmp_path / "n.txt"
+    note.write_text("words")
+
+    async def steps() -> None:
+        row.attach([slow, note])
+        chip = row.chip(0)
+        assert chip is not None
+        assert chip.button.accessibleName() == "Stop reading slow.pdf"
+        chip.button.click()
+        await eventually(lambda: not row.is_reading)
+        assert [file.name for file in row.files] == ["n.txt"]
+        await row.reading.finish()
+
+    run(steps())
+
+
+def test_a_file_dropped_on_the_conversation_is_attached(
+    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    note = tmp_path / "n.txt"
+    note.write_text("words " * 40)
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(note))])
+
+    async def steps() -> None:
+        window = main_window(engine, theme)
+        async with shown(window, quits=True):
+            chat, row = window.chat, window.chat.composer.attachments
+            act, buttons = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
+            none = Qt.KeyboardModifier.NoModifier
+            entered = QDragEnterEvent(QPoint(50, 50), act, data, buttons, none)
+            QApplication.sendEvent(chat, entered)
+            assert entered.isAccepted()
+            assert chat.composer.property("focused")
+            dropped = QDropEvent(QPointF(50, 50), act, data, buttons, none)
+            QApplication.sendEvent(chat, dropped)
+            await eventually(lambda: len(row.files) == 1)
+            # The meter tells what the file costs, on its chip and of the context.
+            tokens = len(await engine.tokenize("words " * 40))
+            chip = row.chip(0)
+            assert chip is not None
+            await eventually(lambda: f"{tokens} tokens" in chip.accessibleName())
+            meter = chat.composer.meter
+            assert " → " in meter.text()
+            assert "Without the files it would be" in meter.accessibleName()
+
+    run(steps())
 
 
 def test_tokens_are_counted_while_one_writes(
@@ -116,9 +192,11 @@ def test_attached_files_stay_with_their_conversation(
         async with shown(window, quits=True):
             workspace, row = window.workspace, window.chat.composer.attachments
             first = workspace.current.conversation
-            row.attach([note])
-            row.attach([tmp_path / "missing.txt"])
-            assert row.refusal.isVisible()
+            row.attach([note, tmp_path / "missing.txt"])
+            await eventually(row.refusal.isVisible)
+            later = tmp_path / "later.txt"
+            later.write_text("more")
+            row.attach([later])
             workspace.new_conversation()
             second = workspace.current.conversation
             assert second is not first
@@ -126,8 +204,10 @@ def test_attached_files_stay_with_their_conversation(
             assert workspace.send("Count from 1 to 3, one number per line")
             await eventually(lambda: not workspace.current.session.is_running)
             assert second.messages[0].text == "Count from 1 to 3, one number per line"
+            # A file that was being read goes to the conversation that it was meant for.
+            await eventually(lambda: len(first.attachments) == 2)
             workspace.open(first)
-            assert [file.name for file in row.files] == ["note.txt"]
+            assert [file.name for file in row.files] == ["note.txt", "later.txt"]
             window.chat.composer.action.click()
             assert first.messages[0].text.startswith("note.txt:")
             assert first.attachments == ()

@@ -12,17 +12,24 @@ from engine import Finished, StopInfo, StopKind, TextDelta, Timing, Usage
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.look.theme import Theme
-from ui.records.attachments import Attachment, attached_chars, taken_apart, with_attachments
+from ui.records.archive import conversations_from_json, conversations_json
+from ui.records.attachments import (
+    Attachment,
+    PageRange,
+    attached_chars,
+    taken_apart,
+    with_attachments,
+)
 from ui.records.conversations import Conversation
-from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.messages import ConversationMessage, question
 
 END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
 NOTES = Attachment("notes.txt", "one\ntwo\n")
+PAGES = Attachment("r.pdf", "[Page 3]\nx\n", PageRange(3, 3, 20))
 FENCED = Attachment("a: b.md", "```\ncode\n```\n\nnext.txt:\n```\nno file\n```\n")
 
 
-@pytest.mark.parametrize("files", [(NOTES,), (FENCED,), (NOTES, FENCED, NOTES)])
+@pytest.mark.parametrize("files", [(NOTES,), (FENCED,), (NOTES, PAGES, FENCED, NOTES)])
 @pytest.mark.parametrize("typed", ["Look", "", "notes.txt:\n```\none\n```\n\nLook", "a\n\nb\n"])
 def test_files_and_text_are_told_apart_again(files: tuple[Attachment, ...], typed: str) -> None:
     message = with_attachments(typed, files)
@@ -92,9 +99,11 @@ def test_the_model_reads_the_files_and_a_restart_keeps_them_as_files(
         store = await open_store(tmp_path / "conversations.db")
         conversation = Conversation()
         chat = session(scripted, conversation, store)
-        assert chat.send("Look", [NOTES]) is not None
+        assert chat.send("Look", [NOTES, PAGES]) is not None
         await eventually(lambda: bool(scripted.requests))
-        assert scripted.requests[0].messages[-1].content == "notes.txt:\n```\none\ntwo\n```\n\nLook"
+        assert scripted.requests[0].messages[-1].content == (
+            "notes.txt:\n```\none\ntwo\n```\n\nr.pdf (page 3 of 20):\n```\n[Page 3]\nx\n```\n\nLook"
+        )
         scripted.say(TextDelta("Seen"), END)
         await eventually(lambda: not chat.is_running)
         await store.close()
@@ -103,10 +112,10 @@ def test_the_model_reads_the_files_and_a_restart_keeps_them_as_files(
         await store.fill(again)
         await store.close()
         asked = again.messages[0]
-        assert (asked.files, asked.typed) == ((NOTES,), "Look")
+        assert (asked.files, asked.typed) == ((NOTES, PAGES), "Look")
         (copy,) = conversations_from_json(conversations_json([again]))
-        assert copy.messages[0].files == (NOTES,)
-        assert again.duplicate().messages[0].files == (NOTES,)
+        assert copy.messages[0].files == (NOTES, PAGES)
+        assert again.duplicate().messages[0].files == (NOTES, PAGES)
 
     run(steps())
 

@@ -14,10 +14,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import ModelInfo
 from ui.chat.columns.chat_header import ChatHeader
 from ui.chat.columns.welcome import Suggestion, Welcome
 from ui.chat.composing.composer import Composer
+from ui.chat.composing.context_meter import Counted
 from ui.chat.composing.settings_popover import SettingsPopover, settings_words
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
@@ -27,6 +27,7 @@ from ui.chat.session.workspace import Workspace
 from ui.chat.sides.sides_page import SidesPage
 from ui.chat.storage.problem_bar import ProblemBar
 from ui.chat.switching.gone_bar import GoneBar
+from ui.kit.controls.file_drops import FileDrops
 from ui.kit.controls.typing import is_typed_text
 from ui.kit.look.theme import Theme
 from ui.kit.system.links import ask_about_link
@@ -69,6 +70,7 @@ class ChatPanel(QWidget):
         self.welcome = Welcome(theme, workspace.answering)
         self.composer = Composer(theme)
         self.settings = SettingsPopover(theme, self, workspace.presets)
+        self._drops = FileDrops(self)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.welcome)
         self._stack.addWidget(self.column)
@@ -151,16 +153,18 @@ class ChatPanel(QWidget):
         composer.input.textChanged.connect(workspace.meter.recount)
         composer.attachments.changed.connect(workspace.meter.recount)
         composer.attachments.changed.connect(self._keep_attachments)
+        composer.attachments.read_for_another.connect(_attach_to)
+        self._drops.files_given.connect(composer.attachments.attach)
+        self._drops.hovering.connect(composer.show_drop)
         workspace.opened.connect(workspace.meter.recount)
         workspace.settings_changed.connect(workspace.meter.recount)
         workspace.answering.changed.connect(workspace.meter.recount)
-        workspace.meter.watch(self._counted_text)
+        workspace.meter.watch(self._counted_message)
         workspace.meter.counted.connect(composer.show_count)
         self.settings.edited.connect(workspace.change_settings)
         self.settings.presets.chosen.connect(self._use_preset)
         self.settings.presets.save_wanted.connect(workspace.save_preset)
         self.welcome.suggestion_chosen.connect(self._try)
-        self.column.jump.clicked.connect(self.focus_composer)
         self.column.view_made.connect(self._follow_view)
         workspace.message_wanted.connect(self._show_found)
         workspace.search.changed.connect(self._forget_found)
@@ -198,7 +202,7 @@ class ChatPanel(QWidget):
             self._opened.sides_changed.disconnect(self._show_sides)
         self._opened = None
         self.composer.set_text(opened.conversation.draft)
-        self.composer.attachments.show_files(opened.conversation.attachments)
+        self.composer.attachments.show_files(opened.conversation.attachments, opened.conversation)
         self.composer.show_count(None)
         self._opened = opened
         opened.sides_changed.connect(self._show_sides)
@@ -283,17 +287,17 @@ class ChatPanel(QWidget):
             return
         if opened is self._opened:
             self.composer.set_text(typed)
-            self.composer.attachments.show_files(files)
+            self.composer.attachments.show_files(files, conversation)
         else:
             conversation.draft, conversation.attachments = typed, files
             self._workspace.conversations.changed(conversation)
 
-    def _counted_text(self) -> tuple[Conversation, ModelInfo, str] | None:
+    def _counted_message(self) -> Counted | None:
         current, info = self._workspace.current, self._workspace.answering.info
-        text = self.composer.message
-        if info is None or current.is_busy or not text.strip():
+        typed, files = self.composer.text, self.composer.attachments.files
+        if info is None or current.is_busy or not (typed.strip() or files):
             return None
-        return current.conversation, info, text
+        return Counted(current.conversation, info, typed, files)
 
     def _keep_draft(self) -> None:
         if self._opened is not None:
@@ -324,3 +328,9 @@ class ChatPanel(QWidget):
     def _set_thinking(self, is_thinking: bool) -> None:
         settings: ConversationSettings = self._workspace.current.conversation.settings
         self._workspace.change_settings(replace(settings, is_thinking=is_thinking))
+
+
+def _attach_to(conversation: Conversation, file: Attachment) -> None:
+    """Attach a file that was still being read when another conversation was opened."""
+    if file not in conversation.attachments:
+        conversation.attachments = (*conversation.attachments, file)

@@ -66,7 +66,7 @@ class ConversationMenu(QObject):
         add_entry(menu, "D&uplicate", self._duplicate, "Ctrl+Shift+D")
         menu.addSeparator()
         attach = chat.composer.attachments
-        add_entry(menu, "Atta&ch Text Files…", attach.choose, "Ctrl+Shift+O")
+        add_entry(menu, "Atta&ch Files…", attach.choose, "Ctrl+Shift+O")
         self._edit = add_entry(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
         self._again = add_entry(
             menu, "Re&generate", self._with_last_answer(workspace.regenerate), "Ctrl+Shift+G"

@@ -1,36 +1,48 @@
 """The files that go with the message being written, and why one does not. Main thread."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
-from ui.chat.composing.file_chip import FileChip
+from ui.chat.composing.file_chip import FileChip, words_of
+from ui.chat.composing.file_preview import FilePreview
+from ui.chat.composing.reading_files import ReadingFile, ReadingFiles
 from ui.kit.controls.flow_layout import FlowLayout
 from ui.kit.look.theme import Theme
 from ui.kit.system.file_dialogs import choose_files
 from ui.kit.text.labels import clear_layout_of, label
-from ui.records.attachments import (
-    Attachment,
-    AttachmentRefused,
-    read_attachment,
+from ui.records.attachments import Attachment
+
+_PICTURE = (
+    "The clipboard holds an image. The model cannot see images: describe it in words, or attach "
+    "its text."
 )
 
 
 class AttachmentRow(QWidget):
-    """One chip for each file, with its size and a button that removes it.
+    """One chip for each file, with its size, its tokens, and a button that removes it.
 
     Signals:
-        changed: Other files are attached now.
+        changed: Other files are attached now, or are being read.
+        read_for_another: A file has been read whose owner is not shown any more; carries the owner
+            and the ``Attachment``.
+        left: The keyboard is no longer needed here: the last file was removed.
     """
 
     changed = Signal()
+    read_for_another = Signal(object, object)
+    left = Signal()
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
+        self._owner: object = None
+        self._tokens: Mapping[Attachment, int] = {}
         self.files: tuple[Attachment, ...] = ()
+        self.reading = ReadingFiles(self)
+        self._preview: FilePreview | None = None
         self._chips = QWidget()
         self._flow = FlowLayout(self._chips)
         self.refusal = label("", "fault", 0.93, is_wrapped=True)
@@ -39,50 +51,146 @@ class AttachmentRow(QWidget):
         layout.setSpacing(5)
         layout.addWidget(self._chips)
         layout.addWidget(self.refusal)
+        self.reading.changed.connect(self._tell)
+        self.reading.read.connect(self._take)
+        self.reading.refused.connect(self.refuse)
         self._show()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a file is being read that will go with the message."""
+        return any(file.owner is self._owner for file in self.reading.files)
+
+    @property
+    def preview(self) -> FilePreview:
+        """The card that shows a file."""
+        if self._preview is None:
+            self._preview = FilePreview(self._theme, self)
+            self._preview.chosen.connect(self._choose_pages)
+            self._preview.remove_wanted.connect(self._remove_shown)
+        return self._preview
 
     def attach(self, paths: Iterable[Path]) -> None:
-        """Add files; those that cannot be added are named with the reason."""
-        refused = []
-        files = list(self.files)
-        for path in paths:
-            try:
-                found = read_attachment(path)
-            except AttachmentRefused as refusal:
-                refused.append(str(refusal))
-            else:
-                if found not in files:
-                    files.append(found)
-        self.files = tuple(files)
-        self._show("\n".join(refused))
-        self.changed.emit()
+        """Add files once they have been read; those that cannot be added are named with why."""
+        self._say("")
+        self.reading.begin(paths, self._owner)
 
-    def show_files(self, files: Iterable[Attachment]) -> None:
-        """Show the files of another message."""
-        self.files = tuple(files)
-        self._show()
-        self.changed.emit()
+    def refuse(self, why: str) -> None:
+        """Say why a file is not attached, below what was said of others before."""
+        self._say("\n".join(filter(None, (self.refusal.text(), why))))
+
+    def refuse_picture(self) -> None:
+        """Say that a picture on the clipboard cannot be attached."""
+        self._say(_PICTURE)
+
+    def show_files(self, files: Iterable[Attachment], owner: object = None) -> None:
+        """Show the files of another message.
+
+        Args:
+            files: The files.
+            owner: Whose they are; files that are being read for others are not shown.
+        """
+        self.files, self._owner = tuple(files), owner
+        self._say("")
+        self._tell()
+
+    def show_tokens(self, tokens: Mapping[Attachment, int]) -> None:
+        """Say how many tokens the files have."""
+        self._tokens = tokens
+        for number, file in enumerate(self.files):
+            if (chip := self.chip(number)) is not None:
+                chip.say(words_of(file, tokens.get(file)), file.remark)
+        if self._preview is not None and self._preview.isVisible():
+            self._preview.show_tokens(tokens.get(self._preview.file))
 
     def clear(self) -> None:
         """Remove all files."""
-        self.show_files(())
+        self.show_files((), self._owner)
 
     def choose(self) -> None:
         """Ask for files."""
-        choose_files(self, "Attach text files", self.attach)
+        choose_files(self, "Attach Files", self.attach)
 
-    def _remove(self, file: Attachment) -> None:
-        self.files = tuple(one for one in self.files if one != file)
+    def chip(self, number: int) -> FileChip | None:
+        """Return the chip of a file."""
+        item = self._flow.itemAt(number)
+        widget = None if item is None else item.widget()
+        return widget if isinstance(widget, FileChip) else None
+
+    def _take(self, owner: object, file: Attachment) -> None:
+        if owner is not self._owner:
+            self.read_for_another.emit(owner, file)
+        elif file not in self.files:
+            self.files = (*self.files, file)
+            self._tell()
+
+    def _open(self, number: int) -> None:
+        file, chip = self.files[number], self.chip(number)
+        if chip is not None:
+            self.preview.show_file(file, self._tokens.get(file))
+            self.preview.pop_up(chip)
+
+    def _choose_pages(self, chosen: Attachment) -> None:
+        self.files = tuple(
+            chosen if one.all_pages is chosen.all_pages and one.name == chosen.name else one
+            for one in self.files
+        )
+        self._tell()
+
+    def _remove_shown(self) -> None:
+        if self.preview.file in self.files:
+            self._remove(self.files.index(self.preview.file))
+
+    def _remove(self, number: int) -> None:
+        focused = QApplication.focusWidget()
+        had_focus = focused is not None and self.isAncestorOf(focused)
+        self.files = self.files[:number] + self.files[number + 1 :]
+        self._tell()
+        if not had_focus:
+            return  # one writes on
+        following = self.chip(min(number, len(self.files) - 1)) if self.files else None
+        if following is not None:
+            following.setFocus()
+        else:
+            self.left.emit()
+
+    def _tell(self) -> None:
         self._show()
         self.changed.emit()
 
-    def _show(self, refusal: str = "") -> None:
-        clear_layout_of(self._chips)
-        for file in self.files:
-            chip = FileChip(self._theme, file, "close", f"Remove {file.name}")
-            chip.button.clicked.connect(lambda _=False, one=file: self._remove(one))
-            self._flow.addWidget(chip)
-        self._chips.setVisible(bool(self.files))
+    def _say(self, refusal: str) -> None:
         self.refusal.setText(refusal)
-        self.refusal.setVisible(bool(refusal))
-        self.setVisible(bool(self.files) or bool(refusal))
+        self._show_rows()
+
+    def _show(self) -> None:
+        clear_layout_of(self._chips)
+        for number, file in enumerate(self.files):
+            self._flow.addWidget(self._chip_of(number, file))
+        for reading in self.reading.files:
+            if reading.owner is self._owner:
+                self._flow.addWidget(self._chip_of_reading(reading))
+        self._show_rows()
+
+    def _show_rows(self) -> None:
+        self._chips.setVisible(self._flow.count() > 0)
+        has_refusal = bool(self.refusal.text())
+        self.refusal.setVisible(has_refusal)
+        self.setVisible(self._flow.count() > 0 or has_refusal)
+
+    def _chip_of(self, number: int, file: Attachment) -> FileChip:
+        words = words_of(file, self._tokens.get(file))
+        chip = FileChip(self._theme, file.name, words, "close", f"Remove {file.name}")
+        chip.say(words, file.remark)
+        chip.take_keys()
+        chip.opened.connect(lambda: self._open(number))
+        chip.removed.connect(lambda: self._remove(number))
+        chip.button.clicked.connect(lambda: self._remove(number))
+        return chip
+
+    def _chip_of_reading(self, reading: ReadingFile) -> FileChip:
+        chip = FileChip(
+            self._theme, reading.name, "reading…", "close", f"Stop reading {reading.name}"
+        )
+        chip.button.clicked.connect(lambda: self.reading.give_up(reading))
+        reading.progressed.connect(chip.show_progress)
+        return chip

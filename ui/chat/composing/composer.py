@@ -19,6 +19,7 @@ _SEND_PX, _SEND_ICON_PX = 32, 19
 _SIDES_PX = _LEFT_PX + _RIGHT_PX
 _NEARLY_FULL = 0.8
 _SETTINGS_HINT = "System prompt, temperature and length (Ctrl+Shift+S)"
+_READING = "A file is still being read."
 
 
 class Composer(QFrame):
@@ -56,7 +57,7 @@ class Composer(QFrame):
         self.settings = ChipButton(theme, "sliders", "Settings")
         self.settings.setToolTip(_SETTINGS_HINT)
         self._chips = (self.stops, self.thinking, self.settings)
-        self.attach = IconButton(theme, "attach", "Attach text files (Ctrl+Shift+O)")
+        self.attach = IconButton(theme, "attach", "Attach files: text, PDF or Word (Ctrl+Shift+O)")
         self.attachments = AttachmentRow(theme)
         self.meter = label("", "faint", 0.9)
         self.action = QToolButton()
@@ -84,13 +85,14 @@ class Composer(QFrame):
         self.input.setTextCursor(cursor)
 
     def clear(self) -> None:
-        """Empty the field and take the files away."""
+        """Empty the field and remove the files."""
         self.attachments.clear()
         self.input.clear()
 
     def show_count(self, count: Count | None) -> None:
         """Say how many tokens the message has and how full the context would be."""
         self._full_because = "" if count is None else full_words(count)
+        self.attachments.show_tokens({} if count is None else count.files)
         self._refresh()
         if count is None:
             self._counted = ("", "")
@@ -98,9 +100,9 @@ class Composer(QFrame):
             self.meter.setAccessibleName("")
             self._fit()
             return
-        is_full, share = count.is_full, f"{count.share * 100:.0f} %"
+        is_full, share = count.is_full, share_words(count)
         self._counted = (
-            ("Context full: shorten the message", "Context full")
+            (f"Context full: {_remedy(count)}", "Context full")
             if is_full
             else (
                 f"{counted(count.message, 'token')} · {share} of context",
@@ -111,7 +113,7 @@ class Composer(QFrame):
         self.meter.setToolTip(
             f"This message has {counted(count.message, 'token')}. With the conversation, "
             f"{count.prompt:,} of the {counted(count.context, 'token')} in the model’s context are "
-            "used."
+            f"used.{without_words(count)}"
             if not is_full
             else self._full_because
         )
@@ -191,6 +193,8 @@ class Composer(QFrame):
         self.input.submitted.connect(self._submit)
         self.input.textChanged.connect(self._refresh)
         self.input.files_given.connect(self.attachments.attach)
+        self.input.picture_given.connect(self.attachments.refuse_picture)
+        self.attachments.left.connect(self.input.setFocus)
         self.attach.clicked.connect(self.attachments.choose)
         self.attachments.changed.connect(self._refresh)
         self.input.focus_changed.connect(self._show_focus)
@@ -208,11 +212,13 @@ class Composer(QFrame):
             self.submitted.emit()
 
     def _refresh(self) -> None:
-        can_send = self._is_ready and bool(self.message.strip()) and not self._full_because
+        is_written = bool(self.text.strip()) or bool(self.attachments.files)
+        why_not = _READING if self.attachments.is_reading else self._full_because
+        can_send = self._is_ready and is_written and not why_not
         self.action.setEnabled(self._is_running or can_send)
         says = "Stop the answer (Esc)" if self._is_running else "Send (Enter)"
-        if self._full_because and not self._is_running:
-            says = f"You cannot send now. {self._full_because}"
+        if why_not and not self._is_running:
+            says = f"You cannot send now. {why_not}"
         self.action.setAccessibleName(says)
         self.action.setToolTip(says)
         colors = self._theme.colors
@@ -221,6 +227,10 @@ class Composer(QFrame):
         self.action.setFixedSize(side, side)
         self.action.setIconSize(QSize(size, size))
         self.action.setIcon(icons.icon("square" if self._is_running else "send", color, size))
+
+    def show_drop(self, is_hovering: bool) -> None:
+        """Show that files can be dropped here."""
+        restyle(self, "focused", is_hovering or self.input.hasFocus())
 
     def _show_focus(self, has_focus: bool) -> None:
         restyle(self, "focused", has_focus)
@@ -232,6 +242,27 @@ def full_words(count: Count) -> str:
         return ""
     return (
         f"With this message the conversation has {counted(count.prompt, 'token')}; the model’s "
-        f"context holds {count.context:,}, the answer included. Shorten the message, or start a "
-        "new conversation."
+        f"context holds {count.context:,}, the answer included.{without_words(count)} "
+        f"{_remedy(count).capitalize()}, or start a new conversation."
     )
+
+
+def share_words(count: Count) -> str:
+    """Return how full the context would be, and how full it is without the files."""
+    after = f"{count.share * 100:.0f} %"
+    if count.without_files is None or not count.context:
+        return after
+    return f"{count.without_files / count.context * 100:.0f} → {after}"
+
+
+def without_words(count: Count) -> str:
+    """Return how many tokens there are without the files, as a sentence; empty without files."""
+    if count.without_files is None:
+        return ""
+    return f" Without the files it would be {count.without_files:,}."
+
+
+def _remedy(count: Count) -> str:
+    if count.without_files is None or count.without_files >= count.context:
+        return "shorten the message"
+    return "choose fewer pages, or remove files"

@@ -3,8 +3,8 @@
 Main thread; the engine's thread counts, a moment after the last key and never while it answers.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -12,8 +12,9 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine import EngineError, GenerationRequest, ModelInfo
 from ui.kit.background.tasks import Tasks
 from ui.records.asking import request_for
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
-from ui.records.messages import ConversationMessage
+from ui.records.messages import question
 
 _COUNTED_AFTER_MS = 250
 
@@ -36,11 +37,16 @@ class Count:
         message: Tokens of the message alone.
         prompt: Tokens of the whole prompt with it.
         context: Tokens that the model's context holds.
+        without_files: Tokens of the whole prompt without the message's files; None where it has
+            none.
+        files: The tokens of each file's text.
     """
 
     message: int
     prompt: int
     context: int
+    without_files: int | None = None
+    files: Mapping[Attachment, int] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -51,6 +57,23 @@ class Count:
     def is_full(self) -> bool:
         """Whether the prompt leaves no room for an answer."""
         return bool(self.context) and self.prompt >= self.context
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What is to be counted.
+
+    Attributes:
+        conversation: What was said before.
+        model: The model that would answer.
+        typed: The text of the message.
+        files: Its files.
+    """
+
+    conversation: Conversation
+    model: ModelInfo
+    typed: str
+    files: tuple[Attachment, ...] = ()
 
 
 class ContextMeter(QObject):
@@ -67,12 +90,14 @@ class ContextMeter(QObject):
         self._engine = engine
         self._tasks = Tasks()
         self._is_counting = False
-        self._ask: Callable[[], tuple[Conversation, ModelInfo, str] | None] = lambda: None
+        self._ask: Callable[[], Counted | None] = lambda: None
+        # A file is counted once, however much is typed beside it.
+        self._files: dict[tuple[str, Attachment], int] = {}
         self._timer = QTimer(self, singleShot=True, interval=_COUNTED_AFTER_MS)
         self._timer.timeout.connect(self._begin)
 
-    def watch(self, ask: Callable[[], tuple[Conversation, ModelInfo, str] | None]) -> None:
-        """Say where the conversation, the model and the text come from; None for not now."""
+    def watch(self, ask: Callable[[], Counted | None]) -> None:
+        """Say where what is to be counted comes from; None for not now."""
         self._ask = ask
 
     def recount(self) -> None:
@@ -93,22 +118,40 @@ class ContextMeter(QObject):
             self.counted.emit(None)
             return
         self._is_counting = True
-        self._tasks.start(self._count(*asked), "count the tokens of a message")
+        self._tasks.start(self._count(asked), "count the tokens of a message")
 
-    async def _count(self, conversation: Conversation, model: ModelInfo, text: str) -> None:
-        shown = conversation.messages
-        question = ConversationMessage("user", text)
-        question.parent = shown[-1] if shown else None
+    async def _count(self, asked: Counted) -> None:
         count: Count | None
         try:
-            message = len(await self._engine.tokenize(text, model.id))
-            prompt = await self._engine.count_tokens(request_for(conversation, model, question))
-            count = Count(message, prompt, model.context_length)
+            text = question(asked.typed, asked.files).text
+            count = Count(
+                len(await self._engine.tokenize(text, asked.model.id)),
+                await self._prompt_tokens(asked, asked.files),
+                asked.model.context_length,
+                await self._prompt_tokens(asked, ()) if asked.files else None,
+                await self._file_tokens(asked),
+            )
         except EngineError:
             count = None
         finally:
             self._is_counting = False
-        if self._ask() == (conversation, model, text):
+        if self._ask() == asked:
             self.counted.emit(count)
         else:
             self.recount()  # another text, or another conversation, is to be counted by now
+
+    async def _prompt_tokens(self, asked: Counted, files: tuple[Attachment, ...]) -> int:
+        shown = asked.conversation.messages
+        message = question(asked.typed, files)
+        message.parent = shown[-1] if shown else None
+        request = request_for(asked.conversation, asked.model, message)
+        return await self._engine.count_tokens(request)
+
+    async def _file_tokens(self, asked: Counted) -> dict[Attachment, int]:
+        name, known = asked.model.id, self._files
+        self._files = {}
+        for file in asked.files:
+            if (count := known.get((name, file))) is None:
+                count = len(await self._engine.tokenize(file.text, name))
+            self._files[name, file] = count
+        return {file: self._files[name, file] for file in asked.files}

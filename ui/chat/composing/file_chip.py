@@ -1,56 +1,114 @@
-"""An attached file: its name and size, and a button that removes it or shows its text.
+"""An attached file: its name, its size and tokens, and a button that removes or unfolds it.
 
 Main thread.
 """
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy
 
-from engine import size_in_words
+from engine import counted, size_in_words
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
-from ui.kit.text.labels import ElidedLabel, label
+from ui.kit.text.labels import ElidedLabel, label, plain_tool_tip
 from ui.records.attachments import Attachment
 
 _WIDEST_NAME_PX = 220
 _ICON = 15
+_OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+_REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 
 
 class FileChip(QFrame):
-    """A small card with an icon, the name, the size and one button.
+    """A small card with an icon, the name, a few words and one button.
 
     Args:
         theme: The look.
-        file: The file.
+        name: The file's name.
+        words: What is said of it.
         icon: What the button shows.
         says: What the button does, for the tool tip and for screen readers.
+
+    Signals:
+        opened: It was clicked, or Enter or Space was pressed on it.
+        removed: Delete or Backspace was pressed on it.
     """
 
-    def __init__(self, theme: Theme, file: Attachment, icon: str, says: str) -> None:
+    opened = Signal()
+    removed = Signal()
+
+    def __init__(self, theme: Theme, name: str, words: str, icon: str, says: str) -> None:
         super().__init__()
-        name, words = file.name, size_in_words(len(file.text.encode(errors="replace")))
         self._theme = theme
         self.setObjectName("file_chip")
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(f"File {name}, {words}")
-        self.setToolTip(f"{name}, {words}")
         self._picture = QLabel()
         self._name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
         self._name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self._words = label("", "faint", 0.92)
         self.button = IconButton(theme, icon, says, size=14)
         row = QHBoxLayout(self)
         row.setContentsMargins(8, 2, 3, 2)
         row.setSpacing(6)
         row.addWidget(self._picture)
         row.addWidget(self._name, 1)
-        row.addWidget(label(words, "faint", 0.92))
+        row.addWidget(self._words)
         row.addWidget(self.button)
+        self.say(words)
         theme.follow(self, self._tint)
+
+    def say(self, words: str, more: str = "") -> None:
+        """Say something else of the file.
+
+        Args:
+            words: What stands beside the name.
+            more: What only the tool tip and screen readers say.
+        """
+        name = self._name.text()
+        self._words.setText(words)
+        self.setAccessibleName(f"File {name}, {words}")
+        self.setAccessibleDescription(more)
+        self.setToolTip(plain_tool_tip("\n".join(filter(None, (f"{name}, {words}", more)))))
+        self.updateGeometry()
+
+    def show_progress(self, done: int, total: int) -> None:
+        """Say how much of it has been read.
+
+        Args:
+            done: Pages that have been read.
+            total: Pages that there are; 0 where a file has none.
+        """
+        self.say(f"{done:,} of {total:,} pages" if total else "reading…")
+
+    def take_keys(self) -> None:
+        """Be a place that Tab reaches, and that a click opens."""
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.button.setCursor(Qt.CursorShape.ArrowCursor)
 
     def show_button(self, icon: str, says: str) -> None:
         """Show another icon on the button."""
         self.button.show_icon(icon, says)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Open or remove the file."""
+        if event.key() in _OPENING:
+            self.opened.emit()
+        elif event.key() in _REMOVING:
+            self.removed.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Open the file."""
+        is_within = self.rect().contains(event.position().toPoint())
+        if event.button() == Qt.MouseButton.LeftButton and is_within:
+            self.opened.emit()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Take the press, so that the release is told to the chip."""
+        event.accept()
 
     def sizeHint(self) -> QSize:
         """Return room for the name, up to a limit."""
@@ -63,3 +121,17 @@ class FileChip(QFrame):
         size = self._theme.px(_ICON)
         self._picture.setPixmap(icons.pixmap("report", self._theme.colors.muted, size))
         self.updateGeometry()
+
+
+def words_of(file: Attachment, tokens: int | None = None) -> str:
+    """Return what a chip says of a file: its pages, or its size, and its tokens if they are known.
+
+    Args:
+        file: The file.
+        tokens: The tokens of its text.
+    """
+    size = size_in_words(len(file.text.encode(errors="replace")))
+    parts = [size if file.pages is None else str(file.pages)]
+    if tokens is not None:
+        parts.append(counted(tokens, "token"))
+    return " · ".join(parts)

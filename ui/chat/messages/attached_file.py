@@ -3,7 +3,8 @@
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from ui.chat.composing.file_chip import FileChip
+from ui.chat.composing.file_chip import FileChip, words_of
+from ui.chat.composing.file_preview import shown_text
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.flow_text import FlowText
 from ui.records.attachments import Attachment
@@ -26,11 +27,13 @@ class AttachedFile(QWidget):
         super().__init__()
         self._file = file
         self.text_view: FlowText | None = None
-        self.chip = FileChip(theme, file, "chevron-right", f"Show the text of {file.name}")
+        says = f"Show the text of {file.name}"
+        self.chip = FileChip(theme, file.name, words_of(file), "chevron-right", says)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(5)
         layout.addWidget(self.chip, 0, Qt.AlignmentFlag.AlignLeft)
+        self.chip.opened.connect(self._toggle)
         self.chip.button.clicked.connect(self._toggle)
 
     @property
@@ -50,7 +53,7 @@ class AttachedFile(QWidget):
     def _made_view(self) -> FlowText:
         view = FlowText()
         view.setFont(fixed_font(self.font(), 0.95))
-        view.setPlainText(self._file.text.rstrip("\n"))
+        view.setPlainText(shown_text(self._file.text))
         view.setAccessibleName(f"Text of {self._file.name}")
         layout = self.layout()
         assert layout is not None

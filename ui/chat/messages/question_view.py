@@ -53,7 +53,7 @@ class QuestionView(QWidget):
         """Allow no change while an answer is running."""
         self.edit.setEnabled(not is_busy)
         if self.editor is not None:
-            self.editor.send.setEnabled(not is_busy)
+            self.editor.show_busy(is_busy)
 
     def begin_editing(self) -> None:
         """Put an editor in the bubble's place."""
@@ -68,6 +68,7 @@ class QuestionView(QWidget):
     def end_editing(self) -> None:
         """Show the bubble again."""
         if self.editor is not None:
+            self.editor.attachments.reading.end()
             self.editor.hide()
             self.editor.deleteLater()
             self.editor = None
@@ -94,6 +95,7 @@ class QuestionEditor(QFrame):
 
     def __init__(self, theme: Theme, text: str, files: Iterable[Attachment]) -> None:
         super().__init__()
+        self._is_busy = False
         self.attachments = AttachmentRow(theme)
         self.attachments.show_files(files)
         self.setObjectName("composer")
@@ -120,8 +122,20 @@ class QuestionEditor(QFrame):
         layout.addLayout(row)
         self.input.submitted.connect(self._submit)
         self.input.files_given.connect(self.attachments.attach)
+        self.input.picture_given.connect(self.attachments.refuse_picture)
+        self.attachments.left.connect(self.input.setFocus)
+        self.attachments.changed.connect(self._allow)
         self.send.clicked.connect(self._submit)
         cancel.clicked.connect(self.left)
+
+    def show_busy(self, is_busy: bool) -> None:
+        """Send nothing while an answer is running."""
+        self._is_busy = is_busy
+        self._allow()
+
+    def _allow(self) -> None:
+        """Send only once every file has been read."""
+        self.send.setEnabled(not self._is_busy and not self.attachments.is_reading)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Leave with Escape."""

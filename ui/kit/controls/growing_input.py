@@ -1,10 +1,10 @@
 """A text field that grows with what is typed and tells when it is to be sent. Main thread."""
 
-from pathlib import Path
-
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
+
+from ui.kit.controls.file_drops import local_paths
 
 _MOST_LINES = 10
 
@@ -25,12 +25,14 @@ class GrowingInput(QPlainTextEdit):
     Signals:
         submitted: Enter was pressed on finished text.
         files_given: Files were dropped or pasted; carries their paths.
+        picture_given: A picture was dropped or pasted that is not a file.
         focus_changed: The field got or lost the keyboard; carries whether it has it.
     """
 
     submitted = Signal()
     focus_changed = Signal(bool)
     files_given = Signal(list)
+    picture_given = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -65,14 +67,17 @@ class GrowingInput(QPlainTextEdit):
         super().inputMethodEvent(event)
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 - Qt's name
-        """Take files as well as text."""
-        return bool(_paths(source)) or super().canInsertFromMimeData(source)
+        """Take files as well as text, and pictures so that somebody can say what of them."""
+        takes = bool(local_paths(source)) or source.hasImage()
+        return takes or super().canInsertFromMimeData(source)
 
     def insertFromMimeData(self, source: QMimeData) -> None:
         """Pass files on; insert everything else as plain text."""
-        paths = _paths(source)
+        paths = local_paths(source)
         if paths:
             self.files_given.emit(paths)
+        elif source.hasImage() and not source.hasText():
+            self.picture_given.emit()
         else:
             super().insertFromMimeData(source)
 
@@ -109,7 +114,3 @@ class GrowingInput(QPlainTextEdit):
 
     def _height(self, lines: int) -> int:
         return lines * self.fontMetrics().lineSpacing() + 8
-
-
-def _paths(source: QMimeData) -> list[Path]:
-    return [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]

@@ -11,30 +11,17 @@ from typing import Any
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
 from ui.records.chosen_model import ChosenModel
-from ui.records.conversations import Conversation, ConversationFolder, title_from_file
-from ui.records.exchange.found import FoundConversations, origin_of
+from ui.records.conversations import Conversation, title_from_file
 from ui.records.messages import ConversationMessage, Role, copied
-from ui.records.placement import Placement
-from ui.records.presets import Preset, preset_from, preset_values
 from ui.records.runs import Run, RunState
 from ui.words.verdicts import answer_line
 
 VERSION = 1
 
 
-# A file begins with this, the conversations follow, and ``archive_end`` closes it.
+# A file is these two with the conversations between them.
 ARCHIVE_BEGIN = f'{{\n"fullstop_conversations": {VERSION},\n"conversations": ['
-OURS = "Fullstop"
-
-
-def archive_end(folders: Iterable[ConversationFolder] = (), presets: Iterable[Preset] = ()) -> str:
-    """Return the end of a file, with the folders that its conversations are in, and presets."""
-    parts = {
-        "folders": [codec.folder_values(folder) for folder in folders],
-        "presets": [preset_values(preset) for preset in presets],
-    }
-    listed = (f',\n"{name}": {json.dumps(of, indent=1)}' for name, of in parts.items() if of)
-    return f"\n]{''.join(listed)}\n}}\n"
+ARCHIVE_END = "\n]\n}\n"
 
 
 def archive_part(conversation: Conversation, *, is_first: bool) -> str:
@@ -44,14 +31,10 @@ def archive_part(conversation: Conversation, *, is_first: bool) -> str:
     return f"{'' if is_first else ','}\n{text}"
 
 
-def conversations_json(
-    conversations: Iterable[Conversation],
-    folders: Iterable[ConversationFolder] = (),
-    presets: Iterable[Preset] = (),
-) -> str:
+def conversations_json(conversations: Iterable[Conversation]) -> str:
     """Return loaded conversations, all versions included, as the text of a file."""
     parts = [archive_part(one, is_first=not n) for n, one in enumerate(conversations)]
-    return ARCHIVE_BEGIN + "".join(parts) + archive_end(folders, presets)
+    return ARCHIVE_BEGIN + "".join(parts) + ARCHIVE_END
 
 
 def conversations_from_json(text: str) -> list[Conversation]:
@@ -60,18 +43,7 @@ def conversations_from_json(text: str) -> list[Conversation]:
     Raises:
         DamagedFile: It is not such a file; the message names the field and what is expected.
     """
-    found = archive_from(parsed_json(text))
-    if found.damaged:
-        raise DamagedFile(found.damaged[0])
-    return found.conversations
-
-
-def archive_from(values: Any) -> FoundConversations:
-    """Return what a file holds; a part that is damaged is named, and costs no other one.
-
-    Raises:
-        DamagedFile: It is not such a file.
-    """
+    values = parsed_json(text)
     top = Fields(values)
     if not top.has("fullstop_conversations"):
         raise DamagedFile("fullstop_conversations: is missing")
@@ -79,11 +51,7 @@ def archive_from(values: Any) -> FoundConversations:
         raise DamagedFile(
             "fullstop_conversations: the file was made by a newer version of Fullstop"
         )
-    found = FoundConversations(OURS)
-    found.read_each(top.items("conversations"), _conversation, found.conversations)
-    found.read_each(top.items("folders"), codec.folder_from, found.folders)
-    found.read_each(top.items("presets"), preset_from, found.presets)
-    return found
+    return [_conversation(fields) for fields in top.items("conversations")]
 
 
 def conversation_markdown(conversation: Conversation) -> str:
@@ -116,9 +84,7 @@ def _ending(run: Run) -> str:
 
 
 def _conversation_values(conversation: Conversation) -> dict[str, Any]:
-    place = conversation.placement
-    values: dict[str, Any] = {
-        "id": conversation.id,
+    return {
         "title": conversation.title,
         "created_at": conversation.created_at,
         "updated_at": conversation.updated_at,
@@ -128,17 +94,8 @@ def _conversation_values(conversation: Conversation) -> dict[str, Any]:
         "model": "" if conversation.model is None else conversation.model.name,
         "settings": codec.settings_values(conversation.settings),
         "stops": codec.stops_values(conversation.stops),
+        "messages": [_message_values(message) for message in conversation.tree],
     }
-    order = {
-        "folder": place.folder_id,
-        "tags": list(place.tags),
-        "is_archived": place.is_archived,
-        "origin": conversation.origin,
-        "stops_from": conversation.stops_from,
-    }
-    values.update((name, value) for name, value in order.items() if value)
-    values["messages"] = [_message_values(message) for message in conversation.tree]
-    return values
 
 
 def _message_values(message: ConversationMessage) -> dict[str, Any]:
@@ -169,15 +126,6 @@ def _conversation(fields: Fields) -> Conversation:
     )
     if name := fields.maybe("model", str):
         conversation.model = ChosenModel(title_from_file(name))
-    conversation.placement = Placement(
-        fields.maybe("folder", str) or "",
-        codec.tags_from(fields),
-        fields.maybe("is_archived", bool) is True,
-    )
-    conversation.stops_from = fields.maybe("stops_from", str) or ""
-    conversation.origin = fields.maybe("origin", str) or ""
-    if not conversation.origin and (name := fields.maybe("id", str)):
-        conversation.origin = origin_of(OURS, name)
     read: dict[str, ConversationMessage] = {}
     for item in fields.items("messages"):
         message = _message(item, read)

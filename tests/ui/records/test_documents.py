@@ -1,0 +1,143 @@
+"""Files that are attached: what is read of them, and why some are declined."""
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.documents import archive, pdf, with_password, word
+from ui.records.attachments import AttachmentRefused, PageRange
+from ui.records.documents.reading import (
+    MOST_TEXT_BYTES,
+    FileReader,
+    ReadingEnded,
+    shown_name,
+)
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(AttachmentRefused) as refused:
+        FileReader(path).read()
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("Grüße\r\n".encode("utf-8-sig"), "Grüße\n"),
+        ("Grüße".encode("utf-16"), "Grüße"),
+        ("Grüße".encode("utf-32"), "Grüße"),
+        ("Grüße an alle".encode("utf-16-be"), "Grüße an alle"),
+        ("Viele Grüße aus Köln".encode("cp1252"), "Viele Grüße aus Köln"),
+        (b"\x1b[31mred\x1b[0m", "\x1b[31mred\x1b[0m"),
+    ],
+)
+def test_text_is_read_in_the_encoding_that_it_has(tmp_path: Path, data: bytes, text: str) -> None:
+    path = tmp_path / "n.txt"
+    path.write_bytes(data)
+    assert FileReader(path).read().text == text
+
+
+def test_a_guessed_encoding_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "n.txt"
+    path.write_bytes("Viele Grüße aus Köln".encode("cp1252"))
+    assert "read as Windows-1252" in FileReader(path).read().remark
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("p.png", b"\x89PNG\r\n\x1a\n\0\0", "p.png is an image. The model cannot see images"),
+        ("p.jpg", b"\xff\xd8\xff\xe0", "p.jpg is an image"),
+        ("a.mp3", b"ID3\x04", "a.mp3 is a sound recording"),
+        ("z.txt", b"a\0b", "z.txt is not a text file"),
+        ("j.txt", "日本語のテキスト".encode("shift_jis"), "not a text file in a known encoding"),
+        ("old.doc", b"\xd0\xcf\x11\xe0", "Save a copy without a password as .docx"),
+        ("e.txt", b" \n", "e.txt is empty"),
+        ("big.txt", b"x" * (MOST_TEXT_BYTES + 1), "up to 1 MB"),
+        ("bad.pdf", b"%PDF-1.7\nnothing", "bad.pdf is damaged"),
+        ("bad.docx", b"PK\x03\x04nothing", "bad.docx is damaged"),
+    ],
+)
+def test_what_cannot_be_attached_is_declined_in_words(
+    tmp_path: Path, name: str, data: bytes, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    assert said in refusal(path)
+
+
+def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "gone.txt"):
+        assert "is not a readable file" in refusal(path)
+
+
+def test_a_pdf_file_is_read_page_by_page(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    path = pdf(tmp_path / "r.pdf", ["one", "", "three"])
+    file = FileReader(path, lambda *pages: told.append(pages)).read()
+    assert (file.pages, file.all_pages) == (PageRange(1, 3, 3), ("one", "", "three"))
+    assert file.remark == "1 page has no text: it may be a picture."
+    assert told[-1] == (3, 3)
+    chosen = file.with_pages(3, 3)
+    assert (chosen.title, chosen.text) == ("r.pdf (page 3 of 3)", "[Page 3]\nthree")
+
+
+def test_a_word_document_gives_its_paragraphs_and_tables(tmp_path: Path) -> None:
+    file = FileReader(word(tmp_path / "plan.docx")).read()
+    assert (file.text, file.pages) == ("# Plan\n\nCount the stops.\n\n| a | b |", None)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda path: pdf(path, ["", ""]), "has no text: its pages are pictures"),
+        (lambda path: with_password(pdf(path, ["x"]), "secret"), "has a password"),
+        (lambda path: archive(path, "xl/workbook.xml"), "is a spreadsheet"),
+        (lambda path: archive(path, "a.txt"), "is an archive"),
+    ],
+)
+def test_documents_without_readable_text_are_declined_in_words(
+    tmp_path: Path, made: Callable[[Path], Path], said: str
+) -> None:
+    assert said in refusal(made(tmp_path / "f.bin"))
+
+
+def test_a_file_that_only_forbids_changes_is_read(tmp_path: Path) -> None:
+    path = with_password(pdf(tmp_path / "r.pdf", ["open"]), "")
+    assert FileReader(path).read().all_pages == ("open",)
+
+
+def hostile(path: Path, stream: bytes) -> Path:
+    """Write a PDF file whose second page has a compressed stream of drawing."""
+    whole = pdf(path, ["first", "second"]).read_bytes()
+    start = whole.index(b"<< /Length", whole.index(b"(first)"))
+    end = whole.index(b"endstream", start) + len(b"endstream")
+    packed = zlib.compress(stream)
+    head = b"<< /Length %d /Filter /FlateDecode >>\nstream\n" % len(packed)
+    path.write_bytes(whole[:start] + head + packed + b"\nendstream" + whole[end:])
+    return path
+
+
+def test_a_page_that_computes_without_end_leaves_the_pages_before_it(tmp_path: Path) -> None:
+    path = hostile(tmp_path / "slow.pdf", b"BT /F1 9 Tf (x) Tj ET " * 2_000_000)
+    file = FileReader(path, most_cpu_s=1.5).read()
+    assert file.all_pages == ("first",)
+    assert "Only the first 1 of its 2 pages were read" in file.remark
+
+
+def test_a_page_that_unpacks_without_end_does_no_harm(tmp_path: Path) -> None:
+    path = hostile(tmp_path / "bomb.pdf", bytes(200_000_000))
+    assert FileReader(path, most_cpu_s=5).read().all_pages[0] == "first"
+
+
+def test_a_reader_that_is_closed_reads_no_document(tmp_path: Path) -> None:
+    reader = FileReader(pdf(tmp_path / "r.pdf", ["one"]))
+    reader.close()
+    with pytest.raises(ReadingEnded):
+        reader.read()
+
+
+def test_names_are_one_line_of_text() -> None:
+    assert shown_name(Path("/a/b\n c\udcff.txt")) == "b c\ufffd.txt"

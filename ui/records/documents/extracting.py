@@ -1,0 +1,87 @@
+"""The process that reads documents, because a hostile one may end or stall whoever reads it.
+
+Started as ``python -m ui.records.documents.extracting``. Reads frames from its standard input and
+answers each on its standard output; ends with its input. Each frame is an object in JSON:
+
+    {"path": …, "kind": "pdf" or "zip", "first": n, "most": m, "cpu_s": s}
+        → {"pages": [texts of at most m pages from n on], "total": pages that the file has}
+        → {"pages": [text], "total": 0}     a Word document, which has no fixed pages
+        → {"refused": "encrypted" | "damaged" | "too large" | "memory"}
+        → {"refused": "other", "names": [names of the files in a ZIP file]}
+
+It has bounds that the program itself does not have: memory, and processor time for each answer.
+"""
+
+import os
+import sys
+from json import dumps, loads
+from pathlib import Path
+from typing import Any
+
+from engine.processes.frames import read_frame, write_frame
+from engine.processes.own_limits import CpuTimer, allow_memory, give_way
+from ui.records.documents.word_text import (
+    DamagedDocument,
+    DocumentTooLarge,
+    EncryptedDocument,
+    OtherZip,
+    word_text,
+)
+
+MOST_MEMORY_BYTES = 1 << 30
+# After so much processor time an answer is given, and the next pages are asked for.
+_ANSWER_CPU_S = 0.5
+_MOST_NAMES = 1000
+# Nested objects are read by functions that call each other.
+_RECURSION = 3000
+# What no text has, and what would stand in the way of those who store or show it.
+_CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
+
+
+def main() -> None:
+    """Answer frames until the input ends."""
+    give_way()
+    # What a library prints must not get among the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.setrecursionlimit(_RECURSION)
+    allow_memory(MOST_MEMORY_BYTES)
+    documents: dict[str, Any] = {}
+    while (frame := read_frame(sys.stdin.buffer)) is not None:
+        asked = loads(frame)
+        with CpuTimer(asked["cpu_s"]):
+            answer = _answer(asked, documents)
+        write_frame(answers, dumps(answer).encode())
+
+
+def _answer(asked: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any]:
+    path = asked["path"]
+    try:
+        if asked["kind"] == "zip":
+            return {"pages": [clean(word_text(Path(path)))], "total": 0}
+        if path not in documents:
+            from ui.records.documents.pdf_text import PdfPages  # the window has no use for it
+
+            documents[path] = PdfPages(Path(path))
+        pages = documents[path].read(asked["first"], asked["most"], _ANSWER_CPU_S)
+        return {"pages": [clean(page) for page in pages], "total": documents[path].count}
+    except EncryptedDocument:
+        return {"refused": "encrypted"}
+    except DocumentTooLarge:
+        return {"refused": "too large"}
+    except MemoryError:
+        return {"refused": "memory"}
+    except OtherZip as other:
+        return {"refused": "other", "names": other.names[:_MOST_NAMES]}
+    except DamagedDocument:
+        return {"refused": "damaged"}
+
+
+def clean(text: str) -> str:
+    """Return a text without what no text has: control characters and halves of characters."""
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL).strip()
+
+
+if __name__ == "__main__":
+    main()

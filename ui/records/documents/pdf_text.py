@@ -1,0 +1,73 @@
+"""The text of a PDF file's pages, by pypdf. Runs in a helper process: files may be hostile."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pypdf import PdfReader
+from pypdf.errors import DependencyError, FileNotDecryptedError
+
+from ui.records.documents.word_text import DamagedDocument, EncryptedDocument
+
+_Read = TypeVar("_Read")
+
+
+class PdfPages:
+    """The pages of one file.
+
+    Args:
+        path: The file.
+
+    Raises:
+        EncryptedDocument: It needs a password.
+        DamagedDocument: It is not a PDF file that can be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        def opened() -> PdfReader:
+            reader = PdfReader(path)
+            # Many files can be read by everybody and only forbid changes: their password is empty.
+            if reader.is_encrypted and not reader.decrypt(""):
+                raise EncryptedDocument
+            return reader
+
+        self._reader = _told(opened)
+        self.count = _told(lambda: len(self._reader.pages))
+
+    def read(self, first: int, most_pages: int, most_s: float) -> list[str]:
+        """Return the text of the next pages, at least one.
+
+        Args:
+            first: The first page, counted from 0.
+            most_pages: How many pages there may be.
+            most_s: Once so much processor time has passed, no further page is begun.
+        """
+        began = time.process_time()
+        texts: list[str] = []
+        for number in range(first, min(first + most_pages, self.count)):
+            texts.append(self._text(number))
+            if time.process_time() - began > most_s:
+                break
+        return texts
+
+    def _text(self, number: int) -> str:
+        """Return the text of a page; empty where the page is damaged."""
+        try:
+            return self._reader.pages[number].extract_text()
+        except MemoryError:
+            raise
+        except Exception:  # pypdf raises whatever a damaged page leads to
+            return ""
+
+
+def _told(read: Callable[[], _Read]) -> _Read:
+    """Return what a function reads, its errors sorted."""
+    try:
+        return read()
+    except (MemoryError, EncryptedDocument):
+        raise
+    except (FileNotDecryptedError, DependencyError) as error:
+        raise EncryptedDocument from error
+    except Exception as error:  # whatever a damaged file leads to
+        raise DamagedDocument from error

@@ -1,1 +1,0 @@
-"""Conversations as files: our archives, and what other programs export. Pure; any thread."""
