@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from engine.values.figures import figures
     from engine.values.request import (
         CacheOwner,
+        Effort,
         GenerationRequest,
         OutputConstraint,
         Sampling,
@@ -170,6 +171,7 @@ _NAMES_BY_MODULE = {
     "engine.values.figures": ("figures",),
     "engine.values.request": (
         "CacheOwner",
+        "Effort",
         "GenerationRequest",
         "OutputConstraint",
         "Sampling",

@@ -57,6 +57,8 @@ def as_json(given: Answer) -> dict[str, Any]:
         "timing": dataclasses.asdict(finished.timing),
         "speculation": dataclasses.asdict(finished.speculation),
     }
+    if finished.budget_end is not None:
+        shown["budget_end"] = finished.budget_end._asdict()
     if finished.error is not None:
         shown["error"] = finished.error
     return shown

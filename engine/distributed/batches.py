@@ -83,7 +83,7 @@ class FollowingBatch(RunningBatch):
     def follow_insert(self, order: Insert) -> None:
         """Add the row that rank 0 has added; raises ``OutOfStep`` if it differs here."""
         self._prompt_cache.shrink_to(order.kept)
-        row, cached, _ = self.insert(order.tokens, turn_end=order.turn_end)
+        row, cached, *_ = self.insert(order.tokens, turn_end=order.turn_end)
         if (row, cached) != (order.row, order.cached):
             raise OutOfStep(
                 f"row {row} with {cached} cached tokens, where rank 0 has row {order.row} "

@@ -21,7 +21,7 @@ from engine.output.vocabulary import Vocabulary
 from engine.speculating.counting import CheckedGuesses
 from engine.speculating.prediction import PredictedText
 from engine.stopping.record import Channel
-from engine.values.events import TokenStats
+from engine.values.events import BudgetEnd, TokenStats
 from engine.values.request import GenerationRequest
 
 
@@ -32,11 +32,13 @@ class Joined(NamedTuple):
         row: Its number.
         cached: How many tokens of its prompt a cache spared.
         from_disk: Those of them that came from disk.
+        budget_end: Where a budget of no tokens ends the reasoning that the prompt has opened.
     """
 
     row: int
     cached: int
     from_disk: int = 0
+    budget_end: BudgetEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class Step:
             were accepted has several, one after the other.
         failed: Per row that cannot go on after its token of this step: (row, why).
         checked: The rows whose guesses were checked.
+        budget_ends: Per row whose reasoning has used up its budget: (row, where that ends).
     """
 
     read: list[tuple[int, int]] = field(default_factory=list)
@@ -101,6 +104,7 @@ class Step:
     failed: list[tuple[int, str]] = field(default_factory=list)
     checked: dict[int, CheckedGuesses] = field(default_factory=dict)
     shared: list[tuple[int, int]] = field(default_factory=list)
+    budget_ends: list[tuple[int, BudgetEnd]] = field(default_factory=list)
 
     def unused(self, row: int, taken: int) -> int:
         """Return how many of a row's tokens are left once it took so many."""

@@ -24,6 +24,7 @@ from engine.inference.caching.disk.model_disk_cache import LEAST_TOKENS
 from engine.inference.call_parsing import call_parser
 from engine.inference.drafting.draft_model import DraftGuesses, DraftModel
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
+from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.models import ModelInfo, sampling_defaults
 from engine.output.beginnings import continues_text
 from engine.output.calls import CallParser
@@ -73,6 +74,7 @@ class MlxBackend:
         self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
         self._constraints.compiler.learn_if_large()
         self._held: dict[int, TokenConstraint] = {}
+        self._budgets = ThinkingBudgets(tokenizer, vocabulary)
         self._eos = sorted(vocabulary.eos)
         self._batch = batch
         self._draft = draft
@@ -186,6 +188,11 @@ class MlxBackend:
         constraint = self._constraints.hold(request, prompt.tokens, form, thinks=prompt.thinks)
         if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
+        budget = self._budgets.processor(
+            request, prompt, self.answer_format(request, prompt), is_held=constraint is not None
+        )
+        if budget is not None:  # it forces tokens, whatever the others allow
+            processors.append(budget)
         sources, draft = self._guesses(prompt, request, constraint)
         try:
             joined = self._batch.insert(
@@ -205,6 +212,9 @@ class MlxBackend:
             self._drafts[joined.row] = draft, joined.cached
         if constraint is not None:
             self._held[joined.row] = constraint
+        if budget is not None:
+            self._budgets.join(joined.row, budget)
+            joined = joined._replace(budget_end=budget.end)
         return joined
 
     def _guesses(
@@ -237,6 +247,7 @@ class MlxBackend:
         """Decode one token of each running row and read one chunk of the waiting prompts."""
         step = self._batch.step()
         step.shared = self._batch.take_shared()
+        self._budgets.take(step)
         if self._held:
             step.failed = self._failed()
         if self._drafts:
@@ -275,6 +286,7 @@ class MlxBackend:
     def leave(self, row: int, unused: int = 0) -> None:
         """Take a row out of the batch and keep its cache for the next turn."""
         self._held.pop(row, None)
+        self._budgets.leave(row)
         self._batch.leave(row, unused)
         if row in self._drafts:
             self._drafts.pop(row)[0].leave()
@@ -283,6 +295,7 @@ class MlxBackend:
         """Drop the batch itself after a step that failed; return the rows that go on."""
         rows = self._batch.reset()
         self._held = {row: held for row, held in self._held.items() if row in rows}
+        self._budgets.keep_only(rows)
         for row in self._drafts.keys() - set(rows):
             self._drafts.pop(row)[0].forget()
         return rows

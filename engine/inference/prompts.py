@@ -4,7 +4,9 @@ Long texts are tokenised without the interpreter's lock, and in slices first: wh
 the context is refused before it takes memory.
 """
 
+import contextlib
 import json
+import re
 from collections.abc import Container, Sequence
 from typing import Any
 
@@ -12,7 +14,7 @@ from engine.constraining.schema_bounds import is_nested_too_deeply
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.values.chat import Message, Tool
-from engine.values.request import GenerationRequest
+from engine.values.request import Effort, GenerationRequest
 
 # Characters up to which a text is tokenised as a whole, however many tokens that gives.
 _WHOLE = 1_000_000
@@ -172,6 +174,12 @@ def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
         # The wrapper would switch reasoning on; silence means the template's own default.
         template = inner_tokenizer(tokenizer).apply_chat_template
         options["return_dict"] = False
+    # A template that knows efforts may have no other switch.
+    effort = Effort.LOW if request.thinking is False else request.effort
+    if effort is not None and knows_option(tokenizer, "reasoning_effort"):
+        options["reasoning_effort"] = effort.value
+    if request.thinking_budget is not None and knows_option(tokenizer, "thinking_budget"):
+        options["thinking_budget"] = request.thinking_budget
     if _is_plain(inner_tokenizer(tokenizer)):
         options["tokenize"] = False
     try:
@@ -187,6 +195,38 @@ def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
         why = str(error)[:_MOST_SHOWN]
         raise InvalidRequest("messages", f"the model's chat template refused: {why}") from error
     return found if isinstance(found, str) else list(found)
+
+
+def knows_option(tokenizer: Any, name: str) -> bool:
+    """Return whether a model's chat template looks at an option of this name."""
+    return name in str(getattr(inner_tokenizer(tokenizer), "chat_template", None) or "")
+
+
+def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:
+    """Return the white space that a model's template writes before and after the end of reasoning.
+
+    It shows in an earlier answer with reasoning, or else in a prompt that rules reasoning out. Both
+    are empty where the template shows neither.
+
+    Args:
+        tokenizer: mlx-lm's tokenizer wrapper.
+        tag: The tag that ends reasoning.
+    """
+    question = {"role": "user", "content": "QUESTION"}
+    answer = {"role": "assistant", "content": "ANSWER", "reasoning_content": "REASONING"}
+    template = inner_tokenizer(tokenizer).apply_chat_template
+    end = re.escape(tag)
+    with contextlib.suppress(Exception):  # templates raise whatever their authors chose
+        text = str(template([question, answer], tokenize=False))
+        if found := re.search(rf"REASONING(\s*){end}(\s*)ANSWER", text):
+            return found[1], found[2]
+    with contextlib.suppress(Exception):
+        options = {"add_generation_prompt": True, "enable_thinking": False}
+        text = str(template([question], tokenize=False, **options))
+        if found := re.search(rf"(\s*){end}(\s*)$", text):
+            # The reasoning between two line ends is empty here.
+            return found[1][:1], found[2]
+    return "", ""
 
 
 def _as_dict(message: Message) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 Families use these functions; each knows which part of a prompt to read. Pure; any thread.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from engine.output.channels import Beginning, Splitter, Switch
+from engine.output.channels import Beginning, Part, Splitter, Switch
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
@@ -61,21 +61,24 @@ def unquoted(
     return ()
 
 
+def read_token(token_id: int, splitter: Splitter, vocabulary: Vocabulary) -> Iterable[Part]:
+    """Return what a token changes, and the text that it adds; the splitter follows it."""
+    in_call = splitter.channel is Channel.TOOL
+    if token_id in splitter.tags and not splitter.is_text(token_id):
+        return splitter.take_tag(token_id)
+    if token_id in splitter.parts and not in_call:
+        return splitter.feed(splitter.parts[token_id])
+    if token_id in vocabulary.special and not (in_call and splitter.keeps_specials):
+        return ()
+    return splitter.feed(vocabulary.text_of(token_id))
+
+
 def read_turn(tokens: Sequence[int], splitter: Splitter, vocabulary: Vocabulary) -> Beginning:
     """Return what is open after tokens of a prompt, read as an answer."""
     call: list[str] = []
     name: str | None = None
     for token_id in tokens:
-        in_call = splitter.channel is Channel.TOOL
-        if token_id in splitter.tags and not splitter.is_text(token_id):
-            parts = splitter.take_tag(token_id)
-        elif token_id in splitter.parts and not in_call:
-            parts = splitter.feed(splitter.parts[token_id])
-        elif token_id in vocabulary.special and not (in_call and splitter.keeps_specials):
-            continue
-        else:
-            parts = splitter.feed(vocabulary.text_of(token_id))
-        for part in parts:
+        for part in read_token(token_id, splitter, vocabulary):
             if isinstance(part, Switch):
                 call.clear()
                 name = part.tool_name

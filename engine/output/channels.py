@@ -87,6 +87,10 @@ class Splitter(Protocol):
         """Return the text that was kept; it can no longer become a tag."""
         ...
 
+    def fork(self) -> "Splitter":
+        """Return one in the same state, which goes its own way from here."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Beginning:

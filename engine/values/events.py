@@ -5,6 +5,7 @@ Pure values; made on the engine thread, read on any.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from engine.stopping.record import Channel, StopInfo
 from engine.values.chat import ToolCall
@@ -98,7 +99,8 @@ class TokenSpan:
 class TokenOrigin(StrEnum):
     """How a token came to be: computed alone, or guessed by a source and confirmed by the model.
 
-    Whatever the origin, it is the token that the model would have drawn without any guess.
+    Whatever the origin, it is the token that the model would have drawn without any guess. Those
+    of ``BUDGET`` are no guesses: they end reasoning whose budget was used up.
     """
 
     SAMPLED = "sampled"
@@ -106,6 +108,7 @@ class TokenOrigin(StrEnum):
     PREDICTION = "prediction"
     DRAFT = "draft"
     FORCED = "forced"
+    BUDGET = "budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +214,20 @@ def tokens_per_s(usage: Usage, timing: Timing) -> float | None:
     return (usage.output_tokens - 1) / timing.decode_s
 
 
+class BudgetEnd(NamedTuple):
+    """Where a budget has ended the reasoning of an answer.
+
+    Attributes:
+        token_index: Of the first token that was forced, from 0 over the generated tokens.
+        forced: How many tokens end the reasoning; the answer may be over before the last of them.
+        budget: The most tokens of reasoning that the answer could have.
+    """
+
+    token_index: int
+    forced: int
+    budget: int
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The last event of every generation, whatever happened.
@@ -224,6 +241,7 @@ class Finished:
         residue: Text that appeared only when the last characters were finalised.
         settled: The tokens that were not settled by the last trace; see ``TokenTrace``.
         speculation: What guessing did for the answer.
+        budget_end: Where the budget ended the reasoning; None where it did not.
     """
 
     stop: StopInfo
@@ -234,6 +252,7 @@ class Finished:
     residue: str = ""
     settled: tuple[TokenSpan, ...] = ()
     speculation: Speculation = Speculation()
+    budget_end: BudgetEnd | None = None
 
 
 Event = PromptProgress | TextDelta | ThinkingDelta | ToolCallDelta | TokenTrace | Finished

@@ -1,7 +1,12 @@
 """The figures of a finished generation that are worth a glance. Pure; any thread."""
 
-from engine.values.events import Finished, tokens_per_s
+from engine.values.events import BudgetEnd, Finished, tokens_per_s
 from engine.wording import counted, figure, seconds
+
+
+def budget_words(end: BudgetEnd) -> str:
+    """Return where a budget ended the reasoning."""
+    return f"thinking ended by its budget of {end.budget:,} at token {end.token_index + 1:,}"
 
 
 def figures(finished: Finished) -> tuple[str, ...]:
@@ -22,4 +27,6 @@ def figures(finished: Finished) -> tuple[str, ...]:
     if finished.speculation.forced:
         tokens.append(f"{finished.speculation.forced:,} forced")
     found.append(", ".join(tokens))
+    if (end := finished.budget_end) is not None:
+        found.append(budget_words(end))
     return tuple(found)

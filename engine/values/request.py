@@ -36,6 +36,14 @@ class Sampling:
     seed: int | None = None
 
 
+class Effort(StrEnum):
+    """How hard the model is to think, where it thinks."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
 class TraceLevel(StrEnum):
     """How much of each token a run reports: nothing, what stops made of it, or all there is."""
 
@@ -113,6 +121,9 @@ class GenerationRequest:
         tools: Tools the model may call.
         thinking: True or False switches reasoning where the template knows how; None leaves
             the template's own default.
+        thinking_budget: Most tokens of reasoning, its tags not counted; then its end is forced and
+            the answer goes on. None for any number. Without effect on a model that cannot reason.
+        effort: How hard to think, where the template knows how; else it becomes a budget.
         trace: Whether ``TokenTrace`` events are sent, and how much they tell.
         top_logprobs: Number of the most likely tokens in each full trace, at most 20.
         prompt: Instead of messages, text or token ids to continue as they are, no template.
@@ -135,6 +146,8 @@ class GenerationRequest:
     max_tokens: int | None = None
     tools: tuple[Tool, ...] = ()
     thinking: bool | None = None
+    thinking_budget: int | None = None
+    effort: Effort | None = None
     trace: TraceLevel = TraceLevel.OFF
     top_logprobs: int = 5
     prompt: str | tuple[int, ...] | None = None

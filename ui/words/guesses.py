@@ -11,6 +11,7 @@ ORIGIN_NAMES = {
     TokenOrigin.PREDICTION: "Guessed: prediction",
     TokenOrigin.DRAFT: "Guessed: draft model",
     TokenOrigin.FORCED: "Forced",
+    TokenOrigin.BUDGET: "Forced: budget",
 }
 """By a token's origin, its name in a table; empty for a token that the model drew alone."""
 
@@ -20,6 +21,7 @@ ORIGIN_WORDS = {
     TokenOrigin.PREDICTION: "guessed from the request's prediction, and confirmed by the model",
     TokenOrigin.DRAFT: "guessed by the draft model, and confirmed by the model",
     TokenOrigin.FORCED: "forced: the schema or the call allowed no other token",
+    TokenOrigin.BUDGET: "forced: the thinking budget was used up, and this ends the thinking",
 }
 """By a token's origin, what it means in words; empty for a token that the model drew alone."""
 

@@ -22,7 +22,8 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
             stop_sequences=list(request.stops.strings),
             stop_token_ids=list(request.stops.token_ids),
             **sampling_to_wire(request.sampling, "Anthropic"),
-            thinking=_thinking(request.thinking),
+            thinking=_thinking(request),
+            output_config=filled(effort=request.effort),
             tools=[
                 {"name": t.name, "description": t.description, "input_schema": dict(t.parameters)}
                 for t in request.tools
@@ -56,7 +57,9 @@ def _choice(choice: ToolChoice) -> JsonObject | None:
     return {"type": "none"} if choice.mode == "none" else None
 
 
-def _thinking(is_wanted: bool | None) -> JsonObject | None:
-    if is_wanted is None:
+def _thinking(request: GenerationRequest) -> JsonObject | None:
+    if request.thinking is None:
         return None
-    return {"type": "adaptive" if is_wanted else "disabled"}
+    if request.thinking and request.thinking_budget is not None:
+        return {"type": "enabled", "budget_tokens": request.thinking_budget}
+    return {"type": "adaptive" if request.thinking else "disabled"}

@@ -25,6 +25,7 @@ DIALECT = Dialect(
         "stops.token_ids": "stop_token_ids",
         "constraint.json_schema": "output_config.format.schema",
         "constraint": "output_config.format",
+        "thinking_budget": "thinking.budget_tokens",
     },
     ask=ask,
     answers=(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from api.dialects.anthropic.client_tools import client_tool
 from api.dialects.anthropic.turns import TurnReader, append_turn
 from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams, MessageTool
+from api.dialects.shared.parameters.effort import effort_of
 from api.dialects.shared.parameters.extension import (
     allows_more_keys,
     is_report_wanted,
@@ -26,6 +27,9 @@ from engine import (
     checked_token_ids,
 )
 
+# What the hosted API demands.
+_LEAST_BUDGET = 1_024
+
 
 def requests_from_wire(
     params: MessageCreateParams, *, strict: bool = False
@@ -37,6 +41,8 @@ def requests_from_wire(
     prompt = prompt_from_wire(params)
     if only_warms(params) and params.stream:
         raise invalid(("stream",), "has no effect with max_tokens 0, which only reads the prompt")
+    if strict:
+        _check_budget(params)
     stops = StopRules(
         strings=_stop_strings(params.stop_sequences or [], strict),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
@@ -62,6 +68,7 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
             append_turn(messages, turn)
     tools = _tools(params)
     choice = _tool_choice(params, tools)
+    thinking, config = params.thinking, params.output_config
     return GenerationRequest(
         messages=tuple(messages),
         tools=tools if choice.mode != "none" else (),
@@ -69,7 +76,9 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
         constraint=_constraint(params),
         allows_more_keys=allows_more_keys(params.fullstop),
         # Absent means off, as in the vendor's API, whatever the model's template prefers.
-        thinking=params.thinking is not None and params.thinking.type in ("enabled", "adaptive"),
+        thinking=thinking is not None and thinking.type in ("enabled", "adaptive"),
+        thinking_budget=None if thinking is None else thinking.budget_tokens,
+        effort=effort_of(None if config is None else config.effort),
     )
 
 
@@ -106,6 +115,18 @@ def _refuse_unsupported(params: CountTokensParams) -> None:
         )
     if params.mcp_servers:
         raise unsupported(("mcp_servers",), "calling MCP servers")
+
+
+def _check_budget(params: MessageCreateParams) -> None:
+    """Refuse a budget of reasoning that the hosted API refuses."""
+    budget = None if params.thinking is None else params.thinking.budget_tokens
+    if budget is None:
+        return
+    path = ("thinking", "budget_tokens")
+    if budget < _LEAST_BUDGET:
+        raise invalid(path, f"must be at least {_LEAST_BUDGET}")
+    if budget >= params.max_tokens:
+        raise invalid(path, f"must be less than max_tokens ({params.max_tokens})")
 
 
 def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:

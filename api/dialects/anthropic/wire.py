@@ -114,9 +114,10 @@ class ToolChoiceParam(WireModel):
 
 
 class ThinkingParam(WireModel):
-    """Whether the model thinks first; the token budget that older clients send is ignored."""
+    """Whether the model thinks first, and for how many tokens at most."""
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
+    budget_tokens: int | None = Field(default=None, ge=0)
     display: str | None = Field(
         default=None,
         description='"omitted" keeps the text from the answer, any other word shows it',
@@ -131,8 +132,9 @@ class OutputFormatParam(WireModel):
 
 
 class OutputConfigParam(WireModel):
-    """The form of the output."""
+    """The form of the output, and how hard the model is to think."""
 
+    effort: str | None = None
     format: OutputFormatParam | None = None
 
 

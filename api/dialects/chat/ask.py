@@ -17,6 +17,8 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
         **filled(
             max_tokens=request.max_tokens,
             chat_template_kwargs=template,
+            thinking_budget=request.thinking_budget,
+            reasoning_effort=request.effort,
             tools=functions(request),
             tool_choice=_choice(request.tool_choice),
             response_format=_format(request.constraint),

@@ -14,11 +14,12 @@ from api.dialects.chat.wire import (
     ToolMessage,
     UserMessage,
 )
-from api.dialects.openai.decoding import stops_of, thinking_of
+from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_of
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.shared.parameters.content import TextPart
+from api.dialects.shared.parameters.effort import effort_of
 from api.dialects.shared.parameters.extension import wants_image_notes
 from api.dialects.shared.parameters.images import media_type_of, note_of
 from api.dialects.shared.parameters.refusing import refuse
@@ -48,6 +49,7 @@ def requests_from_wire(
     tool_names: dict[str, str] = {}
     tools, tool_choice = chosen_tools(params.tool_choice, _functions(params))
     has_notes = wants_image_notes(params.fullstop)
+    effort = _effort(params)
     wanted = GenerationRequest(
         messages=tuple(
             _turn(message, tool_names, ("messages", index, "content"), has_notes)
@@ -55,7 +57,11 @@ def requests_from_wire(
         ),
         tools=tools,
         tool_choice=tool_choice,
-        thinking=thinking_of(params, _effort(params)),
+        thinking=thinking_of(params, effort or ("medium" if _is_enabled(params) else None)),
+        thinking_budget=thinking_budget_of(
+            params, None if params.reasoning is None else params.reasoning.max_tokens
+        ),
+        effort=effort_of(effort),
         sampling=sampling_of(params, "OpenAI"),
         stops=stops_of(params, strict=strict),
         max_tokens=params.max_completion_tokens or params.max_tokens,
@@ -92,9 +98,11 @@ def _effort(params: ChatCompletionParams) -> str | None:
     asked = params.reasoning
     if params.reasoning_effort is not None or asked is None:
         return params.reasoning_effort
-    if asked.enabled is False:
-        return "none"
-    return asked.effort if asked.effort is not None or not asked.enabled else "medium"
+    return "none" if asked.enabled is False else asked.effort
+
+
+def _is_enabled(params: ChatCompletionParams) -> bool:
+    return params.reasoning is not None and bool(params.reasoning.enabled)
 
 
 def _refuse_unsupported(params: ChatCompletionParams) -> None:

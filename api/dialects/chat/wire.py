@@ -137,6 +137,7 @@ class GatewayReasoning(WireModel):
     """Whether the model thinks first, and whether the answer shows it, as gateways spell it."""
 
     effort: str | None = None
+    max_tokens: int | None = Field(default=None, ge=-1)
     enabled: bool | None = None
     exclude: bool | None = None
 

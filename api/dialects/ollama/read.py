@@ -12,7 +12,7 @@ from api.dialects.ollama.wire import (
     OllamaTurn,
     PromptParams,
 )
-from api.dialects.shared.parameters.effort import asks_for_thinking
+from api.dialects.shared.parameters.effort import asks_for_thinking, effort_of
 from api.dialects.shared.parameters.extension import allows_more_keys, scoped, wants_image_notes
 from api.dialects.shared.parameters.images import note_of
 from api.dialects.shared.parameters.refusing import FALSY, RefusedParameter, refuse
@@ -127,6 +127,7 @@ def _common(params: AnswerParams) -> dict[str, Any]:
     wanted = options.num_predict
     return {
         "thinking": wants_thinking(params),
+        "effort": effort_of(params.think if isinstance(params.think, str) else None),
         "sampling": sampling_of(options, "Ollama", ("options",)),
         "stops": scoped(
             StopRules(strings=stop_strings(options.stop, ("options", "stop"))), params.fullstop

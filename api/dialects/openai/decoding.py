@@ -4,7 +4,7 @@ Pure functions, no web framework. Any thread.
 """
 
 from api.dialects.openai.parameters import GenerationParams
-from api.dialects.shared.parameters.effort import asks_for_thinking
+from api.dialects.shared.parameters.effort import asks_for_thinking, budget_of
 from api.dialects.shared.parameters.extension import scoped
 from api.dialects.shared.parameters.stop_options import stop_options_of
 from api.dialects.shared.parameters.stops import stop_strings
@@ -29,6 +29,18 @@ def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
         token_ids=checked_token_ids(params.stop_token_ids or ()),
     ).with_options(stop_options_of(params, "OpenAI"))
     return scoped(rules, params.fullstop)
+
+
+def thinking_budget_of(params: GenerationParams, asked: int | None = None) -> int | None:
+    """Return the most tokens of reasoning; None for any number.
+
+    Args:
+        params: The request.
+        asked: The number in a field that this API alone has; it counts first.
+    """
+    kwargs = params.chat_template_kwargs
+    own = (params.thinking_budget, params.thinking_token_budget)
+    return budget_of(asked, *own, None if kwargs is None else kwargs.thinking_budget)
 
 
 def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:

@@ -30,6 +30,7 @@ class ChatTemplateKwargs(WireModel):
     """Switches of the chat template, as open servers take them."""
 
     enable_thinking: bool | None = None
+    thinking_budget: int | None = Field(default=None, ge=-1)
 
 
 class StreamOptions(WireModel):
@@ -66,6 +67,8 @@ class GenerationParams(WireModel):
     stop: Annotated[Any, STOPS] = None
     # Accepted beyond the reference, as open servers spell them.
     enable_thinking: bool | None = None
+    thinking_budget: int | None = Field(default=None, ge=-1)
+    thinking_token_budget: int | None = Field(default=None, ge=-1)
     chat_template_kwargs: ChatTemplateKwargs | None = None
     stop_token_ids: list[int] | None = None
     guided_json: Annotated[Any, SCHEMA_OR_TEXT] = None

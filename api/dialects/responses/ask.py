@@ -12,9 +12,6 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
     system, turns = system_apart(request)
     if not turns:
         return None
-    effort = None
-    if request.thinking is not None:
-        effort = {"effort": "medium" if request.thinking else "none"}
     return {
         "model": model,
         **common_fields(request),
@@ -22,10 +19,20 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
             instructions=system,
             input=[item for message in turns for item in _items(message)],
             max_output_tokens=request.max_tokens,
-            reasoning=effort,
+            reasoning=_reasoning(request),
+            thinking_budget=request.thinking_budget,
             tools=[{"type": "function", **one["function"]} for one in functions(request)],
         ),
     }
+
+
+def _reasoning(request: GenerationRequest) -> JsonObject | None:
+    if request.effort is not None:
+        return {"effort": request.effort}
+    if request.thinking is None:
+        return None
+    # A word for effort could become a budget, so that of a summary asks for reasoning.
+    return {"summary": "auto"} if request.thinking else {"effort": "none"}
 
 
 def _items(message: Message) -> Iterator[JsonObject]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from api.dialects.openai.decoding import stops_of, thinking_of
+from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_of
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import UNHONOURED
@@ -20,6 +20,7 @@ from api.dialects.responses.wire import (
     ResponseTool,
 )
 from api.dialects.shared.parameters.content import RefusalPart
+from api.dialects.shared.parameters.effort import effort_of
 from api.dialects.shared.parameters.extension import is_report_wanted, wants_image_notes
 from api.dialects.shared.parameters.images import media_type_of, note_of
 from api.dialects.shared.parameters.refusing import RefusedParameter, refuse
@@ -56,6 +57,8 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         tools=tools,
         tool_choice=tool_choice,
         thinking=thinking_of(params, _effort(params)),
+        thinking_budget=thinking_budget_of(params),
+        effort=effort_of(params.reasoning.effort if params.reasoning else None),
         sampling=sampling_of(params, "OpenAI"),
         stops=stops_of(params, strict=strict),
         max_tokens=params.max_output_tokens,

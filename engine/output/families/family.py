@@ -76,6 +76,17 @@ class Family(Protocol):
         """What stands around reasoning that is a message of its own; None where none is."""
         ...
 
+    def reasoning_edges(self, *, leaves_choice: bool, is_held: bool) -> tuple[Marks, Marks]:
+        """Return what ends reasoning and begins what follows, and what opens reasoning.
+
+        Both are empty where the model has no reasoning.
+
+        Args:
+            leaves_choice: Whether something else than the answer may follow, such as a call.
+            is_held: Whether a grammar says what follows.
+        """
+        ...
+
     def splitter(self, beginning: Beginning) -> Splitter:
         """Return a fresh splitter for an answer that begins there."""
         ...

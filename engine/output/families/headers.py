@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from engine.files.fields import Fields
 from engine.output.beginnings import end_of_last, read_turn
 from engine.output.channels import Beginning, Part, Switch
-from engine.output.families.family import OptionalMarks, OutputFrame
+from engine.output.families.family import Marks, OptionalMarks, OutputFrame
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
@@ -79,6 +79,16 @@ class HeaderFamily:
             (self._id("channel"), "analysis", self._id("message")),
             (self._id("end"), self._id("start"), "assistant"),
         )
+
+    def reasoning_edges(self, *, leaves_choice: bool, is_held: bool) -> tuple[Marks, Marks]:
+        """Return the end of a message of reasoning with the next header, and such a header."""
+        channel = self._id("channel")
+        closing: Marks = self.reasoning_frame.after
+        if leaves_choice and not is_held:
+            closing = (*closing, channel)
+        elif not is_held:
+            closing = (*closing, channel, "final", self._id("message"))
+        return closing, (channel, "analysis")
 
     def call_frame(self, name: str) -> OutputFrame:
         """Return the header of a call; its arguments are the message.
@@ -228,3 +238,9 @@ class HeaderSplitter:
     def finish(self) -> str:
         """Return nothing: an unfinished header leaks no part of itself."""
         return ""
+
+    def fork(self) -> "HeaderSplitter":
+        """Return one in the same state, which goes its own way from here."""
+        fork = HeaderSplitter(self.tags, self.header, self.channel)
+        fork._tokens = self._tokens
+        return fork

@@ -4,6 +4,7 @@ Tags that are one token are recognised by id, so that the same characters typed 
 stay text; tags of several tokens are recognised by text. Pure; belongs to the engine thread.
 """
 
+import copy
 from collections import deque
 from collections.abc import Iterator, Mapping
 
@@ -137,6 +138,12 @@ class TagSplitter:
         """Return the text that was kept; it can no longer become a tag."""
         self._pieces.clear()
         return self._shown(self._scanner.flush())
+
+    def fork(self) -> "TagSplitter":
+        """Return one in the same state, which goes its own way from here."""
+        fork = copy.copy(self)
+        vars(fork).update(_scanner=copy.copy(self._scanner), _pieces=self._pieces.copy())
+        return fork
 
 
 def _spellings(tag: str, stand_ins: Mapping[str, str]) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from engine.files.fields import Fields
 from engine.output.beginnings import continues_message, end_of_last, read_turn, unquoted
 from engine.output.channels import Beginning
-from engine.output.families.family import OutputFrame
+from engine.output.families.family import Marks, OutputFrame
 from engine.output.families.tag_splitter import TagSplitter
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
@@ -68,6 +68,14 @@ class TagFamily:
     def _id_of(self, tag: str | None) -> int | None:
         found = (token_id for token_id, text in self.tags.items() if tag and text == tag)
         return next(found, None)
+
+    def reasoning_edges(self, *, leaves_choice: bool, is_held: bool) -> tuple[Marks, Marks]:
+        """Return the tags that close and open reasoning; anything may follow the closing one."""
+        return self._marks_of(self.think_end), self._marks_of(self.think_start)
+
+    def _marks_of(self, tag: str | None) -> Marks:
+        token_id = self._id_of(tag)
+        return (token_id,) if token_id is not None else (tag,) if tag else ()
 
     def splitter(self, beginning: Beginning) -> TagSplitter:
         """Return a fresh splitter for an answer that begins there."""

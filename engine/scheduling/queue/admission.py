@@ -87,6 +87,15 @@ def check(backend: Backend, generation: Generation) -> None:
     size = backend.vocabulary.size
     if request.max_tokens is not None and request.max_tokens < 1:
         raise InvalidRequest("max_tokens", f"must be at least 1, not {request.max_tokens}")
+    if (budget := request.thinking_budget) is not None:
+        if budget < 0:
+            raise InvalidRequest("thinking_budget", f"must be at least 0, not {budget}")
+        if request.prompt is not None:
+            raise InvalidRequest(
+                "thinking_budget",
+                "the answer to a raw prompt is plain text, in which nothing is known to be "
+                "reasoning; send messages instead",
+            )
     if not 0 <= request.top_logprobs <= MAX_TOP_LOGPROBS:
         raise InvalidRequest("top_logprobs", f"must be from 0 to {MAX_TOP_LOGPROBS}")
     for index, token_id in enumerate(request.stops.token_ids):

@@ -13,6 +13,7 @@ from engine.scheduling.queue.room import USUAL_ANSWER
 from engine.speculating.counting import CheckedGuesses, counted
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
+    BudgetEnd,
     Event,
     Finished,
     PromptProgress,
@@ -37,11 +38,12 @@ class Row:
         builder: The answer's pipeline.
         submitted_at: When it was asked for.
         trace: How much of each token is reported.
+        budget_end: Where a budget ends the reasoning, once that is known.
     """
 
     __slots__ = ("_cached", "_expected_tokens", "_first_at", "_from_disk", "_joined_at",
-                 "_last_at", "_speculation", "builder", "generation", "number", "prompt",
-                 "submitted_at", "trace")  # fmt: skip
+                 "_last_at", "_speculation", "budget_end", "builder", "generation", "number",
+                 "prompt", "submitted_at", "trace")  # fmt: skip
 
     def __init__(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
@@ -50,6 +52,7 @@ class Row:
         self.prompt = prompt
         self.builder = builder
         self.trace = generation.request.trace
+        self.budget_end: BudgetEnd | None = None
         self.number = -1
         self._cached = self._from_disk = 0
         self.submitted_at = submitted_at
@@ -79,6 +82,7 @@ class Row:
         """Note that the row has joined the batch; return the event for its reader."""
         self.number = joined.row
         self._cached = cached = joined.cached
+        self.budget_end = joined.budget_end
         self._from_disk = joined.from_disk
         self._joined_at = now
         # Only the batch needs the cache that was read from disk.
@@ -116,6 +120,9 @@ class Row:
             return self.builder.add(token_id)
         if isinstance(stats, Exception):
             raise stats
+        end = self.budget_end
+        if end and end.token_index <= self.builder.count < end.token_index + end.forced:
+            origin = TokenOrigin.BUDGET
         return traced(self.builder, token_id, now - self.submitted_at, stats, origin)
 
     def checked(self, found: CheckedGuesses, taken: int | None = None) -> None:
@@ -127,6 +134,7 @@ class Row:
         joined = self._joined_at if self._joined_at is not None else now
         first = self._first_at
         spans = self.builder.spans
+        end = self.budget_end
         return Finished(
             stop=stop,
             usage=Usage(
@@ -148,6 +156,7 @@ class Row:
             residue=self.builder.reader.residue,
             settled=() if spans is None else spans.settle(is_over=True),
             speculation=self._speculation,
+            budget_end=end if end and self.builder.count > end.token_index else None,
         )
 
     def end(self, kind: StopKind, now: float, error: str | None = None) -> list[Event]:

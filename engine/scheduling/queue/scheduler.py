@@ -251,6 +251,9 @@ class Scheduler:
         put = self._outbox.put
         stats: dict[int, TokenStats | Exception] | None = None
         checked, taken = step.checked, dict.fromkeys(step.checked, 0)
+        for number, end in step.budget_ends:
+            if (row := rows.get(number)) is not None:
+                row.budget_end = end
         for place, (number, token_id, _) in enumerate(step.sampled):
             row = rows.get(number)
             if row is None:

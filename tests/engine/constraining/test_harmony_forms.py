@@ -1,6 +1,7 @@
 """Constrained answers of models that write Harmony."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ HARMONY: dict[str, Any] = {
 ANALYSIS = ["<|channel|>", "analysis", "<|message|>", "hm {", "<|end|>", "<|start|>", "assistant"]
 
 
-def harmony(folder: Path, script: list[str | int]) -> Stage:
+def harmony(folder: Path, script: Sequence[str | int]) -> Stage:
     stage = Stage(folder, {"go": script}, **HARMONY)
     stage.wrapper.add_eos_token("<|call|>")
     return stage

@@ -1,5 +1,5 @@
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, Speculation, Timing, Usage
+from engine.values.events import BudgetEnd, Finished, Speculation, Timing, Usage
 from engine.values.figures import figures
 
 
@@ -27,3 +27,9 @@ def test_tokens_that_were_guessed_or_forced_are_told_beside_all() -> None:
         speculation=Speculation(passes=9, guessed=80, accepted=62, forced=5),
     )
     assert figures(finished) == ("143 tokens, 62 guessed, 5 forced",)
+
+
+def test_reasoning_that_its_budget_ended_is_told_with_its_token() -> None:
+    end = BudgetEnd(token_index=65, forced=3, budget=64)
+    finished = Finished(StopInfo(StopKind.EOS), Usage(), Timing(), budget_end=end)
+    assert figures(finished)[-1] == "thinking ended by its budget of 64 at token 66"

@@ -37,6 +37,7 @@ _OF_ORIGINS = {
     TokenOrigin.PREDICTION: MarkKind.GUESSED,
     TokenOrigin.DRAFT: MarkKind.GUESSED,
     TokenOrigin.FORCED: MarkKind.FORCED,
+    TokenOrigin.BUDGET: MarkKind.FORCED,
 }
 
 

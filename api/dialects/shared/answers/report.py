@@ -39,17 +39,28 @@ class TimingReport(TypedDict):
     tokens_per_s: float | None
 
 
+class BudgetEndReport(TypedDict):
+    """Where the budget ended the reasoning."""
+
+    token_index: Annotated[int, Field(description="of the first token that was forced")]
+    forced: Annotated[int, Field(description="how many tokens end the reasoning")]
+    budget: Annotated[int, Field(description="the most tokens of reasoning")]
+
+
 class FullstopReport(TypedDict):
     """The object ``fullstop`` of an answer whose request asked for it."""
 
     stop: StopReport
     unfinished_tool_call: str | None
+    thinking_budget_end: Annotated[
+        BudgetEndReport | None, Field(description="there if the budget ended the reasoning")
+    ]
     timing: TimingReport
 
 
 def report_to_wire(finished: Finished) -> FullstopReport:
     """Return the object ``fullstop`` of an answer: the stop record, speeds and times (seconds)."""
-    stop, timing = finished.stop, finished.timing
+    stop, timing, end = finished.stop, finished.timing, finished.budget_end
     return {
         "stop": {
             "kind": stop.kind,
@@ -63,6 +74,13 @@ def report_to_wire(finished: Finished) -> FullstopReport:
             "dropped": stop.dropped,
         },
         "unfinished_tool_call": finished.unfinished_tool_call or None,
+        "thinking_budget_end": None
+        if end is None
+        else {
+            "token_index": end.token_index,
+            "forced": end.forced,
+            "budget": end.budget,
+        },
         "timing": {
             "queued_s": timing.queued_s,
             "prefill_s": timing.prefill_s,

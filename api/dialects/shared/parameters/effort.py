@@ -1,11 +1,32 @@
 """Words for how hard a model is to think, which mean the same in every dialect. Pure; any thread.
 
-Vendors add words from time to time: one that is not known asks for thinking, as most do.
+Vendors add words from time to time: one that is not known asks for thinking without a bound, as
+most do.
 """
 
+from engine import Effort
+
 _WITHOUT_THINKING = ("none", "minimal", "off", "disabled")
+_EFFORTS = {"low": Effort.LOW, "medium": Effort.MEDIUM}
 
 
 def asks_for_thinking(effort: str) -> bool:
     """Whether a word for the effort of reasoning switches reasoning on."""
-    return effort.strip().lower() not in _WITHOUT_THINKING
+    return _plain(effort) not in _WITHOUT_THINKING
+
+
+def effort_of(effort: str | None) -> Effort | None:
+    """Return how hard a word asks the model to think; None where it does not ask for that."""
+    if effort is None or not asks_for_thinking(effort):
+        return None
+    return _EFFORTS.get(_plain(effort), Effort.HIGH)
+
+
+def budget_of(*asked: int | None) -> int | None:
+    """Return the first budget of reasoning that is given; None where none is, or -1 lifts it."""
+    given = next((one for one in asked if one is not None), None)
+    return None if given is None or given < 0 else given
+
+
+def _plain(effort: str) -> str:
+    return effort.strip().lower()

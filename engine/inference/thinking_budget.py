@@ -1,0 +1,249 @@
+"""Ends the reasoning of an answer once it has as many tokens as its budget allows.
+
+The tokens that end reasoning are forced, as the model's own template writes them, and the answer
+goes on from there; afterwards the model cannot open reasoning again. Which token is forced where
+follows from the tokens before it alone, so that a budget gives the same answer with guesses and
+without. Tokens are counted as they are handed on. The device is waited for only at the token on
+which the budget may run out. Engine thread.
+"""
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+
+from engine.inference import prompts
+from engine.inference.backend import Prompt, Step
+from engine.output.beginnings import read_token
+from engine.output.channels import Splitter
+from engine.output.families.family import Family, Marks
+from engine.output.vocabulary import Vocabulary
+from engine.stopping.record import Channel
+from engine.values.events import BudgetEnd
+from engine.values.request import Effort, GenerationRequest
+
+BUDGET_OF_EFFORT = {Effort.LOW: 1_024, Effort.MEDIUM: 8_192}
+"""Tokens of reasoning for a model whose template does not know efforts; others have no bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """The tokens around reasoning.
+
+    Attributes:
+        closing: What ends it and begins what follows.
+        opening: What opens it. Once the budget is used up, its last token cannot follow the others.
+    """
+
+    closing: tuple[int, ...]
+    opening: tuple[int, ...]
+
+
+class ReasoningCount:
+    """Counts the tokens of reasoning in an answer; its tags do not count.
+
+    Args:
+        splitter: Follows the channels of the answer, from its beginning.
+        vocabulary: What its token ids stand for.
+        budget: Most tokens of reasoning.
+
+    Attributes:
+        tokens: All tokens taken so far.
+        left: Tokens of reasoning that may still come.
+        ended_at: After how many tokens the budget was used up; None while it is not.
+        is_inside: Whether the answer is inside reasoning.
+        splitter: As given.
+    """
+
+    def __init__(self, splitter: Splitter, vocabulary: Vocabulary, budget: int) -> None:
+        self.tokens = 0
+        self.left = budget
+        self.is_inside = splitter.channel is Channel.THINKING
+        self.ended_at: int | None = None if budget else 0
+        self.splitter = splitter
+        self._vocabulary = vocabulary
+
+    def take(self, token_id: int) -> None:
+        """Take the next token of the answer; nothing changes once the budget is used up."""
+        if self.ended_at is not None:
+            return
+        was_inside = self.is_inside
+        for _ in read_token(token_id, self.splitter, self._vocabulary):
+            pass
+        self.tokens += 1
+        self.is_inside = self.splitter.channel is Channel.THINKING
+        if was_inside and self.is_inside:
+            self.left -= 1
+            if not self.left:
+                self.ended_at = self.tokens
+
+    def can_end_within(self, tokens: int) -> bool:
+        """Return whether the budget can be used up by so many tokens more."""
+        return tokens >= self.left + (not self.is_inside)
+
+    def after(self, tokens: Sequence[int]) -> "ReasoningCount":
+        """Return the count as it would be after more tokens."""
+        found = copy.copy(self)
+        found.splitter = self.splitter.fork()
+        for token_id in tokens:
+            found.take(token_id)
+        return found
+
+
+class BudgetProcessor:
+    """A logits processor that forces the end of reasoning where the budget is used up.
+
+    It depends on nothing but the tokens before a position, whether they were handed on or guessed.
+
+    Args:
+        count: Counts the tokens that were handed on.
+        edges: The tokens around reasoning.
+        prompt_tokens: Length of the prompt; the answer follows it in the context.
+        budget: The budget, for the record.
+    """
+
+    def __init__(
+        self, count: ReasoningCount, edges: Edges, prompt_tokens: int, budget: int
+    ) -> None:
+        self._count = count
+        self._edges = edges
+        self._prompt_tokens = prompt_tokens
+        self._budget = budget
+
+    @property
+    def end(self) -> BudgetEnd | None:
+        """Where the budget ends the reasoning, as far as tokens were handed on."""
+        count = self._count
+        if count.ended_at is None or not count.is_inside:
+            return None
+        return BudgetEnd(count.ended_at, len(self._edges.closing), self._budget)
+
+    def take(self, token_id: int) -> BudgetEnd | None:
+        """Take a token that was handed on; return the end if the budget is used up with it."""
+        if self._count.ended_at is not None:
+            return None
+        self._count.take(token_id)
+        return self.end
+
+    def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
+        """Return the logits of shape (1, vocabulary), those of other tokens at minus infinity."""
+        place = context.size - self._prompt_tokens
+        count = self._count
+        if count.ended_at is None:
+            if not count.can_end_within(place - count.tokens):
+                return logits
+            unread: Any = context[self._prompt_tokens + count.tokens :].tolist()
+            count = count.after(unread)
+            if count.ended_at is None:
+                return logits
+        at = place - count.ended_at if count.ended_at is not None else 0
+        closing = self._edges.closing if count.is_inside else ()
+        if at < len(closing):
+            is_forced = mx.arange(logits.shape[-1]) == closing[at]
+            # Whatever a bias or a penalty has made of that token.
+            return mx.where(is_forced, mx.zeros_like(logits), mx.array(-math.inf, logits.dtype))
+        return self._kept_closed(context, logits)
+
+    def _kept_closed(self, context: mx.array, logits: mx.array) -> mx.array:
+        """Return the logits without the token that would open reasoning; waits for nothing."""
+        *before, last = self._edges.opening
+        is_opening: Any = mx.arange(logits.shape[-1]) == last
+        if before:
+            is_opening &= mx.all(context[-len(before) :] == mx.array(before))
+        return mx.where(is_opening, mx.array(-math.inf, logits.dtype), logits)
+
+
+class ThinkingBudgets:
+    """The budgets of the answers of one loaded model.
+
+    Args:
+        tokenizer: mlx-lm's tokenizer wrapper.
+        vocabulary: The model's token ids.
+    """
+
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
+        self._tokenizer = tokenizer
+        self._vocabulary = vocabulary
+        self._rows: dict[int, BudgetProcessor] = {}
+        self._spaces: tuple[str, str] | None = None
+
+    def budget_of(self, request: GenerationRequest) -> int | None:
+        """Return the most tokens of reasoning that a request's answer may have; None for any.
+
+        A budget that the request names counts before its effort. An effort becomes a budget only
+        where reasoning is not ruled out, and the model's template does not know efforts itself.
+        """
+        if request.thinking_budget is not None:
+            return request.thinking_budget
+        if request.effort is None or request.thinking is False:
+            return None
+        if prompts.knows_option(self._tokenizer, "reasoning_effort"):
+            return None
+        return BUDGET_OF_EFFORT.get(request.effort)
+
+    def processor(
+        self, request: GenerationRequest, prompt: Prompt, family: Family, *, is_held: bool
+    ) -> BudgetProcessor | None:
+        """Return what holds an answer to its budget; None where it has none, or cannot reason.
+
+        Args:
+            request: The request.
+            prompt: Its prompt.
+            family: That of the answer.
+            is_held: Whether the answer is held to a grammar.
+        """
+        budget = self.budget_of(request)
+        if budget is None or request.prompt is not None:
+            return None
+        if (edges := self._edges(request, family, is_held)) is None:
+            return None
+        count = ReasoningCount(family.splitter(prompt.beginning), self._vocabulary, budget)
+        return BudgetProcessor(count, edges, len(prompt.tokens), budget)
+
+    def join(self, row: int, processor: BudgetProcessor) -> None:
+        """Note the row that a processor is for."""
+        self._rows[row] = processor
+
+    def take(self, step: Step) -> None:
+        """Take the tokens of a step; note in it the rows whose reasoning the budget ends."""
+        rows = self._rows
+        if not rows:
+            return
+        for row, token_id, _ in step.sampled:
+            if (processor := rows.get(row)) is not None and (end := processor.take(token_id)):
+                step.budget_ends.append((row, end))
+
+    def leave(self, row: int) -> None:
+        """Forget a row."""
+        self._rows.pop(row, None)
+
+    def keep_only(self, rows: Sequence[int]) -> None:
+        """Forget all rows but these."""
+        self._rows = {row: one for row, one in self._rows.items() if row in rows}
+
+    def _edges(self, request: GenerationRequest, family: Family, is_held: bool) -> Edges | None:
+        leaves_choice = is_held or bool(request.tools and request.tool_choice.mode != "none")
+        closing, opening = family.reasoning_edges(leaves_choice=leaves_choice, is_held=is_held)
+        if not closing or not opening:
+            return None
+        before, after = ("", "") if family.has_headers else self._spaces_around(family)
+        # A grammar begins right after the tag; what may stand before its text is its own matter.
+        after = "" if is_held else after
+        return Edges(self._ids((before, *closing, after)), self._ids(opening))
+
+    def _ids(self, marks: Marks) -> tuple[int, ...]:
+        found: list[int] = []
+        for mark in marks:
+            if isinstance(mark, int):
+                found.append(mark)
+            elif isinstance(mark, str) and mark:
+                found += prompts.encoded(self._tokenizer, mark)
+        return tuple(found)
+
+    def _spaces_around(self, family: Family) -> tuple[str, str]:
+        if self._spaces is None:
+            self._spaces = prompts.spaces_around(self._tokenizer, family.think_end or "")
+        return self._spaces

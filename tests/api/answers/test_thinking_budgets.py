@@ -1,0 +1,159 @@
+"""Each API asks for effort and for a budget of reasoning in its vendor's words."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.dialects.anthropic.read import prompt_from_wire
+from api.dialects.anthropic.read import requests_from_wire as messages_requests
+from api.dialects.anthropic.wire import MessageCreateParams
+from api.dialects.chat.read import requests_from_wire as chat_requests
+from api.dialects.chat.wire import ChatCompletionParams
+from api.dialects.ollama.read import chat_from_wire
+from api.dialects.ollama.wire import ChatParams
+from api.dialects.responses.read import requests_from_wire as responses_requests
+from api.dialects.responses.wire import ResponseParams
+from api.dialects.shared.body import parsed
+from api.transport.errors import ApiError
+from engine.values.request import Effort, GenerationRequest
+
+TURNS = [{"role": "user", "content": "Count from 1 to 5"}]
+
+
+def chat(**fields: Any) -> GenerationRequest:
+    body = {"model": "m", "messages": TURNS, **fields}
+    return chat_requests(parsed(json.dumps(body).encode(), ChatCompletionParams))[0]
+
+
+def responses(**fields: Any) -> GenerationRequest:
+    body = {"model": "m", "input": "Hi", **fields}
+    return responses_requests(parsed(json.dumps(body).encode(), ResponseParams))[0]
+
+
+def messages(strict: bool = False, **fields: Any) -> GenerationRequest:
+    body = {"model": "m", "max_tokens": 4096, "messages": TURNS, **fields}
+    params = parsed(json.dumps(body).encode(), MessageCreateParams)
+    [found] = messages_requests(params, strict=strict)
+    assert prompt_from_wire(params).effort is found.effort  # it may change the prompt
+    return found
+
+
+@pytest.mark.parametrize("read", [chat, responses])
+@pytest.mark.parametrize(
+    ("fields", "budget"),
+    [
+        ({}, None),
+        ({"thinking_budget": 512}, 512),
+        ({"thinking_token_budget": 0}, 0),
+        ({"chat_template_kwargs": {"thinking_budget": 7}}, 7),
+        ({"thinking_budget": 3, "thinking_token_budget": 5}, 3),
+        ({"thinking_budget": -1}, None),
+        ({"thinking_budget": None}, None),
+    ],
+)
+def test_open_servers_words_for_a_budget_are_taken(
+    read: Callable[..., GenerationRequest], fields: dict[str, Any], budget: int | None
+) -> None:
+    assert read(**fields).thinking_budget == budget
+
+
+def test_a_gateways_object_has_a_budget_too() -> None:
+    assert chat(reasoning={"max_tokens": 99}).thinking_budget == 99
+
+
+@pytest.mark.parametrize(
+    ("word", "effort", "thinks"),
+    [
+        ("none", None, False),
+        ("minimal", None, False),
+        ("low", Effort.LOW, True),
+        ("medium", Effort.MEDIUM, True),
+        ("HIGH", Effort.HIGH, True),
+        ("xhigh", Effort.HIGH, True),
+    ],
+)
+def test_words_for_effort_mean_the_same_in_every_api(
+    word: str, effort: Effort | None, thinks: bool
+) -> None:
+    body = {"model": "m", "messages": TURNS, "think": word}
+    [ollama] = chat_from_wire(ChatParams.model_validate(body))
+    for found in (
+        chat(reasoning_effort=word),
+        chat(reasoning={"effort": word}),
+        responses(reasoning={"effort": word}),
+        ollama,
+    ):
+        assert (found.effort, found.thinking) == (effort, thinks)
+
+
+def test_reasoning_without_a_word_for_effort_has_no_bound() -> None:
+    for found in (responses(reasoning={}), chat(reasoning={"enabled": True})):
+        assert (found.thinking, found.effort) == (True, None)
+
+
+def test_messages_have_a_budget_and_an_effort() -> None:
+    found = messages(thinking={"type": "enabled", "budget_tokens": 2048})
+    assert (found.thinking, found.thinking_budget) == (True, 2048)
+    found = messages(thinking={"type": "adaptive"}, output_config={"effort": "low"})
+    assert (found.thinking, found.effort) == (True, Effort.LOW)
+
+
+@pytest.mark.parametrize("budget", [1023, 4096])
+def test_strict_messages_refuse_the_budgets_that_the_hosted_api_refuses(budget: int) -> None:
+    thinking = {"type": "enabled", "budget_tokens": budget}
+    assert messages(thinking=thinking).thinking_budget == budget
+    with pytest.raises(ApiError, match="must be"):
+        messages(strict=True, thinking=thinking)
+
+
+BUDGET = 6
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "reasoning_tokens"),
+    [
+        (
+            "/v1/chat/completions",
+            {"messages": TURNS, "enable_thinking": True, "thinking_budget": BUDGET},
+            lambda found: found["usage"]["completion_tokens_details"]["reasoning_tokens"],
+        ),
+        (
+            "/v1/responses",
+            {"input": TURNS, "reasoning": {"effort": "high"}, "thinking_token_budget": BUDGET},
+            lambda found: found["usage"]["output_tokens_details"]["reasoning_tokens"],
+        ),
+        (
+            "/v1/messages",
+            {
+                "messages": TURNS,
+                "max_tokens": 99,
+                "thinking": {"type": "enabled", "budget_tokens": BUDGET},
+            },
+            lambda found: found["usage"]["output_tokens_details"]["thinking_tokens"],
+        ),
+    ],
+)
+def test_an_answer_goes_on_after_its_budget_and_tells_where_that_ended(
+    site: Any,
+    path: str,
+    body: dict[str, Any],
+    reasoning_tokens: Callable[[Any], int],
+) -> None:
+    asked = {"model": "m", "temperature": 0, **body, "fullstop": {"report": True}}
+    found = site.send("POST", path, asked).json
+    end = found["fullstop"]["thinking_budget_end"]
+    assert end["budget"] == BUDGET
+    # The opening tag comes first. The forced tokens are the end of the line, the tag, and the
+    # blank line of the answer, which is no reasoning.
+    assert end["token_index"] == BUDGET + 1
+    assert reasoning_tokens(found) == 1 + BUDGET + 2
+    assert found["fullstop"]["stop"]["channel"] == "text"
+
+
+def test_a_budget_for_a_raw_prompt_is_refused_by_its_name(site: Any) -> None:
+    asked = {"model": "m", "prompt": "Hi", "thinking_budget": 5}
+    found = site.send("POST", "/v1/completions", asked).json
+    assert found["error"]["param"] == "thinking_budget"
+    assert "raw prompt" in found["error"]["message"]

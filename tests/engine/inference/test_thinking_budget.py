@@ -1,0 +1,282 @@
+"""A budget ends reasoning at its token, by the end that the model's family writes."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import InvalidRequest
+from engine.scheduling.generation import Answer
+from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.values.chat import Tool
+from engine.values.events import BudgetEnd, Event, Finished, TokenOrigin, TokenTrace
+from engine.values.request import (
+    Effort,
+    GenerationRequest,
+    Sampling,
+    ToolChoice,
+    TraceLevel,
+)
+from tests.engine.constraining.forms import OPENED, POINT, TAGS, held
+from tests.engine.constraining.test_harmony_forms import harmony
+from tests.support.asking import request, run, scripted_answer
+from tests.support.models.guessing import GuessingStage, timeless
+from tests.support.scripted import TEMPLATE, Stage
+
+THOUGHTS = [f"t{n} " for n in range(30)]
+# The script goes on at its place, whatever was forced before it.
+WORDS = [f"w{n} " for n in range(8)]
+SPACED = (
+    "{% for m in messages %}<|start|>{{ m.role }}:"
+    "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}"
+    "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|go|>{% endif %}"
+)
+
+
+def thoughtful(folder: Path, **options: Any) -> Stage:
+    """Return a stage whose model would think for 30 tokens."""
+    script = ["<think>", *THOUGHTS, "</think>", *WORDS]
+    return Stage(folder, {"go": script}, plain=TAGS, **options)
+
+
+def test_reasoning_ends_after_as_many_tokens_as_the_budget(tmp_path: Path) -> None:
+    answer = scripted_answer(thoughtful(tmp_path), "go", thinking_budget=5, max_tokens=9)
+    assert answer.thinking == "t0 t1 t2 t3 t4 "
+    # The tag of one token is forced in place of the token 6; the script then goes on.
+    assert answer.finished.budget_end == BudgetEnd(token_index=6, forced=1, budget=5)
+    assert answer.text == "t6 t7 "
+    assert answer.finished.usage.thinking_tokens == 7  # with both tags
+    assert answer.finished.stop.kind is StopKind.MAX_TOKENS
+
+
+def test_reasoning_that_ends_by_itself_is_left_alone(tmp_path: Path) -> None:
+    free = scripted_answer(thoughtful(tmp_path / "free"), "go")
+    bound = scripted_answer(thoughtful(tmp_path / "bound"), "go", thinking_budget=31)
+    assert (bound.thinking, bound.text) == (free.thinking, free.text)
+    assert bound.finished.stop == free.finished.stop
+    assert bound.finished.budget_end is None
+
+
+def test_the_budget_is_that_of_the_whole_answer(tmp_path: Path) -> None:
+    script = ["<think>", "a ", "b ", "</think>", "x ", "<think>", "c ", "d ", "e ", "f "]
+    answer = scripted_answer(Stage(tmp_path, {"go": script}, plain=TAGS), "go", thinking_budget=3)
+    assert answer.thinking == "a b c "
+    assert answer.text == "x e f "
+
+
+def test_the_end_is_written_as_the_template_writes_it(tmp_path: Path) -> None:
+    stage = thoughtful(tmp_path, template=SPACED)
+    asked: dict[str, Any] = {"thinking_budget": 4, "max_tokens": 12, "trace": TraceLevel.FULL}
+    traces = [one for one in played(stage, request("go", **asked)) if isinstance(one, TokenTrace)]
+    forced = [one.token_id for one in traces if one.origin is TokenOrigin.BUDGET]
+    assert stage.wrapper.decode(forced) == "\n</think>\n\n"
+    assert [one.index for one in traces if one.origin is TokenOrigin.BUDGET] == [5, 6, 7, 8]
+
+
+def played(stage: Stage, *asked: GenerationRequest, plain: bool = True) -> list[Event]:
+    """Return the events of the last of some requests that are answered together."""
+
+    async def play() -> list[Event]:
+        engine = Engine(loader=stage.load, limits=Limits(plain_decoding=plain))
+        await engine.load(Path("scripted"))
+        handles = [await engine.generate(one) for one in asked]
+
+        async def read(handle: Any) -> list[Event]:
+            return [event async for event in handle.events()]
+
+        found = await asyncio.gather(*map(read, handles))
+        await engine.aclose()
+        return found[-1]
+
+    return run(play())
+
+
+def test_no_budget_at_all_ends_what_the_prompt_has_opened(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["a ", "b ", "c "]}, plain=TAGS, template=OPENED)
+    answer = scripted_answer(stage, "go", thinking_budget=0)
+    assert (answer.thinking, answer.text) == ("", "b c ")
+    assert answer.finished.budget_end == BudgetEnd(0, 1, 0)
+
+
+def test_without_a_budget_left_the_model_cannot_open_reasoning(tmp_path: Path) -> None:
+    answer = scripted_answer(thoughtful(tmp_path), "go", thinking_budget=0, max_tokens=6)
+    assert answer.thinking == ""
+    assert answer.finished.budget_end is None
+    assert answer.finished.usage.thinking_tokens == 0
+
+
+def test_a_tag_of_several_tokens_is_written_whole(tmp_path: Path) -> None:
+    tags = ["<|open|>", "<|close|>", "<|sep|>"]
+    script = ["<|open|>", "think", "<|sep|>", *THOUGHTS, "<|close|>", "think", "<|sep|>", "yes"]
+    stage = Stage(tmp_path, {"go": script}, special=[*tags, "<|message|>", "<|end_of_msg|>"])
+    if stage.wrapper.think_end != "<|close|>think<|sep|>":
+        pytest.skip("this version of mlx-lm knows these tags by other tokens")
+    answer = scripted_answer(stage, "go", thinking_budget=3, max_tokens=11)
+    assert answer.thinking == "t0 t1 t2 "
+    assert answer.finished.budget_end == BudgetEnd(6, 3, 3)
+    assert answer.text == "t6 t7 "
+
+
+ANALYSIS = ["<|channel|>", "analysis", "<|message|>"]
+
+
+def test_harmony_goes_over_to_the_final_message(tmp_path: Path) -> None:
+    stage = harmony(tmp_path, [*ANALYSIS, *THOUGHTS, "<|end|>"])
+    answer = scripted_answer(stage, "go", thinking_budget=4, max_tokens=24)
+    assert answer.thinking == "t0 t1 t2 t3 "
+    end = answer.finished.budget_end
+    assert end is not None
+    assert end.token_index == 7
+    assert answer.text == "".join(THOUGHTS[4 + end.forced : 24 - 3])
+
+
+def test_harmony_with_tools_may_call_one_but_not_reason_again(tmp_path: Path) -> None:
+    tool = Tool("add", "", {"type": "object", "properties": {}})
+    # Each letter of "assistant" and of the forced header is a token of this tokenizer.
+    script = [*ANALYSIS, *THOUGHTS[:2], *["?"] * 4, *ANALYSIS[1:], *WORDS]
+    answer = scripted_answer(
+        harmony(tmp_path, script), "go", thinking_budget=2, max_tokens=40, tools=(tool,)
+    )
+    assert answer.thinking == "t0 t1 "
+    assert answer.finished.budget_end is not None
+
+
+@pytest.mark.parametrize("forcing", [{"constraint": held(POINT)}, {"tool": True}])
+def test_a_grammar_begins_where_the_budget_ends_harmonys_reasoning(
+    tmp_path: Path, forcing: dict[str, Any]
+) -> None:
+    values: dict[str, Any] = dict(forcing)
+    if values.pop("tool", False):
+        tool = Tool("add", "", {"type": "object", "properties": {}})
+        values = {"tools": (tool,), "tool_choice": ToolChoice("required")}
+    stage = harmony(tmp_path, [*ANALYSIS, *THOUGHTS])
+    answer = scripted_answer(stage, "go", thinking_budget=4, max_tokens=90, **values)
+    assert answer.thinking == "t0 t1 t2 t3 "
+    if "tools" in values:
+        assert [call.name for call in answer.tool_calls] == ["add"]
+    else:
+        assert answer.text.startswith('{"x":') or answer.text.startswith("{")
+
+
+def test_a_grammar_begins_after_the_forced_tag(tmp_path: Path) -> None:
+    stage = thoughtful(tmp_path, template=SPACED)
+    answer = scripted_answer(stage, "go", thinking_budget=4, max_tokens=60, constraint=held(POINT))
+    assert answer.thinking.rstrip() == "t0 t1 t2 t3"
+    assert answer.text.startswith("{")
+
+
+def test_stops_biases_and_penalties_do_not_touch_the_forced_end(tmp_path: Path) -> None:
+    stage = thoughtful(tmp_path)
+    sampling = Sampling(
+        temperature=0,
+        repetition_penalty=1.3,
+        frequency_penalty=1.0,
+        logit_bias=((stage.id("</think>"), -100.0),),
+    )
+    answer = scripted_answer(
+        stage, "go", "</think>", "t4", thinking_budget=5, max_tokens=9, sampling=sampling
+    )
+    assert answer.thinking == "t0 t1 t2 t3 t4 "
+    assert answer.finished.budget_end == BudgetEnd(6, 1, 5)
+    assert answer.text == "t6 t7 "
+
+
+@pytest.mark.parametrize("wrong", [(), (3, 4), (5, 6, 7), range(60)])
+@pytest.mark.parametrize("budget", [1, 5, 9])
+def test_guesses_change_no_token_of_an_answer_with_a_budget(
+    tmp_path: Path, wrong: tuple[int, ...], budget: int
+) -> None:
+    script = ["<think>", *THOUGHTS, "</think>", *WORDS]
+    stage = GuessingStage(tmp_path, {"go": script}, wrong=wrong, plain=TAGS, template=SPACED)
+    sampled = Sampling(temperature=0.7, seed=3)
+    for sampling in (Sampling(temperature=0), sampled):
+        asked = request(
+            "go",
+            thinking_budget=budget,
+            max_tokens=30,
+            trace=TraceLevel.FULL,
+            sampling=sampling,
+        )
+        beside = request("go", max_tokens=30)
+        found = []
+        for guesses in (False, True):
+            stage.guesses = guesses
+            warm = [request("warm up", max_tokens=8)]
+            events = played(stage, *warm, beside, asked, plain=not guesses)
+            # How much of the prompt another row has read is chance.
+            found.append([one for one in timeless(events) if isinstance(one, TokenTrace)])
+            [last] = [one for one in events if isinstance(one, Finished)]
+            assert last.budget_end == BudgetEnd(budget + 1, 4, budget)
+        assert found[0] == found[1]
+
+
+def test_an_effort_is_told_to_a_template_that_knows_efforts(tmp_path: Path) -> None:
+    template = (
+        "{% if reasoning_effort is defined %}[{{ reasoning_effort }}]{% endif %}"
+    ) + TEMPLATE
+    stage = Stage(tmp_path, {"go": ["yes"]}, plain=TAGS, template=template)
+
+    async def texts() -> list[str]:
+        engine = Engine(loader=stage.load)
+        await engine.load(Path("scripted"))
+        asked = [
+            request("go"),
+            request("go", effort=Effort.MEDIUM),
+            request("go", thinking=False),
+        ]
+        found = [(await (await engine.generate(one)).collect()).finished for one in asked]
+        await engine.aclose()
+        return [str(one.usage.prompt_tokens) for one in found]
+
+    plain, medium, off = map(int, run(texts()))
+    assert (medium, off) == (plain + len("[medium]"), plain + len("[low]"))
+
+
+def test_an_effort_becomes_a_budget_where_the_template_knows_none(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["<think>", *["so "] * 1100, "</think>", "yes"]}, plain=TAGS)
+    low = scripted_answer(stage, "go", effort=Effort.LOW)
+    assert low.finished.budget_end == BudgetEnd(1_025, 1, 1_024)
+    high = scripted_answer(stage, "go", effort=Effort.HIGH)
+    assert high.finished.budget_end is None
+    explicit = scripted_answer(stage, "go", effort=Effort.LOW, thinking_budget=7)
+    assert explicit.finished.budget_end == BudgetEnd(8, 1, 7)
+
+
+def test_a_model_that_cannot_reason_holds_any_budget(tmp_path: Path) -> None:
+    answer = scripted_answer(Stage(tmp_path, {"go": WORDS}), "go", thinking_budget=1)
+    assert answer.text == "".join(WORDS)
+    assert answer.finished.budget_end is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (request("go", thinking_budget=-2), "at least 0"),
+        (GenerationRequest(prompt="go", thinking_budget=5), "raw prompt"),
+    ],
+)
+def test_a_budget_that_cannot_be_is_refused(
+    engine: Engine, asked: GenerationRequest, why: str
+) -> None:
+    async def play() -> Answer:
+        return await (await engine.generate(asked)).collect()
+
+    with pytest.raises(InvalidRequest, match=why) as refusal:
+        run(play())
+    assert refusal.value.field == "thinking_budget"
+
+
+def test_the_demo_model_answers_after_its_budget(engine: Engine) -> None:
+    async def play() -> Answer:
+        asked = request("Count from 1 to 5", thinking=True, thinking_budget=6, max_tokens=80)
+        return await (await engine.generate(asked)).collect()
+
+    answer = run(play())
+    end = answer.finished.budget_end
+    assert end is not None
+    assert end.budget == 6
+    assert answer.finished.usage.thinking_tokens == 6 + 2 + 1  # both tags, and the line before one
+    assert answer.text
