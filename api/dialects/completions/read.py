@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from api.dialects.completions.wire import CompletionParams
-from api.dialects.openai.decoding import stops_of
+from api.dialects.openai.decoding import stops_of, thinking_budget_of
 from api.dialects.openai.output_format import allows_more, guided
 from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.shared.parameters.refusing import refuse
@@ -31,6 +31,7 @@ def requests_from_wire(
         trace=TraceLevel.OFF if params.logprobs is None else TraceLevel.FULL,
         top_logprobs=params.logprobs or 0,
         constraint=guided(params),
+        thinking_budget=thinking_budget_of(params),
         allows_more_keys=allows_more(params),
     )
     return [
