@@ -25,6 +25,7 @@ from api.transport.context import (
 )
 from api.transport.errors import ApiError, from_engine
 from api.transport.json_text import json_text, long_json_text
+from api.transport.observing import note_wanted
 from api.transport.running import batches_of, collected, running
 from api.transport.served_engine import ServedAnswer
 from api.transport.sse import Begun, stream
@@ -97,6 +98,7 @@ async def _answered(
     refused: Callable[[EngineError], ApiError],
 ) -> web.StreamResponse:
     service, params, requests = service_of(request), asked.params, asked.requests()
+    note_wanted(requests, route.model_of(params))
     await route.admit(service, params)
     wanted = addressed(service, requests, route.model_of(params))
     head = Head(

@@ -28,7 +28,7 @@ from api.server.answering import Handler
 from api.server.connection import Connection
 from api.server.documents import OPENAPI, Document
 from api.server.failures import failure_response
-from api.server.observed import outer, with_body
+from api.server.observed import Untold, outer, with_body
 from api.server.routes import ROUTES, add_to, dialect_of, route_of
 from api.transport.bodies.large_bodies import LargeBodies
 from api.transport.bodies.request_body import BODIES, BodyReader
@@ -43,7 +43,7 @@ from api.transport.context import (
 )
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.json_text import json_text
-from api.transport.observing import RequestObserver
+from api.transport.observing import RequestObserver, note_failure
 from api.transport.served_engine import ServedEngine
 from engine import EngineError
 
@@ -58,8 +58,10 @@ def build(
 ) -> web.Application:
     """Return the application that serves an engine; an observer is shown every request."""
     middlewares: list[Middleware] = [_logged, _enveloped, _checked]
+    untold = Untold()
     if observer is not None:
-        middlewares = [_logged, outer(observer, config), _enveloped, _checked, with_body]
+        told = outer(observer, config, untold)
+        middlewares = [_logged, told, _enveloped, _checked, with_body]
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
     app[SERVICE] = Service(engine, config)
     large_bodies = LargeBodies(PROCESS)
@@ -72,6 +74,7 @@ def build(
     app[OPENAPI] = Document(functools.cache(lambda: json_text(openapi.document(ROUTES))))
     app.on_response_prepare.append(_add_headers)
     app.on_cleanup.append(_closing(large_bodies))
+    app.on_cleanup.append(untold.told)
     add_to(app)
     return app
 
@@ -149,6 +152,7 @@ async def _enveloped(request: web.Request, handler: Handler) -> web.StreamRespon
     except Exception:
         _log.exception("request %s failed", request[REQUEST_ID])
         error = ApiError(ErrorKind.INTERNAL, "internal error; the server's log has the cause")
+    note_failure(error.kind)
     response = failure_response(dialect, error, request[REQUEST_ID])
     # Its traceback refers to this frame, and so to all of the request, until the collector comes.
     del error

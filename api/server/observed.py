@@ -6,6 +6,7 @@ Runs on the server's loop.
 import asyncio
 import functools
 import time
+from collections.abc import Sequence
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -17,23 +18,89 @@ from api.transport.config import ServerConfig
 from api.transport.context import request_id_of
 from api.transport.observing import (
     KEPT_BYTES,
+    Content,
     Observation,
     RequestBegan,
     RequestEnded,
     RequestObserver,
     observe,
 )
+from engine import Finished, TraceLevel
 
 _CLIENT_GONE = 499
+# Generations of which clients have lost interest end within a step; a server waits no longer.
+_LAST_ENDS_S = 1.0
 _OBSERVATION = web.RequestKey("observation", Observation)
 
 
-def outer(observer: RequestObserver, config: ServerConfig) -> Middleware:
-    """Return the middleware that tells of beginning and end, whatever the answer was."""
+class Observers:
+    """Several observers that are told as one.
+
+    Args:
+        observers: Each is told what any of them has asked for.
+    """
+
+    def __init__(self, observers: Sequence[RequestObserver]) -> None:
+        self._observers = tuple(observers)
+
+    def wanted_trace(self) -> tuple[TraceLevel, int]:
+        """Return the most that one of them wants to know of each token."""
+        levels = list(TraceLevel)
+        return max(
+            (one.wanted_trace() for one in self._observers),
+            key=lambda wanted: (levels.index(wanted[0]), wanted[1]),
+            default=(TraceLevel.OFF, 0),
+        )
+
+    def wanted_content(self) -> Content:
+        """Return what any of them wants to have kept."""
+        found = Content.NONE
+        for one in self._observers:
+            found |= one.wanted_content()
+        return found
+
+    def request_began(self, began: RequestBegan) -> None:
+        """Tell all of them."""
+        for one in self._observers:
+            one.request_began(began)
+
+    def request_ended(self, ended: RequestEnded) -> None:
+        """Tell all of them."""
+        for one in self._observers:
+            one.request_ended(ended)
+
+
+class Untold:
+    """The ends that cannot be told yet, because a generation of the request has not ended."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[list[Finished | BaseException]]] = set()
+
+    def add(self, waiting: "asyncio.Future[list[Finished | BaseException]]") -> None:
+        """Remember one until it has been told."""
+        self._waiting.add(waiting)
+        waiting.add_done_callback(self._waiting.discard)
+
+    async def told(self, _: web.Application) -> None:
+        """Wait for all of them, for a moment: whoever is told may end with the server."""
+        if self._waiting:
+            await asyncio.wait(self._waiting, timeout=_LAST_ENDS_S)
+
+
+def outer(observer: RequestObserver, config: ServerConfig, untold: Untold) -> Middleware:
+    """Return the middleware that tells of beginning and end, whatever the answer was.
+
+    Args:
+        observer: Who is told.
+        config: The server's settings.
+        untold: Remembers the ends that cannot be told yet.
+    """
 
     @web.middleware
     async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
-        observation = request[_OBSERVATION] = Observation(observer.wanted_trace())
+        observation = request[_OBSERVATION] = Observation(
+            observer.wanted_trace(), observer.wanted_content()
+        )
         observe(observation)
         began = _began(request, config)
         began_s = time.monotonic()
@@ -47,11 +114,15 @@ def outer(observer: RequestObserver, config: ServerConfig) -> Middleware:
             raise
         finally:
             took_s = time.monotonic() - began_s
-            if isinstance(response, web.Response) and isinstance(response.body, bytes):
+            if (
+                Content.BODIES in observation.content
+                and isinstance(response, web.Response)
+                and isinstance(response.body, bytes)
+            ):
                 observation.answered.add(response.body)
             headers = () if response is None else tuple(response.headers.items())
             end = _Ending(observer, config, observation, began, took_s, status, headers)
-            end.tell()
+            end.tell(untold)
         return response
 
     return told
@@ -60,7 +131,7 @@ def outer(observer: RequestObserver, config: ServerConfig) -> Middleware:
 @web.middleware
 async def with_body(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Keep the beginning of the body of a request that was let in."""
-    if not request.body_exists:
+    if not request.body_exists or Content.BODIES not in request[_OBSERVATION].content:
         return await handler(request)
     body, asked = body_of(request), request[_OBSERVATION].asked
     asked.add(body.beginning(KEPT_BYTES))
@@ -92,7 +163,7 @@ class _Ending:
         self._status = status
         self._headers = headers
 
-    def tell(self) -> None:
+    def tell(self, untold: Untold) -> None:
         """Tell it, now or as soon as what a client left running has ended, within a step."""
         unfinished = [run for run in self._observation.runs if run.finished is None]
         if unfinished:
@@ -101,6 +172,7 @@ class _Ending:
             )
             # Also where the loop ends first: each request that began ends once.
             waiting.add_done_callback(lambda _: self._tell_now())
+            untold.add(waiting)
         else:
             self._tell_now()
 
@@ -118,6 +190,9 @@ class _Ending:
                 answered=self._observation.answered.body(clean),
                 answer_headers=safe_headers(self._headers, self._secret),
                 runs=tuple(run for run in runs if run.finished is not None),
+                asked_model=self._observation.asked_model,
+                wanted=self._observation.wanted,
+                failure=self._observation.failure,
             )
         )
 
@@ -132,4 +207,6 @@ def _began(request: web.Request, config: ServerConfig) -> RequestBegan:
         path=safe_path(request.path_qs, config.api_key),
         dialect="" if route is None or route.dialect is None else route.dialect.name,
         headers=safe_headers(request.headers.items(), config.api_key),
+        route="" if route is None else route.path,
+        operation="" if route is None else route.operation,
     )

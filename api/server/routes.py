@@ -40,6 +40,8 @@ class Route:
         other_answers: The types of its answers of other statuses that are not errors.
         stream: What its answer is if it is streamed; None where it never is.
         event: The type of one event of that stream, or of one line.
+        operation: What the model is asked for, in the words of OpenTelemetry's conventions; empty
+            where it is asked for nothing.
     """
 
     method: str
@@ -54,6 +56,7 @@ class Route:
     other_answers: Mapping[int, Any] = field(default_factory=dict)
     stream: str | None = None
     event: Any = None
+    operation: str = ""
 
 
 def _routes_of(dialect: Dialect) -> Iterator[Route]:
@@ -68,6 +71,7 @@ def _routes_of(dialect: Dialect) -> Iterator[Route]:
             answer=answer.answer,
             stream=answer.media_type.partition(";")[0],
             event=answer.event,
+            operation=answer.operation,
         )
     for query in dialect.queries:
         yield Route(

@@ -6,11 +6,13 @@ is made and no body is kept. Knows no web framework; runs on the server's loop.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from enum import Flag, auto
 from typing import Protocol
 
+from api.transport.errors import ErrorKind
 from api.transport.served_engine import ServedAnswer
 from engine import (
     Event,
@@ -27,6 +29,17 @@ KEPT_BYTES = 256 * 1024
 MOST_TOKENS = 20_000
 
 
+class Content(Flag):
+    """What of a request's content is kept for an observer."""
+
+    NONE = 0
+    TEXTS = auto()
+    BODIES = auto()
+
+
+EVERYTHING = Content.TEXTS | Content.BODIES
+
+
 @dataclass(frozen=True, slots=True)
 class RequestBegan:
     """A request has arrived. Secrets have been taken out of all texts.
@@ -39,6 +52,10 @@ class RequestBegan:
         path: Path and query.
         dialect: Name of the dialect it speaks; empty for routes of no dialect.
         headers: Names and values, in their order.
+        route: The route's own path, which holds nothing that the client made up; empty where
+            there is no such route.
+        operation: What the model is asked for, in the words of OpenTelemetry's conventions; empty
+            for routes without an answer of the model.
     """
 
     request_id: str
@@ -48,6 +65,8 @@ class RequestBegan:
     path: str
     dialect: str
     headers: tuple[tuple[str, str], ...]
+    route: str = ""
+    operation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +105,11 @@ class ObservedRun:
     tokens: deque[TokenTrace] = field(default_factory=lambda: deque(maxlen=MOST_TOKENS))
     finished: Finished | None = None
 
+    def hear_the_end(self, batch: list[Event]) -> None:
+        """Note only how it ended."""
+        if isinstance(batch[-1], Finished):
+            self.finished = batch[-1]
+
     def hear(self, batch: list[Event]) -> None:
         """Note what the generation's reader is being given."""
         for event in batch:
@@ -118,6 +142,9 @@ class RequestEnded:
         answered: The response's body.
         answer_headers: Names and values of the response's headers.
         runs: The generations that answered it; those that the server did not outlive are left out.
+        asked_model: The model that the client named; empty where it named none.
+        wanted: What the engine was asked for, whether or not it accepted that.
+        failure: The kind of error that the client was told of; None where there was none.
     """
 
     began: RequestBegan
@@ -129,6 +156,9 @@ class RequestEnded:
     answered: Body
     answer_headers: tuple[tuple[str, str], ...]
     runs: tuple[ObservedRun, ...] = ()
+    asked_model: str = ""
+    wanted: Sequence[GenerationRequest] = ()
+    failure: ErrorKind | None = None
 
     @property
     def ends(self) -> tuple[Finished, ...]:
@@ -141,6 +171,10 @@ class RequestObserver(Protocol):
 
     def wanted_trace(self) -> tuple[TraceLevel, int]:
         """Return how much of each token is wanted, and how many alternatives of it."""
+
+    def wanted_content(self) -> Content:
+        """Return what of the request's content is to be kept."""
+        ...
 
     def request_began(self, began: RequestBegan) -> None:
         """A request has arrived."""
@@ -176,15 +210,24 @@ class Observation:
 
     Args:
         trace: How much of each token is wanted, and how many alternatives of it.
+        content: What of the request's content is kept.
     """
 
-    def __init__(self, trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0)) -> None:
+    def __init__(
+        self,
+        trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0),
+        content: Content = EVERYTHING,
+    ) -> None:
         self.trace = trace
+        self.content = content
         self.asked = KeptBytes()
         self.answered = KeptBytes()
         self.is_stream = False
         self.is_delivered = False
         self.model = ""
+        self.asked_model = ""
+        self.wanted: Sequence[GenerationRequest] = ()
+        self.failure: ErrorKind | None = None
         self.runs: list[ObservedRun] = []
 
     def listen_to(self, generation: ServedAnswer, *, hides_traces: bool) -> None:
@@ -193,7 +236,9 @@ class Observation:
         if self.trace[0] is TraceLevel.OFF:
             run.tokens = deque(maxlen=0)  # the client may have asked for tokens; the observer not
         self.runs.append(run)
-        generation.listen(run.hear, hides_traces=hides_traces)
+        keeps_texts = Content.TEXTS in self.content
+        hear = run.hear if keeps_texts else run.hear_the_end
+        generation.listen(hear, hides_traces=hides_traces)
 
 
 _current: ContextVar[Observation | None] = ContextVar("observation", default=None)
@@ -231,12 +276,28 @@ def note_generation(generation: ServedAnswer, model: str, asked: GenerationReque
     observation.listen_to(generation, hides_traces=is_ours)
 
 
+def note_wanted(wanted: Sequence[GenerationRequest], asked_model: str) -> None:
+    """Note what a request asks the engine for, and of which model, before it is accepted."""
+    observation = _current.get()
+    if observation is not None:
+        observation.wanted = wanted
+        observation.asked_model = asked_model
+
+
+def note_failure(kind: ErrorKind) -> None:
+    """Note the kind of error that the client is told of."""
+    observation = _current.get()
+    if observation is not None:
+        observation.failure = kind
+
+
 def note_streamed(data: bytes) -> None:
     """Note that a part of a stream was written."""
     observation = _current.get()
     if observation is not None:
         observation.is_stream = True
-        observation.answered.add(data)
+        if Content.BODIES in observation.content:
+            observation.answered.add(data)
 
 
 def note_stream_delivered() -> None:

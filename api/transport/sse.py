@@ -15,7 +15,7 @@ from aiohttp import web
 from api.transport.context import DELIVERED, service_of
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.events import StreamEncoder, StreamFrame
-from api.transport.observing import note_stream_delivered, note_streamed
+from api.transport.observing import note_failure, note_stream_delivered, note_streamed
 from engine import EngineError, Event
 
 _log = logging.getLogger(__name__)
@@ -160,6 +160,7 @@ async def stream(
                         raise encoder.failure
                     await writer.write(frames)
                     if encoder.failure is not None:
+                        note_failure(encoder.failure.kind)
                         writer.response.force_close()
                         break
         except ConnectionError:
@@ -167,7 +168,10 @@ async def stream(
         except Exception as error:
             if not writer.has_started:
                 raise
-            await writer.write(encoder.fail(_failure(error, refused)))
+            failure = _failure(error, refused)
+            note_failure(failure.kind)
+            await writer.write(encoder.fail(failure))
+            del failure  # its traceback refers to this frame
             writer.response.force_close()
         await writer.finish()
     return writer.response

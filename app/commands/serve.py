@@ -8,6 +8,7 @@ Must not import Qt. Main thread: the server and its signals share one event loop
 import asyncio
 import contextlib
 import logging
+import os
 import sys
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import fields
@@ -15,8 +16,10 @@ from typing import Any
 
 from api.server.access import tls
 from api.server.server import ApiServer
+from api.telemetry.starting import telemetry_for
 from api.transport.config import ConfigError, ServerConfig
 from api.transport.served_engine import ServedEngine
+from app import __version__
 from app.composition import ranks
 from app.composition.engines import load
 from app.composition.offers import ServedModels, served_models
@@ -117,7 +120,8 @@ async def _serve_until(
         ending = asyncio.create_task(is_told_to_end.wait())
         engine.offer(models.offered)
         loading = asyncio.create_task(load(engine, models.default, options.draft_model))
-        server = ApiServer(engine, config)
+        telemetry = telemetry_for(os.environ, __version__, config.api_key)
+        server = ApiServer(engine, config, telemetry)
         try:
             # The port is taken before the model is there: whether it is free is known at once.
             address = await server.start()
@@ -139,6 +143,8 @@ async def _serve_until(
                 with contextlib.suppress(asyncio.CancelledError, CommandError):
                     await task
             await server.stop()
+            if telemetry is not None:
+                await asyncio.to_thread(telemetry.close)
     return lost.result() if lost.done() else None
 
 

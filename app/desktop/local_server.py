@@ -7,6 +7,7 @@ which it never blocks; the web framework is imported when the server is first wa
 import asyncio
 import errno
 import http.client
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from ui.server.requests import RequestEntry
 
 if TYPE_CHECKING:
     from api.server.thread import ServerThread
+    from api.telemetry.recording import Telemetry
     from api.transport.config import ServerConfig
     from api.transport.observing import RequestObserver
     from api.transport.served_engine import ServedEngine
@@ -60,6 +62,7 @@ class LocalServer:
         self._ask_for_key = key
         self._observer = observer
         self._thread: ServerThread | None = None
+        self._telemetry: Telemetry | None = None
         self._key: str | None = None
         self._url = ""
 
@@ -84,6 +87,9 @@ class LocalServer:
         self._url = ""
         if thread is not None:
             await asyncio.to_thread(thread.stop)
+        telemetry, self._telemetry = self._telemetry, None
+        if telemetry is not None:
+            await asyncio.to_thread(telemetry.close)
 
     async def replay(self, entry: RequestEntry) -> None:
         """Send a request of the log again, with the present key.
@@ -98,23 +104,31 @@ class LocalServer:
         await asyncio.to_thread(self._send, entry, self._url, self._key)
 
     def _start(self, wanted: ServerPreferences, key: str | None) -> str:
+        from api.server.observed import Observers
         from api.server.server import PortTaken
         from api.server.thread import ServerThread
+        from api.telemetry.starting import telemetry_for
         from api.transport.config import ConfigError
 
         try:
             config = self._config(wanted, key)
         except ConfigError as error:
             raise OSError(str(error)) from error
+        telemetry = telemetry_for(os.environ, __version__, key)
         observer = None if self._observer is None else self._observer()
-        thread = ServerThread(self._engine, config, observer)
+        told = [one for one in (observer, telemetry) if one is not None]
+        thread = ServerThread(self._engine, config, Observers(told) if told else None)
         try:
             address = thread.start()
-        except PortTaken as error:
+        except BaseException as error:
+            if telemetry is not None:
+                telemetry.close()
+            if not isinstance(error, PortTaken):
+                raise
             taken = OSError(f"Port {config.port} is taken by another program. Choose another one.")
             taken.errno = errno.EADDRINUSE
             raise taken from error
-        self._thread = thread
+        self._thread, self._telemetry = thread, telemetry
         if wanted.is_on_network:
             return f"http://{own_address()}:{address.port}"
         return address.url

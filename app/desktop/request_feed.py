@@ -10,7 +10,14 @@ import dataclasses
 import threading
 from collections.abc import Callable
 
-from api.transport.observing import Body, ObservedRun, RequestBegan, RequestEnded
+from api.transport.observing import (
+    EVERYTHING,
+    Body,
+    Content,
+    ObservedRun,
+    RequestBegan,
+    RequestEnded,
+)
 from engine import Finished, TraceLevel
 from ui.chat.session.traces import RunTrace
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
@@ -46,6 +53,10 @@ class RequestFeed:
     def wanted_trace(self) -> tuple[TraceLevel, int]:
         """Return how much of each token is wanted."""
         return self._wanted_trace()
+
+    def wanted_content(self) -> Content:
+        """Return that all of a request's content is wanted."""
+        return EVERYTHING
 
     def request_began(self, began: RequestBegan) -> None:
         """Take note of a request."""

@@ -19,8 +19,8 @@ from engine.files.causes import os_cause
 from engine.files.whole_file import write_whole
 from ui.kit.background.tasks import Tasks
 from ui.kit.system.boxes import BoxButton, ask
-from ui.records.archive import conversations_json
 from ui.records.conversations import Conversation
+from ui.records.exchange.archive import conversations_json
 from ui.records.storing import ConversationStore
 from ui.window.main_window import MainWindow
 

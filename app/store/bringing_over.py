@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from app.store.opening import COMPANIONS, replacing_bad_bytes
-from app.store.rows import ConversationRow, MessageRow, PresetRow
+from app.store.rows import ConversationRow, FolderRow, MessageRow, PresetRow
 from app.store.salvage import ROWS_AT_ONCE, Salvage
 
-Take = Callable[[list[ConversationRow], list[MessageRow], list[PresetRow]], tuple[int, int]]
+Take = Callable[
+    [list[ConversationRow], list[MessageRow], list[PresetRow], list[FolderRow]], tuple[int, int]
+]
 
 
 def bring_over(
@@ -25,8 +27,8 @@ def bring_over(
 
     Args:
         path: The damaged database.
-        take: Writes rows of conversations, messages and presets that are not there yet; returns
-            how many conversations and messages were new.
+        take: Writes rows of conversations, messages, presets and folders that are not there yet;
+            returns how many conversations and messages were new.
         advance: Told how many rows were looked at, and how many there are.
         is_cancelled: Whether to end early; what was handed over stays.
 
@@ -42,24 +44,28 @@ def bring_over(
         salvage = Salvage(connection)
 
         def hand_over(
-            some: list[ConversationRow], said: list[MessageRow], presets: list[PresetRow]
+            some: list[ConversationRow],
+            said: list[MessageRow],
+            presets: list[PresetRow],
+            folders: list[FolderRow],
         ) -> None:
             nonlocal conversations, messages
-            new, new_messages = take(some, said, presets)
+            new, new_messages = take(some, said, presets, folders)
             conversations, messages = conversations + new, messages + new_messages
             advance(salvage.state.done, salvage.state.total)
 
         for some in _in_steps(salvage.conversations()):
-            hand_over(some, [], [])
+            hand_over(some, [], [], [])
             if is_cancelled():
                 break
         for pairs in _in_steps(salvage.messages()):
             if is_cancelled():
                 break
             hand_over(
-                [lost for lost, _ in pairs if lost is not None], [row for _, row in pairs], []
+                [lost for lost, _ in pairs if lost is not None], [row for _, row in pairs], [], []
             )
-        hand_over([], [], [] if is_cancelled() else list(salvage.presets()))
+        if not is_cancelled():
+            hand_over([], [], list(salvage.presets()), list(salvage.folders()))
         return conversations, messages, salvage.state.unreadable
 
 

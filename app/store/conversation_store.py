@@ -19,7 +19,7 @@ from app.store.database_causes import store_cause
 from app.store.pending import Write
 from app.store.saving import Saving
 from app.store.store_problems import StoreUnavailable
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.finding import MOST_HITS, Hit
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
@@ -113,6 +113,10 @@ class SqliteConversationStore:
         """Return all presets as they were when the file was opened."""
         return self._database.presets
 
+    def load_folders(self) -> list[ConversationFolder]:
+        """Return all folders as they were when the file was opened."""
+        return self._database.folders
+
     async def fill(self, conversation: Conversation) -> None:
         """Load the messages of a conversation; it stays unloaded if they can not be read."""
         if conversation.is_loaded:
@@ -173,6 +177,15 @@ class SqliteConversationStore:
     def delete_preset(self, name: str) -> None:
         """Forget a preset."""
         self._put(("preset", name), "", lambda db: writing.delete_preset(db, name))
+
+    def save_folder(self, folder: ConversationFolder) -> None:
+        """Keep a folder as it is now."""
+        row = rows.folder_row(folder)
+        self._put(("folder", folder.id), "", lambda db: writing.save_folder(db, row))
+
+    def delete_folder(self, folder_id: str) -> None:
+        """Forget a folder; what was in it is for the caller to move."""
+        self._put(("folder", folder_id), "", lambda db: writing.delete_folder(db, folder_id))
 
     async def settled(self) -> None:
         """Wait until all that was saved before is in the file, or its failure has been told."""

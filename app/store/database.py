@@ -13,8 +13,8 @@ from typing import ParamSpec, TypeVar
 
 from app.store import opening, writing
 from app.store.pending import PendingWrites
-from app.store.rows import ConversationRow, MessageRow, PresetRow
-from ui.records.conversations import Conversation
+from app.store.rows import ConversationRow, FolderRow, MessageRow, PresetRow
+from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.presets import Preset
 from ui.records.storing import StoreProblem
 
@@ -30,12 +30,14 @@ class Database:
         problem: What went wrong when the file was opened.
         conversations: All conversations as they were last read as a whole; the newest is loaded.
         presets: All presets as they were then.
+        folders: All folders as they were then.
     """
 
     def __init__(self, path: Path) -> None:
         self.problem: StoreProblem | None = None
         self.conversations: list[Conversation] = []
         self.presets: list[Preset] = []
+        self.folders: list[ConversationFolder] = []
         self._path = path
         self._thread = ThreadPoolExecutor(1, "fullstop-store")
         self._connection: sqlite3.Connection | None = None
@@ -88,6 +90,7 @@ class Database:
         """Read all conversations and presets anew."""
         self.conversations = writing.summaries(self._opened())
         self.presets = writing.presets(self._opened())
+        self.folders = writing.folders(self._opened())
 
     def write(self, pending: PendingWrites, patience_ms: int) -> int:
         """Write what is pending; returns how many changes were unusable.
@@ -117,6 +120,7 @@ class Database:
         conversations: list[ConversationRow],
         messages: list[MessageRow],
         presets: list[PresetRow],
+        folders: list[FolderRow],
     ) -> tuple[int, int]:
         """Write rows of another file that are not here yet; returns how many were new.
 
@@ -124,8 +128,9 @@ class Database:
             conversations: Rows of conversations.
             messages: Rows of messages, each after the one it follows.
             presets: Rows of presets.
+            folders: Rows of folders.
         """
-        return writing.take_over(self._opened(), conversations, messages, presets)
+        return writing.take_over(self._opened(), conversations, messages, presets, folders)
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -136,6 +141,7 @@ class Database:
         writing.recover(connection)
         self.conversations = writing.summaries(connection)
         self.presets = writing.presets(connection)
+        self.folders = writing.folders(connection)
         # What was last worked on is what the window shows first.
         last = max(self.conversations, key=lambda c: c.updated_at, default=None)
         if last is not None and not last.is_loaded:

@@ -146,7 +146,7 @@ def _connected(
         connection.execute("PRAGMA secure_delete = ON")
         _check_health(connection, path)
         schema.migrate(connection)
-        connection.execute("SELECT 1 FROM conversations, messages, presets, said LIMIT 0")
+        connection.execute("SELECT 1 FROM conversations, messages, presets, folders, said LIMIT 0")
         prepare(connection)
     except (sqlite3.DatabaseError, *_UNREADABLE) as error:
         connection.close()

@@ -6,19 +6,25 @@ A row is a snapshot of immutable values, so that nothing is shared between the t
 import contextlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
-from ui.records.conversations import Conversation, preview_of, title_from_file
+from ui.records.conversations import Conversation, ConversationFolder, preview_of, title_from_file
 from ui.records.messages import ConversationMessage
+from ui.records.placement import Placement, clean_tags
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.runs import Run, RunState
 
+_NAMELESS_FOLDER = "Folder"
+
 
 class ConversationRow(NamedTuple):
-    """A conversation in the database; the names of the fields are those of the columns."""
+    """A conversation in the database; the names of the fields are those of the columns.
+
+    ``tags`` has one on each line.
+    """
 
     id: str
     title: str
@@ -28,6 +34,11 @@ class ConversationRow(NamedTuple):
     is_pinned: bool
     created_at: float
     updated_at: float
+    folder_id: str = ""
+    tags: str = ""
+    is_archived: bool = False
+    origin: str = ""
+    stops_from: str = ""
 
 
 class MessageRow(NamedTuple):
@@ -51,6 +62,13 @@ class PresetRow(NamedTuple):
     """A preset in the database; the names of the fields are those of the columns."""
 
     name: str
+    content: str
+
+
+class FolderRow(NamedTuple):
+    """A folder in the database; the names of the fields are those of the columns."""
+
+    id: str
     content: str
 
 
@@ -97,6 +115,11 @@ def conversation_row(conversation: Conversation) -> ConversationRow:
         is_pinned=conversation.is_pinned,
         created_at=conversation.created_at,
         updated_at=conversation.updated_at,
+        folder_id=conversation.placement.folder_id,
+        tags=storable("\n".join(conversation.placement.tags)),
+        is_archived=conversation.placement.is_archived,
+        origin=storable(conversation.origin),
+        stops_from=storable(conversation.stops_from),
     )
 
 
@@ -129,6 +152,9 @@ def conversation_from(row: ConversationRow, preview: str | None) -> Conversation
         row.id,
     )
     conversation.is_pinned = bool(row.is_pinned)
+    tags = clean_tags(row.tags.split("\n"))
+    conversation.placement = Placement(row.folder_id, tags, bool(row.is_archived))
+    conversation.origin, conversation.stops_from = row.origin, row.stops_from
     conversation.model = model
     if preview is not None:
         conversation.unload(preview_of(preview))
@@ -166,6 +192,22 @@ def presets_from(rows: Iterable[PresetRow]) -> list[Preset]:
         except DamagedFile:
             continue
     return presets
+
+
+def folder_row(folder: ConversationFolder) -> FolderRow:
+    """Return a folder's row."""
+    return FolderRow(folder.id, json.dumps(codec.folder_values(folder)))
+
+
+def folders_from(rows: Iterable[FolderRow]) -> list[ConversationFolder]:
+    """Return folders; of one whose settings cannot be read, the name is lost, not what is in it."""
+    folders: list[ConversationFolder] = []
+    for row in rows:
+        try:
+            folders.append(replace(codec.folder_from(Fields(parsed_json(row.content))), id=row.id))
+        except DamagedFile:
+            folders.append(ConversationFolder(_NAMELESS_FOLDER, id=row.id))
+    return folders
 
 
 def storable(text: str) -> str:

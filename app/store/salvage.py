@@ -7,17 +7,17 @@ by halving. Knows no window. Any thread but the main one.
 import math
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.store.rows import ConversationRow, MessageRow, PresetRow
-from app.store.writing import columns
+from app.store.rows import ConversationRow, FolderRow, MessageRow, PresetRow
 from ui.records.codec import moment, shown_rank
 
-_CONVERSATIONS = ("conversations", f"{columns(ConversationRow)}, deleted_at")
-_MESSAGES = ("messages", columns(MessageRow))
-_PRESETS = ("presets", columns(PresetRow))
+_CONVERSATIONS = ("conversations", (*ConversationRow._fields, "deleted_at"))
+_MESSAGES = ("messages", MessageRow._fields)
+_PRESETS = ("presets", PresetRow._fields)
+_FOLDERS = ("folders", FolderRow._fields)
 # Where even the number of the last row cannot be read.
 _ROWS_IF_UNKNOWN = 1 << 20
 # What can be asked in some seconds, whatever the damage is.
@@ -64,7 +64,7 @@ class Salvage:
         # The readable messages of each conversation, to which orphans are attached.
         self._messages: dict[str, set[str]] = {}
         self._last: dict[str, str] = {}
-        self._tables = (_CONVERSATIONS, _MESSAGES, _PRESETS)
+        self._tables = (_CONVERSATIONS, _MESSAGES, _PRESETS, _FOLDERS)
         self.state = Salvaged()
         self._ends = {table: self._end_of(table) for table, _ in self._tables}
         self.state.total = sum(min(end, _MOST_SHOWN) for end in self._ends.values())
@@ -88,6 +88,11 @@ class Salvage:
                     is_pinned=row.is_pinned == 1,
                     created_at=_moment(row.created_at),
                     updated_at=_moment(row.updated_at),
+                    folder_id=_text(row.folder_id),
+                    tags=_text(row.tags),
+                    is_archived=row.is_archived == 1,
+                    origin=_text(row.origin),
+                    stops_from=_text(row.stops_from),
                 )
 
     def messages(self) -> Iterator[tuple[ConversationRow | None, MessageRow]]:
@@ -134,6 +139,15 @@ class Salvage:
             else:
                 self.state.unreadable += 1
 
+    def folders(self) -> Iterator[FolderRow]:
+        """Yield the rows of folders."""
+        for values in self._rows(*_FOLDERS):
+            row = FolderRow(*values)
+            if _is_text(row.id) and isinstance(row.content, str):
+                yield row
+            else:
+                self.state.unreadable += 1
+
     def _end_of(self, table: str) -> int:
         try:
             (end,) = self._connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()
@@ -148,10 +162,20 @@ class Salvage:
             return False
         return True
 
-    def _rows(self, table: str, columns: str) -> Iterator[Row]:
+    def _selected(self, table: str, columns: Sequence[str]) -> str:
+        """Return what is selected: earlier versions had fewer columns, whose place is empty."""
+        try:
+            found = self._connection.execute(f"PRAGMA table_info({table})").fetchall()
+        except _UNREADABLE:
+            found = []
+        known = {row[1] for row in found} or set(columns)
+        return ", ".join(name if name in known else "NULL" for name in columns)
+
+    def _rows(self, table: str, columns: Sequence[str]) -> Iterator[Row]:
         """Yield the rows of a table in their order, without those that cannot be read."""
         query = (
-            f"SELECT rowid, {columns} FROM {table} NOT INDEXED WHERE rowid >= ? "
+            f"SELECT rowid, {self._selected(table, columns)} FROM {table} NOT INDEXED "
+            "WHERE rowid >= ? "
             "ORDER BY rowid LIMIT ?"
         )
         done_before, end = self.state.done, self._ends[table]

@@ -66,7 +66,19 @@ WHEN NOT new.is_running AND (old.is_running OR new.text <> old.text) BEGIN
 END;
 """
 
-STEPS = (_TABLES, _SEARCH)
+_FOLDERS = """
+ALTER TABLE conversations ADD COLUMN folder_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE conversations ADD COLUMN tags TEXT NOT NULL DEFAULT '';
+ALTER TABLE conversations ADD COLUMN is_archived INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE conversations ADD COLUMN origin TEXT NOT NULL DEFAULT '';
+ALTER TABLE conversations ADD COLUMN stops_from TEXT NOT NULL DEFAULT '';
+CREATE TABLE folders (
+    id TEXT PRIMARY KEY,
+    content TEXT NOT NULL
+) STRICT;
+"""
+
+STEPS = (_TABLES, _SEARCH, _FOLDERS)
 VERSION = len(STEPS)
 
 

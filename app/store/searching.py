@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ui.records.conversations import title_from_file
-from ui.records.finding import Hit, snippet_of, words_of
+from ui.records.finding import Hit, named_hit, snippet_of, words_of
 
 _INDEXED_CHARS = 3
 # Beyond this many matches the newest are ranked: nobody reads more, and ranking all is slow.
@@ -19,13 +19,13 @@ _COLUMNS = "m.conversation_id, m.id, c.title, m.role, m.created_at, m.text"
 
 
 def search(connection: sqlite3.Connection, query: str, limit: int) -> list[Hit]:
-    """Return where all words of a query were said: titles first, then messages, best first."""
+    """Return where all words of a query are: titles and tags first, then messages, best first."""
     words = words_of(query)
     if not words:
         return []
-    found = _titles(connection, words, limit)
-    found += _messages(connection, words, limit - len(found)) if len(found) < limit else []
-    return [_hit(row, words) for row in _once(found)]
+    named = _named(connection, words, limit)
+    found = _messages(connection, words, limit - len(named)) if len(named) < limit else []
+    return named + [_hit(row, words) for row in _once(found)]
 
 
 def _once(found: Sequence[Any]) -> list[Any]:
@@ -41,13 +41,19 @@ def _once(found: Sequence[Any]) -> list[Any]:
     return kept
 
 
-def _titles(connection: sqlite3.Connection, words: Sequence[str], limit: int) -> list[Any]:
-    condition, values = _all_like("c.title", words)
-    return connection.execute(
-        "SELECT c.id, NULL, c.title, 'title', c.updated_at, c.title FROM conversations c "
+def _named(connection: sqlite3.Connection, words: Sequence[str], limit: int) -> list[Hit]:
+    """Return the conversations that have the words in their titles and tags."""
+    condition, values = _all_like("(c.title || ' ' || c.tags)", words)
+    found = connection.execute(
+        "SELECT c.id, c.title, c.tags, c.updated_at FROM conversations c "
         f"WHERE c.deleted_at IS NULL AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
         (*values, min(limit, 10)),
     ).fetchall()
+    hits = (
+        named_hit(identity, title_from_file(title), tags.split("\n"), updated_at, words)
+        for identity, title, tags, updated_at in found
+    )
+    return [hit for hit in hits if hit is not None]
 
 
 def _messages(connection: sqlite3.Connection, words: Sequence[str], limit: int) -> list[Any]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from app.store import rows
-from app.store.rows import ConversationRow, MessageRow, MessageSnapshot, PresetRow
-from ui.records.conversations import Conversation
+from app.store.rows import ConversationRow, FolderRow, MessageRow, MessageSnapshot, PresetRow
+from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 
@@ -50,10 +50,12 @@ _SAVE_MESSAGE = _saving(
     "messages", MessageRow, "id", "conversation_id", "parent_id", "role", "created_at"
 )
 _SAVE_PRESET = _inserting("presets", PresetRow, "INSERT OR REPLACE")
+_SAVE_FOLDER = _inserting("folders", FolderRow, "INSERT OR REPLACE")
 # Whose id, or name, is here already stays as it is.
 _TAKE_CONVERSATION = _inserting("conversations", ConversationRow, "INSERT OR IGNORE")
 _TAKE_MESSAGE = _inserting("messages", MessageRow, "INSERT OR IGNORE")
 _TAKE_PRESET = _inserting("presets", PresetRow, "INSERT OR IGNORE")
+_TAKE_FOLDER = _inserting("folders", FolderRow, "INSERT OR IGNORE")
 
 # Conversations in which some message is followed by several versions. Without versions each
 # message but the first follows one of its own.
@@ -169,6 +171,7 @@ def take_over(
     conversations: list[ConversationRow],
     messages: list[MessageRow],
     presets: list[PresetRow],
+    folders: list[FolderRow],
 ) -> tuple[int, int]:
     """Write rows from elsewhere, but none whose id, or name, is here already.
 
@@ -179,6 +182,7 @@ def take_over(
         new = connection.executemany(_TAKE_CONVERSATION, conversations).rowcount
         new_messages = connection.executemany(_TAKE_MESSAGE, messages).rowcount
         connection.executemany(_TAKE_PRESET, presets)
+        connection.executemany(_TAKE_FOLDER, folders)
     return max(new, 0), max(new_messages, 0)
 
 
@@ -191,3 +195,19 @@ def presets(connection: sqlite3.Connection) -> list[Preset]:
     """Return all presets."""
     found = connection.execute(f"SELECT {columns(PresetRow)} FROM presets ORDER BY name")
     return rows.presets_from(PresetRow(*row) for row in found)
+
+
+def save_folder(connection: sqlite3.Connection, row: FolderRow) -> None:
+    """Write a folder."""
+    connection.execute(_SAVE_FOLDER, row)
+
+
+def delete_folder(connection: sqlite3.Connection, folder_id: str) -> None:
+    """Remove a folder; what is in it is for the caller to move."""
+    connection.execute("DELETE FROM folders WHERE id = ?", (folder_id,))
+
+
+def folders(connection: sqlite3.Connection) -> list[ConversationFolder]:
+    """Return all folders."""
+    found = connection.execute(f"SELECT {columns(FolderRow)} FROM folders")
+    return rows.folders_from(FolderRow(*row) for row in found)

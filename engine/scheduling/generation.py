@@ -51,6 +51,7 @@ class Generation:
         prompt_tokens: Length of the rendered prompt, set when the request is accepted.
         setting: What a replay needs besides a trace, set when the request is accepted.
         vocabulary: What the model's token ids stand for; None until the request is accepted.
+        written_tokens: Tokens of the answer so far; the engine thread counts them.
         finished: The end, once it has been read.
         automata: The automata of its stops, kept alive for the matchers that use them.
         form: The form that the answer must have; None for any.
@@ -65,6 +66,7 @@ class Generation:
         self.number = next(_numbers)
         self.request = request
         self.prompt_tokens = 0
+        self.written_tokens = 0
         self.setting = RunSetting()
         self.vocabulary: Vocabulary | None = None
         self.finished: Finished | None = None

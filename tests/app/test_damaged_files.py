@@ -8,12 +8,12 @@ import pytest
 from app.settings.stored_preferences import StoredPreferences
 from engine.files.fields import DamagedFile, Fields
 from tests.support.attacks.file_attacks import ATTACKS, Attack
-from ui.records.archive import (
+from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.exchange.archive import (
     conversation_markdown,
     conversations_from_json,
     conversations_json,
 )
-from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.runs import Run

@@ -23,7 +23,13 @@ from engine import (
 from engine.files.fields import Fields
 from engine.recording.saved_run import speculation_from, stop_from
 from ui.records.chosen_model import ChosenModel
-from ui.records.conversations import ConversationSettings, StopEntry, title_from_file
+from ui.records.conversations import (
+    ConversationFolder,
+    ConversationSettings,
+    StopEntry,
+    title_from_file,
+)
+from ui.records.placement import clean_tags
 from ui.records.runs import Run, RunState
 
 # The last second that a calendar with four digits knows, wherever on earth.
@@ -132,6 +138,36 @@ def stops_from(fields: Fields) -> list[StopEntry]:
     except InvalidRequest as error:
         raise fields.wrong("stops", error.reason) from error
     return stops
+
+
+def folder_values(folder: ConversationFolder) -> dict[str, Any]:
+    """Return a folder as JSON values."""
+    return {
+        "id": folder.id,
+        "name": folder.name,
+        "system_prompt": folder.system_prompt,
+        "stops": stops_values(list(folder.stops)),
+        "is_open": folder.is_open,
+        "created_at": folder.created_at,
+    }
+
+
+def folder_from(fields: Fields) -> ConversationFolder:
+    """Return a folder; raises ``DamagedFile`` where a value has a wrong type."""
+    return ConversationFolder(
+        name=title_from_file(fields.maybe("name", str) or ""),
+        system_prompt=fields.maybe("system_prompt", str) or "",
+        stops=tuple(stops_from(fields)),
+        is_open=fields.maybe("is_open", bool) is not False,
+        created_at=moment(fields.maybe("created_at", float)),
+        id=fields.take("id", str),
+    )
+
+
+def tags_from(fields: Fields) -> tuple[str, ...]:
+    """Return the tags in a list of texts; what is not text is left out."""
+    named = fields.maybe("tags", list) or []
+    return clean_tags(title_from_file(tag) for tag in named if isinstance(tag, str) and tag.strip())
 
 
 def run_values(run: Run) -> dict[str, Any]:

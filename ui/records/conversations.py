@@ -12,6 +12,7 @@ from engine import Sampling, StopOptions, StopRules, StopScope
 from ui.records.attachments import Attachment
 from ui.records.chosen_model import ChosenModel
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
+from ui.records.placement import Placement
 
 UNTITLED = "New conversation"
 _TITLE_CHARS = 48
@@ -87,6 +88,10 @@ class Conversation:
         attachments: The files that go with the draft.
         model: The model that answers it; None until one was chosen or has answered.
         is_pinned: Whether it stays at the top of the list.
+        placement: Its folder, its tags, and whether it is archived.
+        origin: What it was imported from, so that it is not imported twice; empty for none.
+        stops_from: Where its stop list came from: ``folder:`` with an id or ``preset:`` with a
+            name; empty where it was made here.
         created_at: Unix time, in seconds.
         updated_at: Unix time at which something was last said, in seconds.
         id: Unique.
@@ -113,6 +118,9 @@ class Conversation:
         self.attachments: tuple[Attachment, ...] = ()
         self.model: ChosenModel | None = None
         self.is_pinned = is_pinned
+        self.placement = Placement()
+        self.origin = ""
+        self.stops_from = ""
         self.created_at = time.time() if created_at is None else created_at
         self.updated_at = time.time() if updated_at is None else updated_at
         self.id = id or uuid.uuid4().hex
@@ -168,6 +176,8 @@ class Conversation:
             self.updated_at, self.id, self.is_pinned,
         )  # fmt: skip
         twin.attachments, twin.model = self.attachments, self.model
+        twin.placement, twin.origin = self.placement, self.origin
+        twin.stops_from = self.stops_from
         twin.tree.fill(map(frozen, messages))
         return twin
 
@@ -177,6 +187,7 @@ class Conversation:
             f"{self.title} (copy)", settings=self.settings, stops=self.stops, draft=self.draft
         )
         twin.attachments, twin.model = self.attachments, self.model
+        twin.placement, twin.stops_from = self.placement, self.stops_from
         twin.tree.fill(copied(message for message in self.tree if message.is_settled))
         return twin
 
@@ -189,6 +200,27 @@ class Conversation:
     def enabled_stops(self) -> tuple[str, ...]:
         """Return the sequences that count, in their order, each once, empty ones left out."""
         return rules_of(self.stops).strings
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationFolder:
+    """A folder, and what new conversations in it begin with.
+
+    Attributes:
+        name: For a person; several folders may have the same.
+        system_prompt: Instructions of a new conversation; empty for those of every conversation.
+        stops: The stop list of a new conversation.
+        is_open: Whether the list shows what is in it.
+        created_at: Unix time, in seconds.
+        id: Unique.
+    """
+
+    name: str
+    system_prompt: str = ""
+    stops: tuple[StopEntry, ...] = ()
+    is_open: bool = True
+    created_at: float = field(default_factory=time.time)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 def rules_of(entries: Iterable[StopEntry]) -> StopRules:

@@ -18,9 +18,9 @@ class Hit:
 
     Attributes:
         conversation_id: The conversation.
-        message_id: The message; None where the title matches.
+        message_id: The message; None where the title or a tag matches.
         title: The conversation's title.
-        role: ``user``, ``assistant``, or ``title``.
+        role: ``user``, ``assistant``, ``title``, or ``tag``.
         said_at: Unix time, in seconds.
         snippet: The words around the match, on one line.
         spans: Start and length, in the snippet, of what matches.
@@ -60,3 +60,30 @@ def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, i
     if begin + _SNIPPET_CHARS < len(text):
         line += "…"
     return line, tuple((m.start(), m.end() - m.start()) for m in pattern.finditer(line))
+
+
+def named_hit(
+    conversation_id: str,
+    title: str,
+    tags: Sequence[str],
+    updated_at: float,
+    words: Sequence[str],
+) -> Hit | None:
+    """Return the hit of a conversation whose title and tags have all the words; None for no hit.
+
+    Args:
+        conversation_id: The conversation.
+        title: Its title.
+        tags: Its tags.
+        updated_at: When something was last said in it.
+        words: The words of the query.
+    """
+    role, text, listed = "title", title, ", ".join(tags)
+    if not matches(title, words):
+        role, text = "tag", listed
+        if not matches(listed, words):
+            text = f"{title} · {listed}"
+            if not matches(text, words):
+                return None
+    line, spans = snippet_of(text, words)
+    return Hit(conversation_id, None, title, role, updated_at, line, spans)

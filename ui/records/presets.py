@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
@@ -28,14 +29,7 @@ class Preset:
 
 def presets_json(presets: Iterable[Preset]) -> str:
     """Return presets as the text of a file."""
-    listed = [
-        {
-            "name": preset.name,
-            "settings": codec.settings_values(preset.settings),
-            "stops": codec.stops_values(list(preset.stops)),
-        }
-        for preset in presets
-    ]
+    listed = [preset_values(preset) for preset in presets]
     return json.dumps({"fullstop_presets": VERSION, "presets": listed}, indent=1) + "\n"
 
 
@@ -51,11 +45,22 @@ def presets_from_json(text: str) -> list[Preset]:
         raise DamagedFile("fullstop_presets: is missing")
     if top.take("fullstop_presets", int) > VERSION:
         raise DamagedFile("fullstop_presets: the file was made by a newer version of Fullstop")
-    presets = []
-    for fields in top.items("presets"):
-        name = fields.take("name", str).strip()
-        if not name:
-            raise fields.wrong("name", "must not be empty")
-        settings = codec.settings_from(fields.inner("settings"))
-        presets.append(Preset(name, settings, tuple(codec.stops_from(fields))))
-    return presets
+    return [preset_from(fields) for fields in top.items("presets")]
+
+
+def preset_values(preset: Preset) -> dict[str, Any]:
+    """Return a preset as JSON values."""
+    return {
+        "name": preset.name,
+        "settings": codec.settings_values(preset.settings),
+        "stops": codec.stops_values(list(preset.stops)),
+    }
+
+
+def preset_from(fields: Fields) -> Preset:
+    """Return a preset; raises ``DamagedFile`` where a value cannot be used."""
+    name = fields.take("name", str).strip()
+    if not name:
+        raise fields.wrong("name", "must not be empty")
+    settings = codec.settings_from(fields.inner("settings"))
+    return Preset(name, settings, tuple(codec.stops_from(fields)))

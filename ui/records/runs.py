@@ -21,6 +21,7 @@ from engine import (
     ToolCall,
     ToolCallDelta,
 )
+from ui.records.pace import Pace
 
 
 class RunState(StrEnum):
@@ -66,6 +67,7 @@ class Run:
         continued_chars: Characters of its text that an earlier answer had, which it continues.
         held: Text that the matcher has held back for so long that it is worth a word; else empty.
         held_s: For how long, in seconds.
+        pace: How fast it is written, while it is.
         is_loading: Whether it waits until its model is loaded.
         is_cancelling: Whether a cancel has been asked for and has not yet ended it.
         started_at: Unix time of the request, in seconds.
@@ -90,6 +92,7 @@ class Run:
     continued_chars: int = 0
     held: str = ""
     held_s: float = 0.0
+    pace: Pace = field(default_factory=Pace, repr=False)
     is_loading: bool = False
     is_cancelling: bool = False
     started_at: float = field(default_factory=time.time)

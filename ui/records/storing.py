@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ui.records.conversations import Conversation
-from ui.records.finding import MOST_HITS, Hit, matches, snippet_of, words_of
+from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.finding import MOST_HITS, Hit, matches, named_hit, snippet_of, words_of
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 
@@ -115,6 +115,15 @@ class ConversationStore(Protocol):
     def delete_preset(self, name: str) -> None:
         """Forget a preset."""
 
+    def load_folders(self) -> list[ConversationFolder]:
+        """Return all folders, as they were when the store was opened or a file was found late."""
+
+    def save_folder(self, folder: ConversationFolder) -> None:
+        """Keep a folder; one of the same id is replaced."""
+
+    def delete_folder(self, folder_id: str) -> None:
+        """Forget a folder; the conversations in it are for the caller to move."""
+
     async def settled(self) -> None:
         """Wait until all that was saved before is kept."""
 
@@ -146,6 +155,7 @@ class MemoryConversationStore:
         self._problem = problem
         self._kept: dict[str, Conversation] = {}
         self._presets: dict[str, Preset] = {}
+        self._folders: dict[str, ConversationFolder] = {}
 
     @property
     def problem(self) -> StoreProblem | None:
@@ -211,11 +221,9 @@ class MemoryConversationStore:
         words = words_of(query)
         hits: list[Hit] = []
         for conversation in self._kept.values() if words else ():
-            if matches(conversation.title, words):
-                title = conversation.title
-                line, spans = snippet_of(title, words)
-                when = conversation.updated_at
-                hits.append(Hit(conversation.id, None, title, "title", when, line, spans))
+            title, tags = conversation.title, conversation.placement.tags
+            if named := named_hit(conversation.id, title, tags, conversation.updated_at, words):
+                hits.append(named)
             for message in conversation.tree:
                 if matches(message.said, words):
                     line, spans = snippet_of(message.said, words)
@@ -245,6 +253,18 @@ class MemoryConversationStore:
     def delete_preset(self, name: str) -> None:
         """Forget a preset."""
         self._presets.pop(name, None)
+
+    def load_folders(self) -> list[ConversationFolder]:
+        """Return all folders."""
+        return list(self._folders.values())
+
+    def save_folder(self, folder: ConversationFolder) -> None:
+        """Keep a folder; one of the same id is replaced."""
+        self._folders[folder.id] = folder
+
+    def delete_folder(self, folder_id: str) -> None:
+        """Forget a folder."""
+        self._folders.pop(folder_id, None)
 
     async def settled(self) -> None:
         """Memory is always settled."""

@@ -130,6 +130,7 @@ class MainMenus:
         menu.addAction(panel)
         _add_everywhere(menu, "Stop &Inspector…", others.show_inspector, "Ctrl+Shift+I")
         add_entry(menu, "&Write a Message", window.chat.focus_composer, "Ctrl+L")
+        add_entry(menu, "&Jump to Latest", window.chat.column.jump_to_latest, "Ctrl+J")
         menu.addSeparator()
         AppearanceMenu(menu.addMenu("&Appearance"), window.theme, window.preferences)
         menu.addSeparator()

@@ -22,6 +22,7 @@ DIALECT = Dialect(
     answers=(
         AnswerRoute(
             path="/v1/completions",
+            operation="text_completion",
             summary="OpenAI Completions",
             request=CompletionParams,
             read=requests_from_wire,

@@ -68,6 +68,7 @@ DIALECT = Dialect(
         ),
         AnswerRoute(
             path="/api/generate",
+            operation="text_completion",
             summary="Ollama's single prompts",
             request=PromptParams,
             read=prompt_from_wire,

@@ -39,6 +39,7 @@ DIALECT = Dialect(
     answers=(
         AnswerRoute(
             path="/generate",
+            operation="text_completion",
             summary="SGLang's native API: raw prompts",
             request=GenerateParams,
             read=requests_from_wire,

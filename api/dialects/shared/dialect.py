@@ -140,6 +140,9 @@ class AnswerRoute(Generic[_Params]):
         reply_without_question: Answers a request that was read as no generation.
         recall: Puts into a request what it refers to of earlier answers.
         keeper: Returns what keeps the answer to a request; None where it is not to be kept.
+        operation: What the model is asked for, in the words of OpenTelemetry's conventions: an
+            answer to a conversation, or a text that goes on from a prompt
+            (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans).
     """
 
     path: str
@@ -161,6 +164,7 @@ class AnswerRoute(Generic[_Params]):
     )
     recall: Callable[[Service, _Params], _Params] = recalls_nothing
     keeper: Callable[[Service, _Params], KeepAnswer | None] = keeps_nothing
+    operation: Literal["chat", "text_completion"] = "chat"
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,7 @@ class Row:
         if self._first_at is None:
             self._first_at = now
         self._last_at = now
+        self.generation.written_tokens += 1
         if self.trace is TraceLevel.OFF:
             return self.builder.add(token_id)
         if isinstance(stats, Exception):

@@ -11,12 +11,19 @@ from typing import Any
 
 import pytest
 
-from api.server.observed import _Ending
+from api.server.observed import Untold, _Ending
 from api.server.redaction import HIDDEN, safe_body, safe_headers, safe_path
 from api.server.thread import ServerThread
 from api.transport.address import Address
 from api.transport.config import ServerConfig
-from api.transport.observing import KeptBytes, Observation, RequestBegan, RequestEnded
+from api.transport.observing import (
+    EVERYTHING,
+    Content,
+    KeptBytes,
+    Observation,
+    RequestBegan,
+    RequestEnded,
+)
 from engine.scheduling.generation import Generation
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopInfo, StopKind
@@ -39,6 +46,9 @@ class Notebook:
 
     def wanted_trace(self) -> tuple[TraceLevel, int]:
         return self.trace
+
+    def wanted_content(self) -> Content:
+        return EVERYTHING
 
     def request_began(self, began: RequestBegan) -> None:
         self.threads.add(threading.current_thread().name)
@@ -297,7 +307,7 @@ def test_a_client_that_left_is_told_only_once_its_answer_has_ended(engine: Engin
         observation.listen_to(generation, hides_traces=True)
         began = RequestBegan("r", 0.0, "", "POST", "/", "", ())
         reading = asyncio.ensure_future(generation.collect())
-        _Ending(recorded, ServerConfig(), observation, began, 0.1, 499, ()).tell()
+        _Ending(recorded, ServerConfig(), observation, began, 0.1, 499, ()).tell(Untold())
         for _ in range(100):
             await asyncio.sleep(0)
         assert recorded.ended == []
@@ -320,7 +330,7 @@ def test_a_server_that_ends_first_still_tells_each_request_once() -> None:
         generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
         observation.listen_to(generation, hides_traces=True)
         began = RequestBegan("r", 0.0, "", "POST", "/", "", ())
-        _Ending(notebook, ServerConfig(), observation, began, 0.1, 499, ()).tell()
+        _Ending(notebook, ServerConfig(), observation, began, 0.1, 499, ()).tell(Untold())
         await asyncio.sleep(0)
 
     asyncio.run(play())

@@ -7,8 +7,11 @@ import urllib.request
 
 import pytest
 
+from api.transport.observing import EVERYTHING, Content, RequestBegan, RequestEnded
 from app.desktop.local_server import LocalServer, own_address
 from engine.scheduling.service import Engine
+from engine.values.request import TraceLevel
+from tests.support.collector import collecting, plain
 from ui.preferences.preferences import ServerPreferences
 
 
@@ -109,3 +112,45 @@ def test_an_origin_that_is_none_is_said_when_it_starts() -> None:
     )
     with pytest.raises(OSError, match="'example' is not an origin"):
         asyncio.run(server.start())
+
+
+def test_a_collector_is_told_of_requests_beside_the_windows_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Log:
+        def __init__(self) -> None:
+            self.ended: list[RequestEnded] = []
+
+        def wanted_trace(self) -> tuple[TraceLevel, int]:
+            return TraceLevel.OFF, 0
+
+        def wanted_content(self) -> Content:
+            return EVERYTHING
+
+        def request_began(self, began: RequestBegan) -> None:
+            pass
+
+        def request_ended(self, ended: RequestEnded) -> None:
+            self.ended.append(ended)
+
+    log = Log()
+
+    async def use() -> None:
+        server = LocalServer(Engine(), 0, observer=lambda: log)
+        url = await server.start()
+        assert await asyncio.to_thread(post, f"{url}/v1/messages") == 400
+        await server.stop()
+
+    with collecting() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        asyncio.run(use())
+    (span,) = collector.spans
+    assert plain(span.attributes)["error.type"] == "invalid_request"
+    assert [(one.status, one.asked.text) for one in log.ended] == [(400, "{}")]
+
+
+def post(url: str) -> int:
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        urllib.request.urlopen(url, b"{}", timeout=60)
+    with raised.value as error:
+        return int(error.code)

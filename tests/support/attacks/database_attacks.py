@@ -13,8 +13,8 @@ from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import flipped
 from ui.chat.history.conversation_delegate import when_words
 from ui.chat.history.conversation_list import ConversationList
-from ui.records.archive import conversation_markdown
 from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.exchange.archive import conversation_markdown
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.storing import MemoryConversationStore

@@ -33,12 +33,12 @@ from tests.support.attacks.damage import damaged
 from ui.chat.history.conversation_list import ConversationList
 from ui.inspector.run.shown_run import shown_recording
 from ui.kit.background.files import FileRefused, read_text
-from ui.records.archive import (
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.exchange.archive import (
     conversation_markdown,
     conversations_from_json,
     conversations_json,
 )
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.storing import MemoryConversationStore

@@ -24,8 +24,8 @@ from ui.chat.session.workspace import Workspace
 from ui.chat.storage import conversation_files as library
 from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.transfer_bar import TransferBar
-from ui.records.archive import conversations_json
 from ui.records.conversations import Conversation
+from ui.records.exchange.archive import conversations_json
 from ui.records.messages import ConversationMessage
 from ui.records.storing import MemoryConversationStore
 

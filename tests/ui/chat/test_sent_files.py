@@ -12,7 +12,6 @@ from engine import Finished, StopInfo, StopKind, TextDelta, Timing, Usage
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.look.theme import Theme
-from ui.records.archive import conversations_from_json, conversations_json
 from ui.records.attachments import (
     Attachment,
     PageRange,
@@ -21,6 +20,7 @@ from ui.records.attachments import (
     with_attachments,
 )
 from ui.records.conversations import Conversation
+from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.messages import ConversationMessage, question
 
 END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())

@@ -165,6 +165,7 @@ class ChatPanel(QWidget):
         self.settings.presets.chosen.connect(self._use_preset)
         self.settings.presets.save_wanted.connect(workspace.save_preset)
         self.welcome.suggestion_chosen.connect(self._try)
+        self.column.jump.clicked.connect(self.focus_composer)
         self.column.view_made.connect(self._follow_view)
         workspace.message_wanted.connect(self._show_found)
         workspace.search.changed.connect(self._forget_found)

@@ -63,7 +63,7 @@ class Search(QAbstractListModel):
         if role == Qt.ItemDataRole.ToolTipRole:
             return hit.title
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            who = {"user": "You", "assistant": "Answer"}.get(hit.role, "Title")
+            who = {"user": "You", "assistant": "Answer", "tag": "Tag"}.get(hit.role, "Title")
             return f"{who} in {hit.title}: {hit.snippet}"
         return None
 

@@ -21,7 +21,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.records.finding import MOST_HITS, Hit
 
-_ROLES = {"user": "You", "assistant": "Answer", "title": "Title"}
+_ROLES = {"user": "You", "assistant": "Answer", "title": "Title", "tag": "Tag"}
 _ELIDE = Qt.TextElideMode.ElideRight
 
 

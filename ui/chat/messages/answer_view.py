@@ -45,6 +45,7 @@ class AnswerView(QWidget):
         thinking: Its reasoning.
         calls: The cards of its tool calls.
         raw_view: Its raw text, hidden until it is wanted.
+        pace: How fast the answer is written, while it is.
         reason: The line that says why it ended; a click asks for more.
         proceed: The button that lets the model go on where the answer ends.
         raw: The button that shows the raw text.
@@ -66,6 +67,7 @@ class AnswerView(QWidget):
         self.text_view.setObjectName("answer_text")
         self.text_view.setAccessibleName("Answer")
         self._progress = PromptProgressBar()
+        self.pace = label("", "faint", 0.92)
         self.reason = ReasonLine(theme)
         reasons.addButton(self.reason)
         self._retry = QPushButton("Try again")
@@ -78,6 +80,7 @@ class AnswerView(QWidget):
         self._copy = self.action_row.add("copy", "Copy this answer as Markdown")
         foot = QHBoxLayout()
         foot.setSpacing(8)
+        foot.addWidget(self.pace)
         foot.addWidget(self.reason, 1)
         foot.addWidget(self._retry)
         foot.addWidget(self.action_row)
@@ -133,6 +136,8 @@ class AnswerView(QWidget):
             )
         self._progress.show_run(run)
         self.reason.setVisible(run.is_over)
+        self.pace.setVisible(not run.is_over and bool(run.pace.words))
+        self.pace.setText(run.pace.words)
         self._copy.setVisible(run.is_over and bool(run.text))
         self.raw.setVisible(run.is_over and bool(run.text))
         self._regenerate.setVisible(run.is_over)

@@ -12,6 +12,7 @@ from PySide6.QtGui import QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.jump_button import JumpButton
 from ui.chat.messages.message_slot import MessageSlot
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.messages.readers_place import ReadersPlace
@@ -32,6 +33,9 @@ class MessageColumn(QScrollArea):
     Signals:
         view_made: A message near the screen has a view now; carries the ``QuestionView`` or
             ``AnswerView``, whose signals say what a person wants.
+
+    Attributes:
+        jump: The button that leads to the end while that is out of sight.
     """
 
     view_made = Signal(object)
@@ -57,7 +61,11 @@ class MessageColumn(QScrollArea):
         self._layout.addStretch(1)
         self.setWidget(self._inner)
         self._place = ReadersPlace(self, self._show_found)
+        self.jump = JumpButton(theme, self)
+        self.jump.clicked.connect(self.jump_to_latest)
         self._place.moved.connect(self._fill_near)
+        self._place.moved.connect(self._show_place)
+        self._place.grown.connect(self._show_place)
         theme.changed.connect(self._mark_again)
 
     # -- what is shown ---------------------------------------------------------------------
@@ -94,6 +102,10 @@ class MessageColumn(QScrollArea):
             slot.mark()
         self._place.go_to(slot)
 
+    def jump_to_latest(self) -> None:
+        """Scroll to the end, and stay there while it grows."""
+        self._place.go_to_end()
+
     def forget_found(self) -> None:
         """Take the marks of found words away."""
         self._found = None
@@ -120,6 +132,7 @@ class MessageColumn(QScrollArea):
         super().resizeEvent(event)
         self._fit_sides()
         self._fill_near()
+        self.jump.place()
 
     def _fit_sides(self) -> None:
         widest = self._theme.px(_WIDEST_PX)
@@ -226,11 +239,16 @@ class MessageColumn(QScrollArea):
             self._add_all(self._opened.conversation.messages[index:])
             self._fill_near()
 
+    def _show_place(self) -> None:
+        self.jump.show_place(self._place.is_end_seen)
+
     def _append_text(self, run: Run, text: str) -> None:
+        self.jump.tell_of_news()
         if (view := self.answer_view(run)) is not None:
             view.append_text(text)
 
     def _append_thinking(self, run: Run, text: str) -> None:
+        self.jump.tell_of_news()
         if (view := self.answer_view(run)) is not None:
             view.append_thinking(text)
 

@@ -12,6 +12,8 @@ from PySide6.QtWidgets import QScrollArea
 from ui.chat.messages.message_slot import MessageSlot
 
 _NEAR_END_PX = 12
+# Whoever is nearer to the end than this sees the last lines.
+_END_SEEN_PX = 80
 _ABOVE_WANTED_PX = 40
 _ARRIVING_MS = 500
 
@@ -26,9 +28,11 @@ class ReadersPlace(QObject):
 
     Signals:
         moved: Another part of the column is seen.
+        grown: The column has another height.
     """
 
     moved = Signal()
+    grown = Signal()
 
     def __init__(self, area: QScrollArea, found_in: Callable[[MessageSlot], int | None]) -> None:
         super().__init__(area)
@@ -43,6 +47,20 @@ class ReadersPlace(QObject):
         self._bar = area.verticalScrollBar()
         self._bar.valueChanged.connect(self._notice_place)
         self._bar.rangeChanged.connect(self._keep_place)
+
+    @property
+    def is_end_seen(self) -> bool:
+        """Whether the end of the column is on the screen, or nearly."""
+        return self._is_at_end or self._bar.value() >= self._bar.maximum() - _END_SEEN_PX
+
+    def go_to_end(self) -> None:
+        """Scroll to the end of the column and stay there."""
+        self.forget_wanted()
+        self.follow_end()
+        self._bar.setValue(self._bar.maximum())
+        # The views that are made there have other heights than the places they take.
+        self._is_at_end = True
+        self.moved.emit()
 
     def follow_end(self) -> None:
         """Stay at the end of the column from now on."""
@@ -106,3 +124,4 @@ class ReadersPlace(QObject):
             self._bar.setValue(most)
         elif owed:
             self._bar.setValue(self._bar.value() + owed)
+        self.grown.emit()

@@ -7,23 +7,32 @@ from engine import seconds
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText
+from ui.kit.text.labels import ElidedLabel, rescale
 from ui.records.runs import Run
+
+_LINE_CHARS = 240
 
 
 class ThinkingView(QWidget):
     """A heading that unfolds the reasoning on a click.
 
     Attributes:
+        head: The button that unfolds and folds it.
         text_view: The view of the reasoning, hidden while it is folded.
+        preview: Its last line, hidden while it is unfolded.
     """
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        self._head = QPushButton("Thinking…")
-        self._head.setProperty("kind", "fold")
-        self._head.setCheckable(True)
-        self._head.setAccessibleName("Show the thinking")
+        self.head = QPushButton("Thinking…")
+        self.head.setProperty("kind", "fold")
+        self.head.setCheckable(True)
+        self.head.setAccessibleName("Show the thinking")
+        self._tail = ""
+        self.preview = ElidedLabel(mode=Qt.TextElideMode.ElideLeft)
+        self.preview.setProperty("role", "faint")
+        rescale(self.preview, 0.95)
         self.text_view = FlowText()
         self.text_view.setObjectName("thinking_text")
         self.text_view.setAccessibleName("Thinking")
@@ -31,12 +40,16 @@ class ThinkingView(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 4)
         layout.setSpacing(6)
-        layout.addWidget(self._head, 0, Qt.AlignmentFlag.AlignLeft)
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(self.head)
+        head.addWidget(self.preview, 1)
+        layout.addLayout(head)
         indent = QHBoxLayout()
         indent.setContentsMargins(14, 0, 0, 0)
         indent.addWidget(self.text_view)
         layout.addLayout(indent)
-        self._head.toggled.connect(self._fold)
+        self.head.toggled.connect(self._fold)
         theme.changed.connect(self._tint)
         self._tint()
         self.hide()
@@ -48,21 +61,29 @@ class ThinkingView(QWidget):
             cursor = self.text_view.textCursor()
             cursor.movePosition(cursor.MoveOperation.End)
             cursor.insertText(text)
+            self._tail = (self._tail + text)[-4 * _LINE_CHARS :]
+            self.preview.setText(last_line(self._tail))
 
     def show_stage(self, run: Run) -> None:
         """Say whether it still lasts, or how long it took."""
         if run.thinking_s is not None:
-            self._head.setText(f"Thought for {seconds(run.thinking_s)}")
+            self.head.setText(f"Thought for {seconds(run.thinking_s)}")
         elif run.is_over:
-            self._head.setText("Thought")
+            self.head.setText("Thought")
 
     def _fold(self, is_open: bool) -> None:
         self.text_view.setVisible(is_open)
-        self._head.setAccessibleName("Hide the thinking" if is_open else "Show the thinking")
+        self.preview.setVisible(not is_open)
+        self.head.setAccessibleName("Hide the thinking" if is_open else "Show the thinking")
         self._tint()
 
     def _tint(self) -> None:
-        name = "chevron-down" if self._head.isChecked() else "chevron-right"
+        name = "chevron-down" if self.head.isChecked() else "chevron-right"
         size = self._theme.px(14)
-        self._head.setIconSize(QSize(size, size))
-        self._head.setIcon(icons.icon(name, self._theme.colors.muted, size))
+        self.head.setIconSize(QSize(size, size))
+        self.head.setIcon(icons.icon(name, self._theme.colors.muted, size))
+
+
+def last_line(text: str) -> str:
+    """Return the last line of a text that has words, of a long one its newest part."""
+    return text.rstrip().rpartition("\n")[2].strip()[-_LINE_CHARS:]

@@ -294,7 +294,10 @@ class ConversationSession(QObject):
             answer.fail()
             if self._task is not None:
                 self._task.cancel()
-        if self._answer is answer and answer.arrived.note_hold(answer.run):
+        if self._answer is not answer:
+            return
+        has_pace, has_hold = answer.note_pace(), answer.arrived.note_hold(answer.run)
+        if has_pace or has_hold:
             self.run_changed.emit(answer.run)
 
     def _take(self, answer: RunningAnswer) -> None:

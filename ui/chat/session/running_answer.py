@@ -6,6 +6,7 @@ arrived at its own pace.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable
 from typing import Protocol
 
@@ -89,6 +90,12 @@ class RunningAnswer:
             raise
         except Exception:
             self.fail()
+
+    def note_pace(self) -> bool:
+        """Tell the run how fast it is written; returns whether there is news to show."""
+        if self._generation is None:
+            return False
+        return self.run.pace.note(self._generation.written_tokens, time.monotonic())
 
     def cancel(self) -> bool:
         """End the answer within one step; False if the engine has not taken it yet."""

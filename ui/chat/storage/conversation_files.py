@@ -22,14 +22,14 @@ from engine.library.memory import memory
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.storage.transfers import Transfer, Transfers
 from ui.kit.background.tasks import Tasks
-from ui.records.archive import (
+from ui.records.conversations import Conversation
+from ui.records.exchange.archive import (
     ARCHIVE_BEGIN,
-    ARCHIVE_END,
+    archive_end,
     archive_part,
     conversation_markdown,
     conversations_from_json,
 )
-from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.storing import ConversationStore
 
@@ -249,7 +249,7 @@ class _Target:
         """Put the file in its place."""
         assert self._file is not None
         if not self._is_markdown:
-            self._file.write(ARCHIVE_END)
+            self._file.write(archive_end())
         self._file.commit()
 
     def forget(self) -> None:

@@ -102,6 +102,18 @@ QPushButton[kind="chip"]:checked {
 }
 QPushButton[kind="chip"]:checked:focus { border: 1px solid $accent; }
 
+QPushButton[kind="jump"] {
+    background: $raised; border: 1px solid $strong_line; border-radius: 13px;
+    padding: 4px 13px 4px 10px; color: $muted;
+}
+QPushButton[kind="jump"]:hover { background: $hover; color: $text; }
+QPushButton[kind="jump"][has_news="true"] {
+    background: $accent; border: 1px solid $accent; color: $on_accent;
+}
+QPushButton[kind="jump"][has_news="true"]:hover { background: $accent_hover; }
+QPushButton[kind="jump"]:focus { border: 1px solid $accent; }
+QPushButton[kind="jump"][has_news="true"]:focus { border: 1px solid $text; }
+
 QPushButton[kind="fold"] {
     background: transparent; border: 1px solid transparent; color: $muted; padding: 2px 5px 2px 0;
 }

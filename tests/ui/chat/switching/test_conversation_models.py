@@ -11,8 +11,8 @@ from engine.scheduling.service import Engine
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
-from ui.records.archive import conversations_from_json, conversations_json
 from ui.records.chosen_model import ChosenModel
+from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.runs import RunState
 
 

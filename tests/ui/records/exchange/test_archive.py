@@ -10,15 +10,22 @@ from tests.support.answers.said import conversation
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.storage.conversation_files import ConversationFiles
-from ui.records.archive import (
+from ui.records.conversations import (
+    Conversation,
+    ConversationFolder,
+    ConversationSettings,
+    StopEntry,
+)
+from ui.records.exchange.archive import (
+    archive_from,
     conversation_markdown,
     conversations_from_json,
     conversations_json,
 )
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.exchange.report import markdown_report
 from ui.records.messages import ConversationMessage
+from ui.records.placement import Placement
 from ui.records.presets import Preset, presets_from_json, presets_json
-from ui.records.report import markdown_report
 from ui.records.runs import Run, RunState
 from ui.records.storing import MemoryConversationStore
 
@@ -50,6 +57,41 @@ def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
     )
     assert read.id != written.id
     assert question.id not in {m.id for m in read.tree}
+
+
+def test_an_archive_carries_folders_tags_and_presets(tmp_path: Path) -> None:
+    written = conversation()
+    folder = ConversationFolder("Work", "Be formal.", (StopEntry("END", False),), is_open=False)
+    written.placement = Placement(folder.id, ("maths", "homework"), True)
+    written.stops_from = f"folder:{folder.id}"
+    preset = Preset("Terse", ConversationSettings("Be brief."))
+    found = archive_from(json.loads(conversations_json([written], [folder], [preset])))
+    (read,) = found.conversations
+    assert read.placement == written.placement
+    assert read.stops_from == written.stops_from
+    assert read.origin == f"fullstop:{written.id}"
+    assert (found.folders, found.presets, found.damaged) == ([folder], [preset], [])
+
+
+def test_an_archive_of_an_earlier_version_opens() -> None:
+    text = (Path(__file__).parent / "earlier" / "archive-1.json").read_text(encoding="utf-8")
+    counting, plain = conversations_from_json(text)
+    assert [m.said for m in counting.messages] == ["Count to five.", "1, 2, 3, 4, 5 "]
+    assert len(counting.tree) == 3
+    assert (counting.title, plain.draft) == ("Counting", "only a draft")
+    assert counting.placement == Placement()
+
+
+def test_a_damaged_part_of_an_archive_is_named_and_the_rest_is_read() -> None:
+    values = json.loads(conversations_json([conversation(), conversation(), conversation()]))
+    values["conversations"][1]["messages"][0]["text"] = 7
+    values["folders"] = [{"name": "without an id"}]
+    found = archive_from(values)
+    assert len(found.conversations) == 2
+    assert found.damaged == [
+        "conversations[1].messages[0].text: must be text",
+        "folders[0].id: is missing",
+    ]
 
 
 def test_a_running_answer_is_written_as_far_as_it_is() -> None:

@@ -11,17 +11,30 @@ from typing import Any
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
 from ui.records.chosen_model import ChosenModel
-from ui.records.conversations import Conversation, title_from_file
+from ui.records.conversations import Conversation, ConversationFolder, title_from_file
+from ui.records.exchange.found import FoundConversations, origin_of
 from ui.records.messages import ConversationMessage, Role, copied
+from ui.records.placement import Placement
+from ui.records.presets import Preset, preset_from, preset_values
 from ui.records.runs import Run, RunState
 from ui.words.verdicts import answer_line
 
 VERSION = 1
 
 
-# A file is these two with the conversations between them.
+# A file begins with this, the conversations follow, and ``archive_end`` closes it.
 ARCHIVE_BEGIN = f'{{\n"fullstop_conversations": {VERSION},\n"conversations": ['
-ARCHIVE_END = "\n]\n}\n"
+OURS = "Fullstop"
+
+
+def archive_end(folders: Iterable[ConversationFolder] = (), presets: Iterable[Preset] = ()) -> str:
+    """Return the end of a file, with the folders that its conversations are in, and presets."""
+    parts = {
+        "folders": [codec.folder_values(folder) for folder in folders],
+        "presets": [preset_values(preset) for preset in presets],
+    }
+    listed = (f',\n"{name}": {json.dumps(of, indent=1)}' for name, of in parts.items() if of)
+    return f"\n]{''.join(listed)}\n}}\n"
 
 
 def archive_part(conversation: Conversation, *, is_first: bool) -> str:
@@ -31,10 +44,14 @@ def archive_part(conversation: Conversation, *, is_first: bool) -> str:
     return f"{'' if is_first else ','}\n{text}"
 
 
-def conversations_json(conversations: Iterable[Conversation]) -> str:
+def conversations_json(
+    conversations: Iterable[Conversation],
+    folders: Iterable[ConversationFolder] = (),
+    presets: Iterable[Preset] = (),
+) -> str:
     """Return loaded conversations, all versions included, as the text of a file."""
     parts = [archive_part(one, is_first=not n) for n, one in enumerate(conversations)]
-    return ARCHIVE_BEGIN + "".join(parts) + ARCHIVE_END
+    return ARCHIVE_BEGIN + "".join(parts) + archive_end(folders, presets)
 
 
 def conversations_from_json(text: str) -> list[Conversation]:
@@ -43,7 +60,18 @@ def conversations_from_json(text: str) -> list[Conversation]:
     Raises:
         DamagedFile: It is not such a file; the message names the field and what is expected.
     """
-    values = parsed_json(text)
+    found = archive_from(parsed_json(text))
+    if found.damaged:
+        raise DamagedFile(found.damaged[0])
+    return found.conversations
+
+
+def archive_from(values: Any) -> FoundConversations:
+    """Return what a file holds; a part that is damaged is named, and costs no other one.
+
+    Raises:
+        DamagedFile: It is not such a file.
+    """
     top = Fields(values)
     if not top.has("fullstop_conversations"):
         raise DamagedFile("fullstop_conversations: is missing")
@@ -51,7 +79,11 @@ def conversations_from_json(text: str) -> list[Conversation]:
         raise DamagedFile(
             "fullstop_conversations: the file was made by a newer version of Fullstop"
         )
-    return [_conversation(fields) for fields in top.items("conversations")]
+    found = FoundConversations(OURS)
+    found.read_each(top.items("conversations"), _conversation, found.conversations)
+    found.read_each(top.items("folders"), codec.folder_from, found.folders)
+    found.read_each(top.items("presets"), preset_from, found.presets)
+    return found
 
 
 def conversation_markdown(conversation: Conversation) -> str:
@@ -84,7 +116,9 @@ def _ending(run: Run) -> str:
 
 
 def _conversation_values(conversation: Conversation) -> dict[str, Any]:
-    return {
+    place = conversation.placement
+    values: dict[str, Any] = {
+        "id": conversation.id,
         "title": conversation.title,
         "created_at": conversation.created_at,
         "updated_at": conversation.updated_at,
@@ -94,8 +128,17 @@ def _conversation_values(conversation: Conversation) -> dict[str, Any]:
         "model": "" if conversation.model is None else conversation.model.name,
         "settings": codec.settings_values(conversation.settings),
         "stops": codec.stops_values(conversation.stops),
-        "messages": [_message_values(message) for message in conversation.tree],
     }
+    order = {
+        "folder": place.folder_id,
+        "tags": list(place.tags),
+        "is_archived": place.is_archived,
+        "origin": conversation.origin,
+        "stops_from": conversation.stops_from,
+    }
+    values.update((name, value) for name, value in order.items() if value)
+    values["messages"] = [_message_values(message) for message in conversation.tree]
+    return values
 
 
 def _message_values(message: ConversationMessage) -> dict[str, Any]:
@@ -126,6 +169,15 @@ def _conversation(fields: Fields) -> Conversation:
     )
     if name := fields.maybe("model", str):
         conversation.model = ChosenModel(title_from_file(name))
+    conversation.placement = Placement(
+        fields.maybe("folder", str) or "",
+        codec.tags_from(fields),
+        fields.maybe("is_archived", bool) is True,
+    )
+    conversation.stops_from = fields.maybe("stops_from", str) or ""
+    conversation.origin = fields.maybe("origin", str) or ""
+    if not conversation.origin and (name := fields.maybe("id", str)):
+        conversation.origin = origin_of(OURS, name)
     read: dict[str, ConversationMessage] = {}
     for item in fields.items("messages"):
         message = _message(item, read)

@@ -1,0 +1,46 @@
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+
+from api.server.thread import ServerThread
+from api.telemetry.starting import telemetry_for
+from api.transport.config import ServerConfig
+from engine.scheduling.service import Engine
+from tests.api.conftest import Site
+from tests.support.collector import Collector, collecting
+
+Told = Callable[..., Any]
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """A collector that OpenTelemetry's variables name."""
+    for name in list(os.environ):
+        if name.startswith("OTEL_"):
+            monkeypatch.delenv(name)
+    with collecting() as found:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
+        yield found
+
+
+@pytest.fixture
+def told(collector: Collector, engine: Engine) -> Told:
+    """Serves an engine, whose collector has been told of all once the block is left."""
+
+    @contextmanager
+    def serve(other: Engine | None = None, **settings: Any) -> Iterator[Site]:
+        config = ServerConfig(**settings)
+        telemetry = telemetry_for(os.environ, "1.2.3", config.api_key)
+        assert telemetry is not None
+        with closing(telemetry):
+            thread = ServerThread(other or engine, config, telemetry)
+            address = thread.start()
+            try:
+                yield Site(address, other or engine, thread)
+            finally:
+                thread.stop()
+
+    return serve

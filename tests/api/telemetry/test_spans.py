@@ -1,0 +1,236 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.collector import Collector, plain
+
+COUNT = "Count from 1 to 10, one number per line"
+CHAT = [{"role": "user", "content": COUNT}]
+RAW = f"<|im_start|>user\n{COUNT}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+# Each dialect's request, with its stop, and the operation that its span names.
+ASKED: dict[str, tuple[dict[str, Any], str]] = {
+    "/v1/messages": ({"max_tokens": 60, "messages": CHAT, "stop_sequences": ["4"]}, "chat"),
+    "/v1/chat/completions": ({"messages": CHAT, "stop": ["4"]}, "chat"),
+    "/v1/responses": ({"input": COUNT, "stop": ["4"]}, "chat"),
+    "/api/chat": ({"messages": CHAT, "options": {"stop": ["4"]}}, "chat"),
+    "/v1/completions": ({"prompt": RAW, "max_tokens": 60, "stop": ["4"]}, "text_completion"),
+    "/generate": (
+        {"text": RAW, "sampling_params": {"stop": ["4"], "max_new_tokens": 60}},
+        "text_completion",
+    ),
+    "/api/generate": ({"prompt": COUNT, "options": {"stop": ["4"]}}, "text_completion"),
+}
+Told = Callable[..., Any]
+
+
+def test_every_dialect_makes_one_span_whether_streamed_or_not(
+    told: Told, collector: Collector
+) -> None:
+    with told() as site:
+        for path, (body, _) in ASKED.items():
+            for is_stream in (False, True):
+                asked = {"model": "a-name", "temperature": 0, **body, "stream": is_stream}
+                assert site.send("POST", path, asked).status == 200
+        assert site.send("GET", "/v1/models").status == 200
+    found = [plain(span.attributes) for span in collector.spans]
+    assert [(one["http.route"], one["gen_ai.request.stream"]) for one in found] == [
+        (path, is_stream) for path in ASKED for is_stream in (False, True)
+    ]
+    for one in found:
+        assert one["gen_ai.operation.name"] == ASKED[one["http.route"]][1]
+        assert one["gen_ai.response.finish_reasons"] == ["stop"]
+        assert one["gen_ai.request.stop_sequences"] == ["4"]
+        assert one["fullstop.stop.kind"] == ["stop_string"]
+        assert one["fullstop.stop.sequence"] == ["4"]
+        assert one["fullstop.stop.text_offset"] == [len("1\n2\n3\n")]
+        assert one["fullstop.stop.dropped_characters"] == [1]
+        assert "error.type" not in one
+
+
+def test_a_span_says_what_was_asked_of_which_model_and_what_it_cost(
+    told: Told, collector: Collector
+) -> None:
+    asked = {
+        "model": "a-name",
+        "messages": CHAT,
+        "max_completion_tokens": 5,
+        "temperature": 0.5,
+        "top_p": 0.75,
+        "seed": 7,
+    }
+    with told() as site:
+        reply = site.send("POST", "/v1/chat/completions", asked)
+    (span,) = collector.spans
+    found = plain(span.attributes)
+    usage = reply.json["usage"]
+    assert span.name == "chat a-name"
+    assert span.kind == span.SPAN_KIND_SERVER
+    assert span.status.code == 0
+    assert 0 < span.start_time_unix_nano < span.end_time_unix_nano
+    assert found["gen_ai.provider.name"] == "fullstop"
+    assert found["gen_ai.request.model"] == "a-name"
+    assert found["gen_ai.response.model"] == "demo-model"
+    assert found["gen_ai.request.max_tokens"] == 5
+    assert found["gen_ai.request.temperature"] == 0.5
+    assert found["gen_ai.request.top_p"] == 0.75
+    assert found["gen_ai.request.seed"] == 7
+    assert found["gen_ai.response.finish_reasons"] == ["length"]
+    assert found["gen_ai.usage.input_tokens"] == usage["prompt_tokens"]
+    assert found["gen_ai.usage.output_tokens"] == usage["completion_tokens"] == 5
+    assert found["fullstop.request.id"] == reply.headers["x-request-id"]
+    assert found["http.response.status_code"] == 200
+    resource = collector.resource
+    assert (resource["service.name"], resource["service.version"]) == ("fullstop", "1.2.3")
+
+
+def test_several_choices_are_one_span_whose_prompt_counts_once(
+    told: Told, collector: Collector
+) -> None:
+    asked = {"model": "m", "messages": CHAT, "n": 3, "max_tokens": 4, "temperature": 0}
+    with told() as site:
+        reply = site.send("POST", "/v1/chat/completions", asked)
+    (span,) = collector.spans
+    found = plain(span.attributes)
+    assert found["gen_ai.request.choice.count"] == 3
+    assert found["gen_ai.response.finish_reasons"] == ["length"] * 3
+    assert found["fullstop.stop.token_index"] == [3, 3, 3]
+    assert found["gen_ai.usage.input_tokens"] == reply.json["usage"]["prompt_tokens"]
+    assert found["gen_ai.usage.output_tokens"] == 12
+
+
+def test_the_callers_span_is_the_parent(told: Told, collector: Collector) -> None:
+    trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    asked = {"model": "m", "messages": CHAT, "max_tokens": 1}
+    with told() as site:
+        for sampled in ("01", "00"):
+            headers = {"Traceparent": f"00-{trace}-{parent}-{sampled}"}
+            site.send("POST", "/v1/chat/completions", asked, headers)
+    # The second caller's trace is not sampled, so that its part of it is not sent either.
+    (span,) = collector.spans
+    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (trace, parent)
+
+
+def test_refused_requests_are_spans_with_the_kind_of_error_and_without_the_key(
+    told: Told, collector: Collector
+) -> None:
+    good = {"max_tokens": 5, "messages": CHAT}
+    key, wrong = "a-key-of-ours", "a-key-of-theirs"
+    with told(api_key=key, strict=True) as site:
+        for headers, body in (
+            ({"X-Api-Key": wrong}, {**good, "model": "m"}),
+            ({"X-Api-Key": key}, {"model": "m"}),
+            ({"X-Api-Key": key}, {**good, "model": key}),
+            ({"X-Api-Key": key}, {**good, "model": "demo-model", "stop_sequences": [key]}),
+        ):
+            site.send("POST", "/v1/messages", body, headers)
+    spans = collector.spans
+    found = [plain(span.attributes) for span in spans]
+    assert [one.get("error.type") for one in found] == [
+        "authentication",
+        "invalid_request",
+        "not_found",
+        None,
+    ]
+    assert [one["http.response.status_code"] for one in found] == [401, 400, 404, 200]
+    assert [span.status.code for span in spans] == [2, 2, 2, 0]
+    assert found[-1]["gen_ai.request.stop_sequences"] == ["[hidden]"]
+    sent = b"".join(body for _, body in collector.bodies)
+    assert key.encode() not in sent
+    assert wrong.encode() not in sent
+
+
+@pytest.mark.engine_dies
+def test_a_stream_that_fails_is_a_span_with_the_error(
+    told: Told, collector: Collector, staged: Callable[..., Any]
+) -> None:
+    actor = staged()
+
+    def fault(number: int) -> None:
+        if number > 4:
+            raise RuntimeError("the device was lost")
+
+    actor.stage.model.fault = fault
+    asked = {"model": "m", "messages": [{"role": "user", "content": "Go on"}], "stream": True}
+    with told(actor.engine) as site:
+        site.send("POST", "/v1/chat/completions", asked)
+    (span,) = collector.spans
+    found = plain(span.attributes)
+    assert found["gen_ai.response.finish_reasons"] == ["error"]
+    assert found["fullstop.stop.kind"] == ["error"]
+    assert found["error.type"] == "internal"
+    assert span.status.code == 2
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_a_client_that_hangs_up_makes_a_span_of_a_cancelled_request(
+    told: Told, collector: Collector, staged: Callable[..., Any], is_stream: bool
+) -> None:
+    actor = staged()
+    messages = [{"role": "user", "content": "Go on"}]
+    asked = {"model": "m", "messages": messages, "stream": is_stream}
+    with told(actor.engine) as site:
+        exchange = site.open("POST", "/v1/chat/completions", asked, waits=is_stream)
+        assert actor.wait_until(lambda engine: engine.status.running == 1)
+        exchange.close()
+        assert actor.wait_until_idle()
+    (span,) = collector.spans
+    found = plain(span.attributes)
+    assert found["gen_ai.response.finish_reasons"] == ["cancelled"]
+    assert found["error.type"] == "cancelled"
+    assert found["http.response.status_code"] == 499
+    assert span.status.code == 0  # nothing of the server's has failed
+
+
+def test_a_request_that_the_server_does_not_outlive_is_told_before_it_ends(
+    told: Told, collector: Collector, staged: Callable[..., Any]
+) -> None:
+    actor = staged()
+    messages = [{"role": "user", "content": "Go on"}]
+    asked = {"model": "m", "messages": messages, "stream": True}
+    with told(actor.engine, stop_grace_s=0.0) as site:
+        exchange = site.open("POST", "/v1/chat/completions", asked)
+    exchange.close()
+    (span,) = collector.spans
+    assert plain(span.attributes)["fullstop.stop.kind"] == ["cancelled"]
+
+
+TOOL = {"name": "look", "description": "Looks", "parameters": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize("wanted", [None, "span_only", "true"])
+def test_prompts_and_answers_are_in_spans_only_where_the_variable_asks_for_them(
+    told: Told, collector: Collector, monkeypatch: pytest.MonkeyPatch, wanted: str | None
+) -> None:
+    if wanted is not None:
+        monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", wanted)
+    asked = {
+        "model": "m",
+        "messages": [{"role": "system", "content": "Be exact."}, *CHAT],
+        "tools": [{"type": "function", "function": TOOL}],
+        "stop": ["3\n4"],
+        "max_tokens": 20,
+        "temperature": 0,
+    }
+    with told() as site:
+        answer = site.send("POST", "/v1/chat/completions", asked).json
+    text = answer["choices"][0]["message"]["content"]
+    (span,) = collector.spans
+    found = plain(span.attributes)
+    if wanted is None:
+        sent = b"".join(body for _, body in collector.bodies)
+        for content in ("Be exact.", COUNT, text, "Looks"):
+            assert content
+            assert content.encode() not in sent
+        assert "fullstop.stop.dropped" not in found
+        return
+    asked_messages = json.loads(found["gen_ai.input.messages"])
+    assert [one["role"] for one in asked_messages] == ["system", "user"]
+    assert asked_messages[1]["parts"] == [{"type": "text", "content": COUNT}]
+    (said,) = json.loads(found["gen_ai.output.messages"])
+    assert said["parts"] == [{"type": "text", "content": text}]
+    assert said["finish_reason"] == "stop"
+    assert found["fullstop.stop.dropped"][0].startswith("3\n4")
+    (tool,) = json.loads(found["gen_ai.tool.definitions"])
+    assert tool["name"] == "look"

@@ -1,0 +1,149 @@
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.server.thread import ServerThread
+from api.telemetry.complaints import Complaints
+from api.telemetry.starting import telemetry_for
+from api.telemetry.variables import wanted_by
+from api.transport.config import ServerConfig
+from engine.scheduling.service import Engine
+from tests.api.conftest import Site
+from tests.support.collector import Collector
+
+CHAT = {"model": "m", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
+PLACE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
+Told = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"OTEL_SERVICE_NAME": "a-name"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": " "},
+        {**PLACE, "OTEL_SDK_DISABLED": "TRUE"},
+        {**PLACE, "OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"},
+    ],
+)
+def test_without_a_collector_it_is_off(environment: dict[str, str]) -> None:
+    assert wanted_by(environment) is None
+    assert telemetry_for(environment, "1", None) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "spans", "metrics"),
+    [
+        (PLACE, True, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c/v1/traces"}, True, False),
+        ({"OTEL_METRICS_EXPORTER": "otlp"}, False, True),
+        ({**PLACE, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, True, True),
+    ],
+)
+def test_the_standard_variables_turn_each_signal_on(
+    environment: dict[str, str], spans: bool, metrics: bool
+) -> None:
+    wanted = wanted_by(environment)
+    assert wanted is not None
+    assert (wanted.spans, wanted.metrics, wanted.content) == (spans, metrics, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_TRACES_EXPORTER", "zipkin"),
+        ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "event_only"),
+    ],
+)
+def test_what_cannot_be_honoured_is_said_in_one_line_with_its_variable(
+    caplog: pytest.LogCaptureFixture, name: str, value: str
+) -> None:
+    assert telemetry_for({**PLACE, name: value}, "1", None) is None
+    (line,) = caplog.messages
+    assert line.startswith(f"telemetry is off: {name} is {value}; ")
+
+
+def test_variables_without_the_extra_name_the_remedy(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "api.telemetry.providers", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http", None)
+    monkeypatch.delitem(
+        sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", raising=False
+    )
+    assert telemetry_for(PLACE, "1", None) is None
+    (line,) = caplog.messages
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT is set" in line
+    assert "pip install 'fullstop-chat[telemetry]'" in line
+
+
+def test_a_value_that_the_sdk_cannot_read_turns_it_off_and_not_the_server(
+    caplog: pytest.LogCaptureFixture, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "-1")
+    assert telemetry_for(os.environ, "1", None) is None
+    assert "telemetry is off" in caplog.text
+
+
+def test_names_and_headers_of_the_variables_are_used(
+    told: Told, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "my-models")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=home")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-collector-key=abc")
+    with told() as site:
+        site.send("POST", "/v1/messages", CHAT)
+    assert collector.resource["service.name"] == "my-models"
+    assert collector.resource["deployment.environment.name"] == "home"
+    assert {headers["x-collector-key"] for headers in collector.headers} == {"abc"}
+
+
+def test_a_collector_that_hangs_holds_up_neither_answers_nor_the_end(
+    engine: Engine,
+    collector: Collector,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    collector.answers.clear()
+    telemetry = telemetry_for(os.environ, "1", None)
+    assert telemetry is not None
+    server = ServerThread(engine, ServerConfig(), telemetry)
+    site = Site(server.start(), engine, server)
+    assert site.send("POST", "/v1/messages", CHAT).status == 200
+    server.stop()
+    telemetry.close(0.2)
+    # It has been given up: the collector still hangs.
+    assert not collector.answers.is_set()
+    assert "the last telemetry may be lost" in caplog.text
+
+
+def test_a_collector_that_refuses_disturbs_no_answer_and_is_told_without_its_key(
+    told: Told,
+    collector: Collector,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20very-secret")
+    collector.status = 403
+    with told() as site:
+        assert site.send("POST", "/v1/messages", CHAT).status == 200
+    assert "telemetry (answers are not affected): Failed to export spans" in caplog.text
+    assert "very-secret" not in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_complaints_hide_what_the_variables_keep_secret(caplog: pytest.LogCaptureFixture) -> None:
+    handler = Complaints({"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20very-secret"})
+    for name, text in (
+        ("opentelemetry.util.re", "Header format invalid: Bearer very-secret"),
+        ("opentelemetry.exporter", "no route to http://me:password@host/v1 with very-secret"),
+        ("opentelemetry.exporter", "no route to http://me:password@host/v1 with very-secret"),
+    ):
+        handler.handle(logging.LogRecord(name, logging.ERROR, "", 1, text, None, None))
+    first, second = caplog.messages
+    assert first.endswith("is malformed")
+    assert second.endswith("no route to http://host/v1 with [hidden]")

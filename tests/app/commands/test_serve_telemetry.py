@@ -1,0 +1,43 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from app import __version__
+from tests.support.collector import collecting, plain
+
+REPOSITORY = Path(__file__).parents[3]
+ASKED = {"model": "m", "max_tokens": 3, "messages": [{"role": "user", "content": "Count to 9"}]}
+
+
+def test_serve_tells_the_collector_before_it_ends() -> None:
+    with collecting() as collector:
+        named = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app", "serve", "--port", "0"],
+            cwd=REPOSITORY,
+            env=named,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        with process.stdout as said:
+            try:
+                url = said.readline().split()[-1]
+                request = urllib.request.Request(
+                    f"{url}/v1/messages",
+                    json.dumps(ASKED).encode(),
+                    {"content-type": "application/json"},
+                )
+                with urllib.request.urlopen(request, timeout=120) as answer:
+                    assert answer.status == 200
+            finally:
+                process.send_signal(signal.SIGINT)
+                assert process.wait(timeout=120) == 0
+    (span,) = collector.spans
+    assert plain(span.attributes)["fullstop.stop.kind"] == ["max_tokens"]
+    assert collector.resource["service.version"] == __version__
+    assert "gen_ai.server.request.duration" in collector.metrics

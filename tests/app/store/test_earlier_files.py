@@ -1,0 +1,84 @@
+"""Files that earlier versions of the program wrote, kept here byte for byte."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+from app.store import schema
+from app.store.bringing_over import bring_over
+from app.store.conversation_store import SqliteConversationStore
+from engine import StopKind
+from tests.app.store.conftest import Use
+from ui.records.conversations import ConversationFolder, StopEntry
+from ui.records.placement import Placement
+
+EARLIER = Path(__file__).parent / "earlier"
+
+
+def test_a_file_of_version_2_opens_with_all_that_is_in_it_and_takes_folders(
+    use: Use, path: Path
+) -> None:
+    path.parent.mkdir()
+    shutil.copyfile(EARLIER / "conversations-2.db", path)
+    folder = ConversationFolder("Work", "Be formal.", (StopEntry("END"),))
+
+    async def first(store: SqliteConversationStore) -> None:
+        assert store.problem is None
+        counting, plain = store.load_all()
+        await store.fill(counting)
+        assert (counting.title, plain.draft) == ("Counting", "only a draft")
+        assert counting.is_pinned
+        assert counting.placement == Placement()
+        assert [m.said for m in counting.messages] == ["Count to five.", "1, 2, 3, 4, 5 "]
+        assert len(counting.tree) == 3
+        run = counting.messages[-1].run
+        assert run is not None
+        assert run.finished is not None
+        assert run.finished.stop.kind is StopKind.STOP_STRING
+        assert [preset.name for preset in store.load_presets()] == ["Careful"]
+        counting.placement = Placement(folder.id, ("maths", "Größe"), True)
+        counting.origin, counting.stops_from = "chatgpt:1", f"folder:{folder.id}"
+        store.save_folder(folder)
+        store.save(counting)
+
+    async def again(store: SqliteConversationStore) -> None:
+        counting = store.load_all()[0]
+        assert counting.placement == Placement(folder.id, ("maths", "Größe"), True)
+        assert (counting.origin, counting.stops_from) == ("chatgpt:1", f"folder:{folder.id}")
+        assert store.load_folders() == [folder]
+        (hit,) = await store.search("größ")
+        assert (hit.conversation_id, hit.role, hit.snippet) == (counting.id, "tag", "maths, Größe")
+        store.delete_folder(folder.id)
+
+    async def without(store: SqliteConversationStore) -> None:
+        assert store.load_folders() == []
+
+    use(first)
+    use(again)
+    use(without)
+    assert path.stat().st_mode & 0o777 == 0o600
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+    connection.close()
+
+
+def test_a_damaged_file_of_version_2_is_recovered_although_it_lacks_columns(
+    use: Use, path: Path, tmp_path: Path
+) -> None:
+    earlier = tmp_path / "earlier.db"
+    shutil.copyfile(EARLIER / "conversations-2.db", earlier)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        new, messages, unreadable = bring_over(
+            earlier,
+            lambda *rows: store._database.submit(store._database.take_over, *rows).result(),
+            lambda done, total: None,
+            lambda: False,
+        )
+        assert (new, messages, unreadable) == (2, 3, 0)
+
+    async def again(store: SqliteConversationStore) -> None:
+        assert {one.title for one in store.load_all()} == {"Counting", "Plain"}
+
+    use(steps)
+    use(again)

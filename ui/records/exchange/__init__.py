@@ -1,0 +1,1 @@
+"""Conversations as files: our archives, and what other programs export. Pure; any thread."""

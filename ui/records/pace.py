@@ -1,0 +1,53 @@
+"""How fast an answer is written right now. Pure; main thread."""
+
+from collections import deque
+
+from engine import counted, figure
+
+# Long enough to be steady, short enough to follow a slowdown.
+_WINDOW_S = 3.0
+# Shown figures that change more often than this cannot be read.
+_NEWS_EVERY_S = 0.25
+
+
+class Pace:
+    """The tokens of a running answer, and their rate over the last seconds.
+
+    Attributes:
+        tokens: Tokens written so far.
+        per_s: Tokens a second; None until two moments with tokens are known.
+    """
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self.per_s: float | None = None
+        self._moments: deque[tuple[float, int]] = deque()
+        self._told_at_s = float("-inf")
+        self._shown = ""
+
+    @property
+    def words(self) -> str:
+        """The rate and the number of tokens; empty before the first token."""
+        if not self.tokens:
+            return ""
+        rate = "" if self.per_s is None else f"{figure(self.per_s)} tok/s · "
+        return rate + counted(self.tokens, "token")
+
+    def note(self, tokens: int, time_s: float) -> bool:
+        """Note how many tokens there are at a time; returns whether there is news to show."""
+        if not tokens:
+            return False
+        moments = self._moments
+        if not moments or tokens != self.tokens:
+            moments.append((time_s, tokens))
+            self.tokens = tokens
+        while len(moments) > 1 and moments[1][0] <= time_s - _WINDOW_S:
+            moments.popleft()
+        if time_s - self._told_at_s < _NEWS_EVERY_S:
+            return False
+        self._told_at_s = time_s
+        before, (since_s, first) = self._shown, moments[0]
+        if time_s > since_s and tokens > first:
+            self.per_s = (tokens - first) / (time_s - since_s)
+        self._shown = self.words
+        return self._shown != before
