@@ -92,7 +92,7 @@ class Run:
     continued_chars: int = 0
     held: str = ""
     held_s: float = 0.0
-    pace: Pace = field(default_factory=Pace, repr=False)
+    pace: Pace = field(default_factory=Pace, repr=False, compare=False)
     is_loading: bool = False
     is_cancelling: bool = False
     started_at: float = field(default_factory=time.time)

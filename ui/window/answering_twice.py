@@ -14,7 +14,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.boxes import tell
 from ui.models.model_library import ModelLibrary
 from ui.records.runs import Run
-from ui.records.variants import Variant
+from ui.records.sending.variants import Variant
 
 
 class Comparing(Protocol):

@@ -6,8 +6,8 @@ import pytest
 from app.desktop.window import asked_conversation, kept_conversations
 from app.settings.options import AnswerOptions
 from engine import StopOptions, StopScope
-from ui.records.asking import stop_rules
 from ui.records.conversations import Conversation
+from ui.records.sending.asking import stop_rules
 from ui.records.storing import StoreProblem
 
 

@@ -14,9 +14,9 @@ from tests.support.answers.said import FINISHED
 from tests.support.shown import main_window
 from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
 from ui.kit.look.theme import Theme
-from ui.records.asking import stop_rules
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
+from ui.records.sending.asking import stop_rules
 from ui.window.main_window import MainWindow
 
 

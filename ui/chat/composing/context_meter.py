@@ -11,10 +11,10 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import EngineError, GenerationRequest, ModelInfo
 from ui.kit.background.tasks import Tasks
-from ui.records.asking import request_for
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import question
+from ui.records.sending.asking import request_for
 
 _COUNTED_AFTER_MS = 250
 

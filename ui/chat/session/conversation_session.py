@@ -28,11 +28,11 @@ from ui.chat.session.models_on_demand import ModelsOnDemand, RequestForModel, lo
 from ui.chat.session.running_answer import AnsweringEngine, RunningAnswer
 from ui.chat.session.traces import Traces
 from ui.kit.background.tasks import Tasks
-from ui.records.asking import new_run, request_for
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run
+from ui.records.sending.asking import new_run, request_for
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from engine import GenerationRequest, ModelInfo
-from ui.records.asking import fitted
 from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.sending.asking import fitted
 
 
 class ModelsOnDemand(Protocol):

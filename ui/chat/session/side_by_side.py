@@ -16,7 +16,7 @@ from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.records.variants import Variant
+from ui.records.sending.variants import Variant
 
 
 class Side(QObject):

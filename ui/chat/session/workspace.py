@@ -21,14 +21,14 @@ from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.recovery import Recovery
 from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
-from ui.records.asking import cache_owner
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.runs import Run
+from ui.records.sending.asking import cache_owner
+from ui.records.sending.variants import Variant
 from ui.records.storing import ConversationStore
-from ui.records.variants import Variant
 from ui.server.server_switch import ServerControl, ServerSwitch
 
 

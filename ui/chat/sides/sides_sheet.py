@@ -24,7 +24,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import StopEntry
-from ui.records.variants import Variant
+from ui.records.sending.variants import Variant
 from ui.stops.stop_input import refusal
 from ui.words.visible import escaped, unescaped
 
