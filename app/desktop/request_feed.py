@@ -19,7 +19,7 @@ from api.transport.observing import (
     RequestEnded,
 )
 from engine import Finished, TraceLevel
-from ui.chat.session.traces import RunTrace
+from engine.recording.run_trace import RunTrace
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
 
 _Note = tuple[RequestEntry, dict[str, RunTrace]]

@@ -36,7 +36,9 @@ from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.stored_preferences import StoredPreferences
 from app.store.conversation_store import open_store
 from app.store.store_problems import StoreUnavailable
+from app.store.traces.trace_files import TraceFiles
 from engine import DiskCache, Engine, Limits, StopScope
+from ui.chat.session.traces import TraceKeeper
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
@@ -120,7 +122,8 @@ async def _until_closed(
     has_signal = asyncio.Event()
     async with open_engine(limits, disk=disk) as engine, kept_conversations() as store:
         theme = Theme(application, preferences.now.theme)
-        window = server_window(engine, theme, store, preferences, loop)
+        traces = kept_traces(store, preferences)
+        window = server_window(engine, theme, store, preferences, loop, traces)
         window.restore_layout(stored.window_layout)
         if (asked := asked_conversation(options.answer)) is not None:
             window.workspace.take_in(asked)
@@ -143,6 +146,7 @@ async def _until_closed(
             await rescued.finish()
             await window.finish()
             await preferences.finish()
+            await asyncio.to_thread(traces.close)
         listed = window.workspace.conversations
         conversations = [listed.at(row) for row in range(listed.rowCount())]
         opened_files.deleteLater()
@@ -171,8 +175,18 @@ def server_window(
     store: ConversationStore,
     preferences: PreferencesState,
     loop: asyncio.AbstractEventLoop,
+    traces: TraceKeeper | None = None,
 ) -> MainWindow:
-    """Return the window with its server, whose requests come into the window's log."""
+    """Return the window with its server, whose requests come into the window's log.
+
+    Args:
+        engine: Answers.
+        theme: The look.
+        store: Keeps conversations.
+        preferences: What a person chose.
+        loop: The window's loop.
+        traces: Keeps the recorded tokens of answers; None keeps them in memory alone.
+    """
     key = KeyStore(paths.config_folder())
     log = RequestLog()
     feed = RequestFeed(
@@ -204,10 +218,21 @@ def server_window(
         server_panel=lambda switch: ServerPanel(switch, preferences, ApiKeyState(key), log, server),
         tools=tools,
         model_folders=paths.library_folders,
+        kept_traces=traces,
     )
     library = window.model_library
     library.changed.connect(lambda: offer_found(engine, library))
     return window
+
+
+def kept_traces(store: ConversationStore, preferences: PreferencesState) -> TraceFiles:
+    """Return what keeps the recorded tokens of conversations, those of deleted ones left out."""
+    traces = TraceFiles(paths.traces_folder(), preferences.now.kept_traces_bytes)
+    preferences.changed.connect(lambda _: traces.limit_to(preferences.now.kept_traces_bytes))
+    if store.problem is None:
+        # Where conversations could not be read, nobody knows which were deleted.
+        traces.keep_only(frozenset(one.id for one in store.load_all()))
+    return traces
 
 
 @contextlib.asynccontextmanager

@@ -84,6 +84,11 @@ def conversations_file() -> Path:
     return data_folder() / "conversations.db"
 
 
+def traces_folder() -> Path:
+    """Return the folder of the recorded tokens of conversations."""
+    return data_folder() / "traces"
+
+
 def kept_prompts_folder(whose: Literal["conversations", "served"]) -> Path:
     """Return the folder of the caches of prompts: of this person's conversations, or served ones.
 

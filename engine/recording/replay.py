@@ -170,7 +170,7 @@ class _ById(Sequence[_T]):
         return self._values.get(index, self._missing)
 
 
-def _by_id(values: dict[int, _T], missing: _T) -> Sequence[_T]:
+def by_id(values: dict[int, _T], missing: _T) -> Sequence[_T]:
     """Return a plain list if the ids are small enough, because a replay looks values up often."""
     sparse = _ById(values, missing)
     if len(sparse) > _MOST_LISTED:
@@ -189,10 +189,10 @@ def _vocabulary(recording: Recording) -> Vocabulary:
             text[token_id] = value.decode("utf-8")
         except UnicodeDecodeError:
             text[token_id] = None
-    known = _by_id(raw, b"")
+    known = by_id(raw, b"")
     return Vocabulary(
         raw=known,
-        text=_by_id(text, ""),
+        text=by_id(text, ""),
         special={t.token_id: t.special for t in recording.tokens if t.special is not None},
         eos=frozenset(recording.setting.eos),
         strips_first_space=recording.setting.strips_first_space,

@@ -34,6 +34,7 @@ Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 
 import dataclasses
 import json
+from typing import Any
 
 from engine.errors import EngineError, InvalidRequest
 from engine.files.fields import DamagedFile, Fields, parsed_json
@@ -67,17 +68,7 @@ def to_json(recording: Recording, question: str = "") -> str:
         "question": question,
         "rules": dataclasses.asdict(recording.rules),
         "max_tokens": recording.max_tokens,
-        "setting": {
-            "starts_in": setting.beginning.channel,
-            "header": setting.beginning.header,
-            "call": setting.beginning.call,
-            "tool_name": setting.beginning.tool_name,
-            "eos": setting.eos,
-            "context_room": setting.context_room,
-            "has_bytes": setting.has_bytes,
-            "strips_first_space": setting.strips_first_space,
-            "channels": family_to_fields(setting.family),
-        },
+        "setting": setting_to_fields(setting),
         "tokens": [
             {
                 "id": token.token_id,
@@ -124,7 +115,7 @@ def _recording(top: Fields) -> Recording:
     if version != VERSION:
         raise DamagedRun(f"fullstop_run: this version reads {VERSION}, the file has {version}")
     return Recording(
-        setting=_setting(top),
+        setting=setting_from(top),
         rules=_rules(top.inner("rules")),
         max_tokens=top.maybe("max_tokens", int),
         tokens=tuple(_token(fields) for fields in _all(top, "tokens")),
@@ -171,7 +162,23 @@ def _scopes(fields: Fields) -> tuple[tuple[str, StopScope], ...]:
     return tuple(pairs)
 
 
-def _setting(top: Fields) -> RunSetting:
+def setting_to_fields(setting: RunSetting) -> dict[str, Any]:
+    """Return what must be known of a run's model, but its name, as JSON values."""
+    return {
+        "starts_in": setting.beginning.channel,
+        "header": setting.beginning.header,
+        "call": setting.beginning.call,
+        "tool_name": setting.beginning.tool_name,
+        "eos": setting.eos,
+        "context_room": setting.context_room,
+        "has_bytes": setting.has_bytes,
+        "strips_first_space": setting.strips_first_space,
+        "channels": family_to_fields(setting.family),
+    }
+
+
+def setting_from(top: Fields) -> RunSetting:
+    """Return the fields ``model`` and ``setting`` of an object; raises ``DamagedFile``."""
     fields = top.inner("setting")
     family = family_from_fields(fields.inner("channels"))
     return RunSetting(

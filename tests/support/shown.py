@@ -9,6 +9,7 @@ from app.inspecting.api_tools import ApiTools
 from engine import Engine
 from engine.library.discovery import ModelFolders
 from tests.support.kept import preferences_state
+from ui.chat.session.traces import TraceKeeper
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import Preferences
@@ -59,6 +60,7 @@ def main_window(
     server_panel: Callable[[ServerSwitch], ServerPanel] | None = None,
     tools: Callable[[], InspectorTools] | None = None,
     model_folders: Callable[[tuple[Path, ...]], ModelFolders] | None = None,
+    kept_traces: TraceKeeper | None = None,
 ) -> MainWindow:
     """Return a window; parts that a test does not give keep everything in memory."""
     chosen = preferences or preferences_state(Preferences(theme=theme.mode))
@@ -75,6 +77,7 @@ def main_window(
         server_panel=server_panel or panel,
         tools=tools or (lambda: ApiTools(engine, lambda: "")),
         model_folders=model_folders or (lambda added: ModelFolders(added=added)),
+        kept_traces=kept_traces,
     )
 
 

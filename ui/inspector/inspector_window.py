@@ -244,7 +244,7 @@ class InspectorWindow(OwnWindow):
     # -- intents ---------------------------------------------------------------------------
 
     def _set_level(self, row: int) -> None:
-        self.inspector.traces.level = LEVELS[row][0]
+        self.inspector.traces.record(LEVELS[row][0])
 
     def _choose_file(self) -> None:
         choose_file(self, "Open a saved run", self.inspector.open_file, [_OPENED])

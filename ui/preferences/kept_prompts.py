@@ -1,4 +1,4 @@
-"""Says how much disk the kept caches of prompts take, and forgets them. Main thread."""
+"""Says how much disk is taken beside the conversations themselves, and frees it. Main thread."""
 
 import asyncio
 from concurrent.futures import Future
@@ -14,14 +14,14 @@ from ui.preferences.preferences_state import PreferencesState
 
 
 class KeptPrompts(Protocol):
-    """Caches of prompts on disk."""
+    """What is kept on disk: caches of prompts, or recorded tokens."""
 
     def measured(self) -> "Future[int]":
         """Return their bytes, once all that was asked for before is done."""
         ...
 
-    def forget_all(self) -> "Future[None]":
-        """Delete them; the future ends when that is done."""
+    def forget_all(self) -> object:
+        """Delete them, before anything that is asked for later."""
         ...
 
 
@@ -31,20 +31,26 @@ class KeptPromptsRow(QWidget):
     Args:
         kept: What is kept.
         preferences: A change of them may change what is kept.
+        what: What it is, for a screen reader.
 
     Attributes:
         said: How much is kept.
         forget: The button.
     """
 
-    def __init__(self, kept: KeptPrompts, preferences: PreferencesState) -> None:
+    def __init__(
+        self,
+        kept: KeptPrompts,
+        preferences: PreferencesState,
+        what: str = "what the model has read of conversations",
+    ) -> None:
         super().__init__()
         self._kept = kept
         self._tasks = Tasks()
         self._looking: asyncio.Task[None] | None = None
         self.said = label("…", "muted")
         self.forget = QPushButton("&Forget Now")
-        self.forget.setAccessibleName("Forget what the model has read of conversations")
+        self.forget.setAccessibleName(f"Forget {what}")
         self.forget.setEnabled(False)
         self.forget.clicked.connect(self._forget)
         layout = QHBoxLayout(self)
@@ -75,7 +81,7 @@ class KeptPromptsRow(QWidget):
             return
         if self._looking is not None:
             self._looking.cancel()
-        self._looking = self._tasks.start(self._look(), "look at kept caches of prompts")
+        self._looking = self._tasks.start(self._look(), "look at what is kept on disk")
 
     async def _look(self) -> None:
         self.forget.setEnabled(False)

@@ -26,9 +26,12 @@ PAGES = {
     "Port, network, key and origins are set in the server window.",
     NEW_CONVERSATIONS: "",
     STORAGE: "What the model has read of your conversations is kept on this computer's disk, so "
-    "that it need not be read again after a restart. Only you can open these files; they hold your "
-    "conversations in the model's form. Requests of other apps leave nothing there.",
+    "that it need not be read again after a restart; the recorded tokens of their answers, so that "
+    "the inspector can show them then. Only you can open these files. Requests of other apps leave "
+    "nothing there.",
 }
+# Beside these stands how much is kept now.
+KEPT_PROMPTS, KEPT_TRACES = "kept_prompts_gb", "kept_traces_mb"
 SERVER_WINDOW, MODELS_WINDOW = "the Server window", "the Models window"
 
 
@@ -217,6 +220,23 @@ class Preferences:
             100: "Keep up to 100 GB",
         },
     )
+    kept_traces_mb: int = declare(
+        500,
+        help="megabytes of disk for the recorded tokens of answers, which the inspector shows "
+        "after a restart; the oldest go first; 0 for none",
+        least=0,
+        most=100_000,
+        place=STORAGE,
+        label="Recorded tokens",
+        says="Disk space for the recorded tokens of answers",
+        choices={
+            0: "Keep none",
+            100: "Keep up to 100 MB",
+            500: "Keep up to 500 MB",
+            2_000: "Keep up to 2 GB",
+            10_000: "Keep up to 10 GB",
+        },
+    )
     new_conversation: NewConversation = field(default_factory=NewConversation)
     models: ModelPreferences = field(default_factory=ModelPreferences)
 
@@ -224,6 +244,11 @@ class Preferences:
     def kept_prompts_bytes(self) -> int:
         """Bytes of disk for what the model has read of conversations."""
         return self.kept_prompts_gb * 1_000_000_000
+
+    @property
+    def kept_traces_bytes(self) -> int:
+        """Bytes of disk for the recorded tokens of answers."""
+        return self.kept_traces_mb * 1_000_000
 
 
 def declaration(path: str) -> Declaration:

@@ -1,6 +1,6 @@
 """The dialog of the preferences: a page for each group, a control for each preference.
 
-It is made from the declarations; nothing here names a preference. Main thread.
+It is made from the declarations. Main thread.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.preferences.declaring import Declared, declared
 from ui.preferences.kept_prompts import KeptPrompts, KeptPromptsRow
-from ui.preferences.preferences import PAGES, STORAGE, Preferences
+from ui.preferences.preferences import KEPT_PROMPTS, KEPT_TRACES, PAGES, Preferences
 from ui.preferences.preferences_state import PreferencesState
 
 _NAMES_PX = 150
@@ -42,11 +42,14 @@ class PreferencesDialog(QDialog):
         theme: The look.
         preferences: What is shown and changed.
         parent: The window that it belongs to.
-        kept: What is kept on disk, which the dialog can forget; None where nothing is.
+        kept: What the model has read and disk keeps, which the dialog can forget; None where
+            nothing is kept.
+        traces: The recorded tokens that disk keeps; likewise.
 
     Attributes:
         controls: The control of each preference, by its path.
-        kept: The row that says how much is kept; None where nothing is.
+        kept: The row that says how much is kept of prompts; None where nothing is.
+        traces: The same of recorded tokens.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class PreferencesDialog(QDialog):
         preferences: PreferencesState,
         parent: QWidget,
         kept: KeptPrompts | None = None,
+        traces: KeptPrompts | None = None,
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Preferences")
@@ -64,6 +68,10 @@ class PreferencesDialog(QDialog):
         self._take_texts: list[Callable[[], None]] = []
         self.controls: dict[str, QWidget] = {}
         self.kept = None if kept is None else KeptPromptsRow(kept, preferences)
+        self.traces = None
+        if traces is not None:
+            what = "the recorded tokens of conversations"
+            self.traces = KeptPromptsRow(traces, preferences, what)
         self.tabs = QTabWidget()
         self.tabs.setAccessibleName("Preferences")
         for title, hint in PAGES.items():
@@ -101,8 +109,9 @@ class PreferencesDialog(QDialog):
             if one.setting.place == title:
                 control = self.controls[one.path] = self._control(one)
                 page.add(one.setting.label, control)
-        if title == STORAGE and self.kept is not None:
-            page.add("Kept now", self.kept)
+                measured = {KEPT_PROMPTS: self.kept, KEPT_TRACES: self.traces}.get(one.path)
+                if measured is not None:
+                    page.add("Kept now", measured)
         if hint:
             page.add_hint(hint)
         return page

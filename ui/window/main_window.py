@@ -25,6 +25,7 @@ from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.sidebar import Sidebar
 from ui.chat.columns.stop_panel import WIDTH_PX, StopPanel
 from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.traces import TraceKeeper
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.transfer_bar import TransferBar
 from ui.chat.storage.unsaved import UnsavedText
@@ -64,6 +65,7 @@ class MainWindow(QMainWindow):
         server_panel: Makes the state of the server's window from the server's switch.
         tools: Makes the API's part of the inspector.
         model_folders: Says where models are looked for, given the folders that a person added.
+        kept_traces: Keeps the recorded tokens of answers; None keeps them in memory alone.
 
     Attributes:
         goes_on_when_closed: Whether closing only hides the window. The application decides.
@@ -83,6 +85,7 @@ class MainWindow(QMainWindow):
         server_panel: Callable[[ServerSwitch], ServerPanel],
         tools: Callable[[], InspectorTools],
         model_folders: Callable[[tuple[Path, ...]], ModelFolders],
+        kept_traces: TraceKeeper | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
@@ -94,6 +97,7 @@ class MainWindow(QMainWindow):
         self._may_lose = False
         self.preferences = preferences
         self.workspace = Workspace(engine, server, store, self)
+        self.workspace.traces.keeper = kept_traces
         self.model_library = ModelLibrary(self.workspace.model, preferences, model_folders, self)
         self.server_panel = server_panel(self.workspace.server)
         self.inspector = Inspector(engine, self.workspace, self)
@@ -106,6 +110,7 @@ class MainWindow(QMainWindow):
             server_panel=self.server_panel,
             make_tools=tools,
             kept_prompts=engine.disk,
+            kept_traces=None if kept_traces is None else self.workspace.traces,
         )
         self.sidebar = Sidebar(theme, self.workspace)
         self.chat = ChatPanel(theme, self.workspace)

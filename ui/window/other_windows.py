@@ -45,6 +45,7 @@ class OtherWindows(QObject):
         server_panel: What the server's window shows.
         make_tools: Makes the API's part of the inspector.
         kept_prompts: What the Preferences dialog can forget; None where nothing is kept.
+        kept_traces: The recorded tokens; likewise.
 
     Attributes:
         inspector: The Stop Inspector; None until it is first shown, like the others.
@@ -67,6 +68,7 @@ class OtherWindows(QObject):
         server_panel: ServerPanel,
         make_tools: Callable[[], InspectorTools],
         kept_prompts: KeptPrompts | None,
+        kept_traces: KeptPrompts | None = None,
     ) -> None:
         super().__init__(main)
         self._main = main
@@ -76,7 +78,7 @@ class OtherWindows(QObject):
         self._model_library = models
         self._server_panel = server_panel
         self._make_tools = make_tools
-        self._kept_prompts = kept_prompts
+        self._kept_prompts, self._kept_traces = kept_prompts, kept_traces
         self.inspector: InspectorWindow | None = None
         self.capture: CaptureWindow | None = None
         self.probe: ProbeWindow | None = None
@@ -146,7 +148,8 @@ class OtherWindows(QObject):
 
     def show_preferences(self) -> None:
         """Show the dialog of preferences."""
-        PreferencesDialog(self._theme, self._preferences, self._main, self._kept_prompts).open()
+        kept = (self._kept_prompts, self._kept_traces)
+        PreferencesDialog(self._theme, self._preferences, self._main, *kept).open()
 
     def show_shortcuts(self) -> None:
         """Show the list of keyboard shortcuts."""

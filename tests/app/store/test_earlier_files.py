@@ -5,12 +5,12 @@ import sqlite3
 from pathlib import Path
 
 from app.store import schema
-from app.store.bringing_over import bring_over
 from app.store.conversation_store import SqliteConversationStore
 from engine import StopKind
 from tests.app.store.conftest import Use
 from ui.records.conversations import ConversationFolder, StopEntry
 from ui.records.placement import Placement
+from ui.records.storing import Recovered
 
 EARLIER = Path(__file__).parent / "earlier"
 
@@ -63,19 +63,22 @@ def test_a_file_of_version_2_opens_with_all_that_is_in_it_and_takes_folders(
 
 
 def test_a_damaged_file_of_version_2_is_recovered_although_it_lacks_columns(
-    use: Use, path: Path, tmp_path: Path
+    use: Use, path: Path
 ) -> None:
-    earlier = tmp_path / "earlier.db"
-    shutil.copyfile(EARLIER / "conversations-2.db", earlier)
+    path.parent.mkdir()
+    shutil.copyfile(EARLIER / "conversations-2.db", path)
+    with sqlite3.connect(path) as damaging:
+        damaging.execute("PRAGMA writable_schema = ON")
+        damaging.execute(
+            "UPDATE sqlite_master SET sql = CAST(x'41ff42' AS TEXT) WHERE name = 'presets'"
+        )
+    damaging.close()
 
     async def steps(store: SqliteConversationStore) -> None:
-        new, messages, unreadable = bring_over(
-            earlier,
-            lambda *rows: store._database.submit(store._database.take_over, *rows).result(),
-            lambda done, total: None,
-            lambda: False,
-        )
-        assert (new, messages, unreadable) == (2, 3, 0)
+        assert store.problem is not None
+        assert store.load_all() == []
+        outcome = await store.recover(lambda done, total: None, lambda: False)
+        assert outcome == Recovered(conversations=2, messages=3)
 
     async def again(store: SqliteConversationStore) -> None:
         assert {one.title for one in store.load_all()} == {"Counting", "Plain"}

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PySide6.QtGui import QColor, QImage
 
-from ui.chat.session.traces import RunTrace
+from engine.recording.run_trace import RunTrace
 from ui.inspector.run.shown_run import ShownRun
 
 THINK = {"plain": ["<think>", "</think>"]}

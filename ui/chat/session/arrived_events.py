@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from engine import Event, TokenTrace, merge_deltas
+from engine.recording.run_trace import RunTrace
 from ui.chat.session.holding import HeldText
-from ui.chat.session.traces import RunTrace
 from ui.records.runs import Run
 
 # Text is held for a token or two all the time; only what lasts is worth a word.

@@ -340,5 +340,6 @@ class ConversationSession(QObject):
         if message is not None:
             message.text = run.text
             self._store.save_messages(self.conversation, [message])
+        self._traces.end(run.id, self.conversation.id)
         self.run_finished.emit(run)
         self.is_running_changed.emit(False)

@@ -1,126 +1,43 @@
-"""The traces of the newest runs: each token and what the stop matcher made of it, in memory only.
+"""The traces of the newest runs: each token and what the stop matcher made of it.
 
-Main thread. Bounded by runs, by tokens a run and by tokens altogether; nothing is written to disk.
+Main thread. Memory is bounded by runs, by tokens a run and by tokens altogether. What is kept on
+disk beyond that, of the window's own answers alone, is the business of a ``TraceKeeper``.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from concurrent.futures import Future
 from dataclasses import replace
+from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
 
 from engine import (
-    Event,
-    Finished,
     Generation,
     GenerationRequest,
-    RunSetting,
-    Speculation,
-    StopInfo,
-    StopRules,
-    TokenTrace,
-    ToolCall,
-    ToolCallDelta,
     TraceLevel,
-    Vocabulary,
 )
-from engine.recording.replay import RecordedToken, Recording, replay
+from engine.recording.run_trace import RunTrace
 
 MAX_RUNS = 64
-MAX_RUN_TOKENS = 20_000
 # A traced token takes about half a kilobyte: 64 long runs would be more than half a gigabyte.
 MAX_TOKENS = 200_000
 TOP_LOGPROBS = 5
 
 
-class RunTrace:
-    """The trace of one run, while it grows and afterwards.
+class TraceKeeper(Protocol):
+    """Keeps traces beyond the end of the program. Returns at once; works on its own thread."""
 
-    Attributes:
-        setting: The model's side of the run.
-        rules: Its stops.
-        max_tokens: Its limit, None for none.
-        tokens: Its newest tokens.
-        stop: Why it ended, once it has.
-        residue: Text that appeared only at the end.
-        speculation: What guessing did for the run.
-        calls: Parsed tool calls by the raw text that held them.
-        vocabulary: What token ids stand for; None for a saved run.
-        request: What was asked; None for a saved run.
-    """
+    def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
+        """Keep the trace of a run that has ended."""
 
-    def __init__(
-        self,
-        setting: RunSetting,
-        rules: StopRules,
-        max_tokens: int | None,
-        most_tokens: int = MAX_RUN_TOKENS,
-    ) -> None:
-        self.setting = setting
-        self.rules = rules
-        self.max_tokens = max_tokens
-        self.tokens: deque[TokenTrace] = deque(maxlen=most_tokens)
-        self.stop: StopInfo | None = None
-        self.residue = ""
-        self.speculation = Speculation()
-        self.calls: dict[str, tuple[ToolCall, ...]] = {}
-        self.vocabulary: Vocabulary | None = None
-        self.request: GenerationRequest | None = None
-        self._raw = ""
+    async def load(self, run_id: str) -> RunTrace | None:
+        """Return the trace of a run; None where none is kept."""
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether no token is missing; only then can the run be replayed."""
-        return bool(self.tokens) and self.tokens[0].index == 0
+    def measured(self) -> "Future[int]":
+        """Return how many bytes are kept, once all that was asked for before is done."""
 
-    @property
-    def can_be_replayed(self) -> bool:
-        """Whether the run has ended and no token of it is missing."""
-        return self.stop is not None and self.is_whole
-
-    def take(self, event: Event) -> None:
-        """Note an event of the run."""
-        if isinstance(event, TokenTrace):
-            self.tokens.append(event)
-        elif isinstance(event, ToolCallDelta):
-            self._raw = event.raw or self._raw
-            self.calls[self._raw] = (*self.calls.get(self._raw, ()), event.call)
-        elif isinstance(event, Finished):
-            self.stop = event.stop
-            self.residue = event.residue
-            self.speculation = event.speculation
-
-    def recording(self) -> Recording | None:
-        """Return the run for a replay; None before its end and where tokens are missing."""
-        if self.stop is None or not self.can_be_replayed:
-            return None
-        return Recording(
-            setting=self.setting,
-            rules=self.rules,
-            max_tokens=self.max_tokens,
-            tokens=tuple(
-                RecordedToken(t.token_id, t.raw, t.piece, t.special, t.time_s, t.origin)
-                for t in self.tokens
-            ),
-            residue=self.residue,
-            calls=self.calls,
-            stop=self.stop,
-            speculation=self.speculation,
-        )
-
-
-def trace_of(recording: Recording) -> RunTrace:
-    """Return the trace of a saved run: its own stops, played over its tokens once more."""
-    played = replay(recording, is_traced=True)
-    most = max(1, len(recording.tokens))
-    trace = RunTrace(recording.setting, recording.rules, recording.max_tokens, most)
-    for event in played.events:
-        if isinstance(event, TokenTrace):
-            trace.take(event)
-    trace.calls = recording.calls
-    trace.residue = recording.residue
-    trace.speculation = recording.speculation
-    trace.stop = played.stop or recording.stop
-    return trace
+    def forget_all(self) -> "Future[None]":
+        """Delete all of them."""
 
 
 class Traces(QObject):
@@ -128,16 +45,20 @@ class Traces(QObject):
 
     Signals:
         forgotten: All traces have gone.
+        level_changed: The next runs are recorded in more or less detail.
 
     Attributes:
+        keeper: Keeps those of conversations on disk; None where nothing is kept.
         level: How much of the next runs is recorded.
         top_logprobs: How many alternatives of each token, at the full level.
     """
 
     forgotten = Signal()
+    level_changed = Signal()
 
     def __init__(self, parent: QObject | None = None, most_runs: int = MAX_RUNS) -> None:
         super().__init__(parent)
+        self.keeper: TraceKeeper | None = None
         self.level = TraceLevel.STOPS
         self.top_logprobs = TOP_LOGPROBS
         self._most_runs = most_runs
@@ -181,9 +102,40 @@ class Traces(QObject):
         self._prune()
         return trace
 
+    def end(self, run_id: str, conversation_id: str) -> None:
+        """Keep the trace of a conversation's run, which has ended, on disk as well."""
+        trace = self._traces.get(run_id)
+        if trace is not None and trace.stop is not None and self.keeper is not None:
+            self.keeper.keep(conversation_id, run_id, trace)
+
+    async def find(self, run_id: str) -> RunTrace | None:
+        """Return the trace of a run from memory or from disk; None where it is not kept."""
+        trace = self.get(run_id)
+        if trace is None and self.keeper is not None:
+            trace = await self.keeper.load(run_id)
+            if trace is not None and self.get(run_id) is None:
+                self.keep(run_id, trace)
+        return trace
+
+    def measured(self) -> "Future[int]":
+        """Return how many bytes of disk they take."""
+        if self.keeper is not None:
+            return self.keeper.measured()
+        none: Future[int] = Future()
+        none.set_result(0)
+        return none
+
+    def record(self, level: TraceLevel) -> None:
+        """Record the next runs in this detail."""
+        if level is not self.level:
+            self.level = level
+            self.level_changed.emit()
+
     def forget_all(self) -> None:
-        """Drop every trace; a run under way keeps writing to its own, which nobody sees."""
+        """Drop every trace, also from disk; nobody sees what a run under way still records."""
         self._traces.clear()
+        if self.keeper is not None:
+            self.keeper.forget_all()
         self.forgotten.emit()
 
     def _prune(self) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ui.chat.session.traces import RunTrace
+from engine.recording.run_trace import RunTrace
 from ui.inspector.tape.tape import percent
 
 LIKELY = 0.2

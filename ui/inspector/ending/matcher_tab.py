@@ -6,7 +6,7 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine import counted
-from ui.chat.session.traces import RunTrace
+from engine.recording.run_trace import RunTrace
 from ui.inspector.ending.near_misses import NearMiss, RuleReport, rule_reports
 from ui.inspector.run.pages import reading_page
 from ui.inspector.run.shown_run import ShownRun

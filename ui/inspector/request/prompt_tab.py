@@ -62,8 +62,8 @@ class PromptTab(QWidget):
             self.note.setText("No run is shown.")
         elif shown.request is None:
             self.note.setText(
-                "The prompt of this run was not kept. Only runs since the last start of Fullstop "
-                "have one."
+                "The prompt of this run was not kept: its tokens were not recorded, or have been "
+                "forgotten."
             )
         elif self._inspector.prompt is None:
             self.note.setText("Reading the prompt…")

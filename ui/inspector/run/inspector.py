@@ -5,6 +5,7 @@ Main thread. Tells its views at most ten times a second that a running answer ha
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -92,6 +93,8 @@ class Inspector(QObject):
         self._is_tried = False
         self.what_if.set_recording(None)
         self.run_shown.emit(shown)
+        if shown is not None and shown.trace is None and shown.run.is_over:
+            self._tasks.start(self._find_trace(shown), "look for the trace of a run")
 
     def try_lists(self) -> None:
         """Let other stop lists be tried on the shown run; its tokens are gathered only now."""
@@ -250,6 +253,13 @@ class Inspector(QObject):
         recording = await asyncio.to_thread(shown.trace.recording)
         if self.shown is shown:
             self.what_if.set_recording(recording)
+
+    async def _find_trace(self, shown: ShownRun) -> None:
+        """Show a run of an earlier day with what disk has kept of it."""
+        if shown.source is RunSource.CHAT:
+            trace = await self.traces.find(shown.run.id)
+            if trace is not None and self.shown is shown:
+                self.show(replace(shown, trace=trace))
 
     async def _read_prompt(self, shown: ShownRun, request: GenerationRequest) -> None:
         try:

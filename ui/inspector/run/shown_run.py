@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from engine import Finished, GenerationRequest, Timing, Usage
 from engine.recording.replay import Recording, replay
+from engine.recording.run_trace import RunTrace, trace_of
 from engine.recording.saved_run import to_json
-from ui.chat.session.traces import RunTrace, trace_of
 from ui.records.runs import Run, RunState
 from ui.server.requests import RequestAnswer, RequestEntry
 
@@ -41,7 +41,7 @@ class ShownRun:
 
     @property
     def request(self) -> GenerationRequest | None:
-        """The request that ran; None for saved runs and for those of an earlier session."""
+        """The request that ran; None for saved runs, and where nothing was recorded."""
         if self.asked is not None or self.trace is None:
             return self.asked
         return self.trace.request

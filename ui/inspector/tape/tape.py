@@ -8,7 +8,7 @@ from enum import IntFlag
 from itertools import pairwise
 
 from engine import Channel, StopInfo, StopKind, StopRules, TokenTrace, Vocabulary, counted
-from ui.chat.session.traces import RunTrace
+from engine.recording.run_trace import RunTrace
 from ui.words.guesses import ORIGIN_WORDS
 from ui.words.visible import quoted, visible
 

@@ -18,7 +18,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QTextEdit
 
 from engine import Channel, TokenTrace, counted
-from ui.chat.session.traces import RunTrace
+from engine.recording.run_trace import RunTrace
 from ui.inspector.run.pages import align
 from ui.inspector.tape.tape import CHANNEL_NAMES, Span, Tape, TokenMark
 from ui.inspector.tape.tape_marks import MarkKind, Range, TapeMarks

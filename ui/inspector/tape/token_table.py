@@ -10,7 +10,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from engine import TokenTrace, seconds
-from ui.chat.session.traces import RunTrace
+from engine.recording.run_trace import RunTrace
 from ui.inspector.tape.tape import CHANNEL_NAMES, chip_text, percent
 from ui.words.guesses import ORIGIN_NAMES
 from ui.words.visible import visible

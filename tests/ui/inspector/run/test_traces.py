@@ -1,8 +1,9 @@
 """Which runs are kept with their tokens, and which tokens of a long run."""
 
+from engine.recording.run_trace import RunTrace
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
-from ui.chat.session.traces import RunTrace, Traces
+from ui.chat.session.traces import Traces
 from ui.inspector.ending.what_if_tab import WhatIfTab
 
 

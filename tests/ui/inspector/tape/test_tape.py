@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import TokenOrigin
 from engine.values.request import TraceLevel
 from tests.support.scripted import END
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK, trace_of
-from ui.chat.session.traces import RunTrace
 from ui.inspector.tape.tape import Tape, TokenMark, alternatives, percent, token_words
 from ui.inspector.tape.token_table import COLUMNS, TokenTable
 

@@ -9,10 +9,10 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
+from engine.recording.run_trace import RunTrace
 from engine.values.events import TokenOrigin
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
-from ui.chat.session.traces import RunTrace
 from ui.inspector.tape.tape_legend import TapeLegend
 from ui.inspector.tape.tape_marks import MarkKind, draw_mark
 from ui.inspector.tape.tape_view import TapeView

@@ -1,0 +1,1 @@
+"""The recorded tokens of answers, kept on disk within a budget."""

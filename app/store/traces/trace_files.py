@@ -1,0 +1,170 @@
+"""Keeps the traces of answers as files: one for each run, the oldest go first.
+
+Fits ``ui.chat.session.traces.TraceKeeper``. Its methods are called on the main thread and return
+at once; one thread packs, writes and deletes, in order. A trace can be missed, a conversation
+cannot: whatever is wrong with a file is logged and costs that file alone.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, ParamSpec
+
+from app.folders.privacy import made_private
+from engine.files.bounded import read_bounded
+from engine.files.fields import DamagedFile
+from engine.recording.kept_trace import packed, unpacked
+from engine.recording.run_trace import RunTrace
+
+_log = logging.getLogger(__name__)
+_P = ParamSpec("_P")
+_SUFFIX = ".trace"
+_MOST_FILE_BYTES = 64 << 20
+# Ids are hexadecimal; an imported one may be anything, and must not become a path.
+_USABLE = re.compile(r"[0-9A-Za-z_-]{1,80}")
+
+
+class _KeptFile(NamedTuple):
+    """A file: whose it is, when it was written, and how large it is."""
+
+    conversation_id: str
+    written_at: float
+    size_bytes: int
+    path: Path
+
+
+class TraceFiles:
+    """The traces in a folder.
+
+    Args:
+        folder: The folder, which is made when it is needed.
+        most_bytes: How much disk they may take; 0 keeps none.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        self._folder = folder
+        self._most_bytes = most_bytes
+        self._thread = ThreadPoolExecutor(1, "fullstop-traces")
+        # By run; read from the folder at first use (own thread).
+        self._found: dict[str, _KeptFile] | None = None
+
+    # -- the main thread's side ------------------------------------------------------------
+
+    def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
+        """Keep the trace of a run that has ended."""
+        if self._most_bytes and _USABLE.fullmatch(conversation_id) and _USABLE.fullmatch(run_id):
+            self._submit(self._keep, conversation_id, run_id, trace)
+
+    async def load(self, run_id: str) -> RunTrace | None:
+        """Return the trace of a run; None where none is kept, or it cannot be read."""
+        return await asyncio.wrap_future(self._thread.submit(self._load, run_id))
+
+    def limit_to(self, most_bytes: int) -> None:
+        """Let them take this much disk from now on."""
+        self._most_bytes = most_bytes
+        self._submit(self._prune)
+
+    def keep_only(self, conversation_ids: frozenset[str]) -> None:
+        """Delete the traces of all other conversations: these have been deleted."""
+        self._submit(self._keep_only, conversation_ids)
+
+    def measured(self) -> "Future[int]":
+        """Return their bytes, once all that was asked for before is done."""
+        return self._thread.submit(lambda: sum(one.size_bytes for one in self._files().values()))
+
+    def forget_all(self) -> "Future[None]":
+        """Delete all of them; the future ends when that is done."""
+        return self._thread.submit(self._keep_only, frozenset())
+
+    def close(self) -> None:
+        """Do what was asked for, and take no more."""
+        self._thread.shutdown()
+
+    def _submit(self, work: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
+        with contextlib.suppress(RuntimeError):  # closed meanwhile
+            self._thread.submit(_logged, lambda: work(*args, **kwargs))
+
+    # -- its own thread --------------------------------------------------------------------
+
+    def _files(self) -> dict[str, _KeptFile]:
+        if self._found is None:
+            self._found = {}
+            with contextlib.suppress(OSError):
+                for path in self._folder.glob(f"*{_SUFFIX}"):
+                    conversation_id, _, run_id = path.name.removesuffix(_SUFFIX).partition(".")
+                    with contextlib.suppress(OSError):
+                        facts = path.lstat()
+                        self._found[run_id] = _KeptFile(
+                            conversation_id, facts.st_mtime, facts.st_size, path
+                        )
+        return self._found
+
+    def _keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
+        content = packed(trace)
+        files = self._files()
+        if len(content) > min(self._most_bytes, _MOST_FILE_BYTES):
+            return
+        path = made_private(self._folder) / f"{conversation_id}.{run_id}{_SUFFIX}"
+        _write(path, content)
+        facts = path.stat()
+        files[run_id] = _KeptFile(conversation_id, facts.st_mtime, facts.st_size, path)
+        self._prune()
+
+    def _load(self, run_id: str) -> RunTrace | None:
+        file = self._files().get(run_id)
+        if file is None:
+            return None
+        try:
+            return unpacked(read_bounded(file.path, _MOST_FILE_BYTES))
+        except (OSError, DamagedFile) as error:
+            _log.warning("the trace %s cannot be read: %s", file.path.name, error)
+            self._delete(run_id)
+            return None
+
+    def _prune(self) -> None:
+        files = self._files()
+        total = sum(one.size_bytes for one in files.values())
+        if total <= self._most_bytes:
+            return
+        for run_id, one in sorted(files.items(), key=lambda item: item[1].written_at):
+            self._delete(run_id)
+            total -= one.size_bytes
+            if total <= self._most_bytes:
+                return
+
+    def _keep_only(self, conversation_ids: frozenset[str]) -> None:
+        for run_id, one in list(self._files().items()):
+            if one.conversation_id not in conversation_ids:
+                self._delete(run_id)
+
+    def _delete(self, run_id: str) -> None:
+        one = self._files().pop(run_id, None)
+        if one is not None:
+            with contextlib.suppress(FileNotFoundError):
+                one.path.unlink()
+
+
+def _logged(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:
+        _log.exception("a trace could not be kept or deleted")
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; ``mkstemp`` makes it readable by this person alone."""
+    number, name = tempfile.mkstemp(prefix=".", dir=path.parent)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise

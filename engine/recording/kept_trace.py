@@ -1,0 +1,132 @@
+"""The file format of a kept trace: all that the inspector knows of a run, compressed.
+
+A saved run (``engine.recording.saved_run``) is for other people and programs; this is for this
+program alone, so that it can show a run of an earlier day whole: with probabilities, what was
+held back at each token, and what was asked. Pure; any thread.
+"""
+
+import json
+import zlib
+from typing import Any
+
+from engine.files.fields import DamagedFile, Fields, parsed_json
+from engine.files.value_fields import from_values, to_values
+from engine.output.vocabulary import Vocabulary
+from engine.recording.replay import by_id
+from engine.recording.run_trace import RunTrace
+from engine.recording.saved_run import setting_from, setting_to_fields
+from engine.stopping.record import StopInfo
+from engine.stopping.rules import StopRules
+from engine.values.chat import ToolCall
+from engine.values.events import Speculation, TokenTrace
+from engine.values.request import GenerationRequest
+
+VERSION = 1
+# A run of as many tokens as are kept, with alternatives, takes some 20 MB before it is compressed.
+_MOST_BYTES = 256 << 20
+# A template knows some hundred special tokens; a damaged tokenizer may call all of them so.
+_MOST_SPECIAL = 4_096
+# Spans repeat what the tokens say; they are for streams of log-probabilities alone.
+_COLUMNS = tuple(name for name in TokenTrace.__dataclass_fields__ if name != "settled")
+
+
+def packed(trace: RunTrace) -> bytes:
+    """Return the trace of a run that has ended as the content of a file."""
+    tokens = list(trace.tokens)
+    values: dict[str, Any] = {
+        "fullstop_trace": VERSION,
+        "model": trace.setting.model,
+        "setting": setting_to_fields(trace.setting),
+        "rules": to_values(trace.rules),
+        "max_tokens": trace.max_tokens,
+        "columns": _COLUMNS,
+        "tokens": [[to_values(getattr(token, name)) for name in _COLUMNS] for token in tokens],
+        "stop": to_values(trace.stop),
+        "residue": trace.residue,
+        "speculation": to_values(trace.speculation),
+        "calls": to_values(trace.calls),
+        "request": to_values(trace.request),
+        "vocabulary": _vocabulary_values(trace.vocabulary, tokens),
+    }
+    return zlib.compress(json.dumps(values, separators=(",", ":")).encode("ascii"))
+
+
+def unpacked(content: bytes) -> RunTrace:
+    """Return the trace that a file holds.
+
+    Raises:
+        DamagedFile: It is not such a file, or one of a later version.
+    """
+    top = Fields(parsed_json(_text(content)))
+    if top.take("fullstop_trace", int) != VERSION:
+        raise DamagedFile(f"fullstop_trace: this version reads {VERSION}")
+    tokens = _tokens(top)
+    trace = RunTrace(
+        setting_from(top),
+        from_values(StopRules, top.take("rules", dict)),
+        top.maybe("max_tokens", int),
+        max(1, len(tokens)),
+    )
+    trace.tokens.extend(tokens)
+    trace.stop = from_values(StopInfo | None, top.maybe("stop", dict))
+    trace.residue = top.maybe("residue", str) or ""
+    trace.speculation = from_values(Speculation, top.maybe("speculation", dict) or {})
+    trace.calls = from_values(dict[str, tuple[ToolCall, ...]], top.maybe("calls", dict) or {})
+    trace.request = from_values(GenerationRequest | None, top.maybe("request", dict))
+    trace.vocabulary = _vocabulary(top, trace)
+    return trace
+
+
+def _text(content: bytes) -> str:
+    unpacking = zlib.decompressobj()
+    try:
+        raw = unpacking.decompress(content, _MOST_BYTES)
+    except zlib.error as error:
+        raise DamagedFile(f"the file is damaged: {error}") from error
+    if not unpacking.eof:
+        raise DamagedFile("the file is cut short, or too large")
+    return raw.decode("ascii", "replace")
+
+
+def _tokens(top: Fields) -> list[TokenTrace]:
+    columns = top.take("columns", list)
+    found = []
+    for row in top.take("tokens", list):
+        if not isinstance(row, list) or len(row) != len(columns):
+            raise DamagedFile("tokens: a row has other columns than the rest")
+        found.append(from_values(TokenTrace, dict(zip(columns, row, strict=True))))
+    return found
+
+
+def _vocabulary_values(
+    vocabulary: Vocabulary | None, tokens: list[TokenTrace]
+) -> dict[str, Any] | None:
+    """Return the texts of those tokens that a run names, and of the special ones."""
+    if vocabulary is None:
+        return None
+    named = {token_id for t in tokens if t.stats is not None for token_id, _ in t.stats.top}
+    named.update(token.token_id for token in tokens)
+    special = dict(list(vocabulary.special.items())[:_MOST_SPECIAL])
+    return {
+        "texts": {str(token_id): vocabulary.text_of(token_id) for token_id in sorted(named)},
+        "special": to_values(special),
+        "size": vocabulary.size,
+    }
+
+
+def _vocabulary(top: Fields, trace: RunTrace) -> Vocabulary | None:
+    if not top.has("vocabulary"):
+        return None
+    fields = top.inner("vocabulary")
+    texts = from_values(dict[int, str], fields.maybe("texts", dict) or {})
+    if any(token_id < 0 for token_id in texts):
+        raise DamagedFile("vocabulary.texts: a token id is negative")
+    known: dict[int, str | None] = dict(texts)
+    return Vocabulary(
+        raw=None,
+        text=by_id(known, ""),
+        special=from_values(dict[int, str], fields.maybe("special", dict) or {}),
+        eos=frozenset(trace.setting.eos),
+        strips_first_space=trace.setting.strips_first_space,
+        size=fields.maybe("size", int) or 0,
+    )

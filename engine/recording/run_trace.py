@@ -1,0 +1,108 @@
+"""The trace of one run: each token and what the stop matcher made of it.
+
+Changed by one reader, while the run grows; any thread reads it afterwards. Knows no window.
+"""
+
+from collections import deque
+
+from engine.output.setting import RunSetting
+from engine.output.vocabulary import Vocabulary
+from engine.recording.replay import RecordedToken, Recording, replay
+from engine.stopping.record import StopInfo
+from engine.stopping.rules import StopRules
+from engine.values.chat import ToolCall
+from engine.values.events import Event, Finished, Speculation, TokenTrace, ToolCallDelta
+from engine.values.request import GenerationRequest
+
+MAX_RUN_TOKENS = 20_000
+
+
+class RunTrace:
+    """The trace of one run, while it grows and afterwards.
+
+    Attributes:
+        setting: The model's side of the run.
+        rules: Its stops.
+        max_tokens: Its limit, None for none.
+        tokens: Its newest tokens.
+        stop: Why it ended, once it has.
+        residue: Text that appeared only at the end.
+        speculation: What guessing did for the run.
+        calls: Parsed tool calls by the raw text that held them.
+        vocabulary: What token ids stand for; None for a saved run.
+        request: What was asked; None for a saved run.
+    """
+
+    def __init__(
+        self,
+        setting: RunSetting,
+        rules: StopRules,
+        max_tokens: int | None,
+        most_tokens: int = MAX_RUN_TOKENS,
+    ) -> None:
+        self.setting = setting
+        self.rules = rules
+        self.max_tokens = max_tokens
+        self.tokens: deque[TokenTrace] = deque(maxlen=most_tokens)
+        self.stop: StopInfo | None = None
+        self.residue = ""
+        self.speculation = Speculation()
+        self.calls: dict[str, tuple[ToolCall, ...]] = {}
+        self.vocabulary: Vocabulary | None = None
+        self.request: GenerationRequest | None = None
+        self._raw = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no token is missing; only then can the run be replayed."""
+        return bool(self.tokens) and self.tokens[0].index == 0
+
+    @property
+    def can_be_replayed(self) -> bool:
+        """Whether the run has ended and no token of it is missing."""
+        return self.stop is not None and self.is_whole
+
+    def take(self, event: Event) -> None:
+        """Note an event of the run."""
+        if isinstance(event, TokenTrace):
+            self.tokens.append(event)
+        elif isinstance(event, ToolCallDelta):
+            self._raw = event.raw or self._raw
+            self.calls[self._raw] = (*self.calls.get(self._raw, ()), event.call)
+        elif isinstance(event, Finished):
+            self.stop = event.stop
+            self.residue = event.residue
+            self.speculation = event.speculation
+
+    def recording(self) -> Recording | None:
+        """Return the run for a replay; None before its end and where tokens are missing."""
+        if self.stop is None or not self.can_be_replayed:
+            return None
+        return Recording(
+            setting=self.setting,
+            rules=self.rules,
+            max_tokens=self.max_tokens,
+            tokens=tuple(
+                RecordedToken(t.token_id, t.raw, t.piece, t.special, t.time_s, t.origin)
+                for t in self.tokens
+            ),
+            residue=self.residue,
+            calls=self.calls,
+            stop=self.stop,
+            speculation=self.speculation,
+        )
+
+
+def trace_of(recording: Recording) -> RunTrace:
+    """Return the trace of a saved run: its own stops, played over its tokens once more."""
+    played = replay(recording, is_traced=True)
+    most = max(1, len(recording.tokens))
+    trace = RunTrace(recording.setting, recording.rules, recording.max_tokens, most)
+    for event in played.events:
+        if isinstance(event, TokenTrace):
+            trace.take(event)
+    trace.calls = recording.calls
+    trace.residue = recording.residue
+    trace.speculation = recording.speculation
+    trace.stop = played.stop or recording.stop
+    return trace

@@ -1,0 +1,148 @@
+"""Traces on disk: whole after a restart, within their budget, gone when they are to be."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.store.conversation_store import open_store
+from app.store.traces.trace_files import TraceFiles
+from engine.files.fields import DamagedFile
+from engine.recording.kept_trace import packed, unpacked
+from engine.recording.run_trace import RunTrace
+from engine.scheduling.service import Engine
+from engine.values.request import TraceLevel
+from tests.support.shown import main_window, shown
+from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.inspector.conftest import Record
+from tests.ui.inspector.inspecting import COUNT, ask
+from tests.ui.inspector.reading import THINK, trace_of
+from ui.inspector.tape.tape import alternatives
+from ui.kit.look.theme import Theme
+
+
+def test_a_trace_is_the_same_after_it_was_packed(record: Record) -> None:
+    shown_run = record(
+        ["<think>", "hm", "</think>", "Grö", "ße", "E", "N", "x", "END", "y"],
+        "END",
+        level=TraceLevel.FULL,
+        **THINK,
+    )
+    trace = trace_of(shown_run)
+    again = unpacked(packed(trace))
+    assert list(again.tokens) == [replace(token, settled=()) for token in trace.tokens]
+    assert any(token.stats is not None for token in again.tokens)
+    for name in ("setting", "rules", "max_tokens", "stop", "residue", "speculation", "calls"):
+        assert getattr(again, name) == getattr(trace, name), name
+    assert again.request == trace.request
+    assert again.recording() == trace.recording()
+    for before, after in zip(trace.tokens, again.tokens, strict=True):
+        assert alternatives(after, again.vocabulary) == alternatives(before, trace.vocabulary)
+
+
+def test_what_is_no_trace_is_refused_in_words(record: Record) -> None:
+    content = packed(trace_of(record(["a", "b"])))
+    for damaged in (b"", b"nonsense", content[: len(content) // 2], packed_text(b"[]")):
+        with pytest.raises(DamagedFile):
+            unpacked(damaged)
+
+
+def packed_text(text: bytes) -> bytes:
+    import zlib
+
+    return zlib.compress(text)
+
+
+def done(files: TraceFiles) -> int:
+    """Wait until all that was asked for is done; returns the bytes that are kept."""
+    return files.measured().result(60)
+
+
+def kept(folder: Path) -> set[str]:
+    return {path.name.split(".")[1] for path in folder.glob("*.trace")}
+
+
+def test_the_oldest_traces_make_room_and_only_their_owner_can_read_them(
+    record: Record, tmp_path: Path
+) -> None:
+    trace = trace_of(record(["a", "b", "c"]))
+    one, folder = len(packed(trace)), tmp_path / "data" / "traces"
+    files = TraceFiles(folder, one * 3)
+    for number in range(5):
+        files.keep("c1", f"r{number}", trace)
+    assert done(files) == one * 3
+    assert kept(folder) == {"r2", "r3", "r4"}
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    files.limit_to(one)
+    assert done(files) == one
+    assert kept(folder) == {"r4"}
+    files.limit_to(0)
+    assert done(files) == 0
+    files.keep("c1", "r9", trace)
+    assert done(files) == 0
+    files.close()
+
+
+def test_traces_go_with_their_conversation_and_a_damaged_one_costs_no_other(
+    record: Record, tmp_path: Path
+) -> None:
+    trace = trace_of(record(["a", "b", "c"]))
+    files = TraceFiles(tmp_path, 1_000_000)
+    for conversation, name in (("c1", "r1"), ("c2", "r2"), ("c2", "r3")):
+        files.keep(conversation, name, trace)
+    done(files)
+    (tmp_path / "c2.r2.trace").write_bytes(b"damaged")
+
+    async def loaded(name: str) -> RunTrace | None:
+        return await files.load(name)
+
+    assert asyncio.run(loaded("r2")) is None
+    found = asyncio.run(loaded("r3"))
+    assert found is not None
+    assert found.stop == trace.stop
+    assert kept(tmp_path) == {"r1", "r3"}
+    files.keep_only(frozenset({"c2"}))
+    done(files)
+    assert kept(tmp_path) == {"r3"}
+    files.keep("../c3", "r4", trace)
+    files.forget_all().result(60)
+    assert kept(tmp_path) == set()
+    files.close()
+
+
+def test_an_answer_of_an_earlier_start_is_shown_with_all_its_tabs_until_it_is_forgotten(
+    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    async def start(level: TraceLevel) -> None:
+        store = await open_store(tmp_path / "conversations.db")
+        traces = TraceFiles(tmp_path / "traces", 10_000_000)
+        window = main_window(engine, theme, store=store, kept_traces=traces)
+        window.workspace.traces.level = level
+        async with shown(window):
+            window.others.show_inspector()
+            inspector = window.others.inspector
+            assert inspector is not None
+            if level is TraceLevel.FULL:
+                await ask(window, COUNT, "6")
+            else:
+                count = inspector.tokens.model.rowCount
+                await eventually(lambda: count() > 0)
+                assert inspector.tape.toPlainText().startswith("1⏎\n2⏎\n3⏎")
+                assert inspector.legend.isVisible()
+                inspector.tabs.setCurrentWidget(inspector.ending)
+                assert inspector.ending.curve.isVisible()
+                inspector.tabs.setCurrentWidget(inspector.prompt)
+                await eventually(lambda: COUNT in inspector.prompt.page.toPlainText())
+                inspector.tabs.setCurrentWidget(inspector.api)
+                await eventually(lambda: "HTTP/1.1 200" in inspector.api.page.toPlainText())
+                inspector.forget.click()
+                assert count() == 0
+        await asyncio.to_thread(traces.close)
+        await store.close()
+
+    run(start(TraceLevel.FULL))
+    assert len(kept(tmp_path / "traces")) == 1
+    run(start(TraceLevel.STOPS))
+    assert kept(tmp_path / "traces") == set()
