@@ -20,6 +20,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.menus import add_entry
 from ui.preferences.appearance_menu import AppearanceMenu
 from ui.preferences.preferences_state import PreferencesState
+from ui.window.edit_menu import EditMenu
 from ui.window.other_windows import OtherWindows
 
 _KEYS = QKeySequence.StandardKey
@@ -68,6 +69,7 @@ class MainMenus:
     """Fills the menu bar of a window.
 
     Attributes:
+        edit: The entries of the Edit menu.
         stop: The entry that ends the running answer; the window enables it.
         conversation: The entries that belong to conversations.
     """
@@ -100,13 +102,9 @@ class MainMenus:
         action.setMenuRole(QAction.MenuRole.QuitRole)
 
     def _fill_edit(self, menu: QMenu) -> None:
-        group = self._window.undo_group
-        undo = group.createUndoAction(self._parent, "Undo")
-        undo.setShortcut(_KEYS.Undo)
-        redo = group.createRedoAction(self._parent, "Redo")
-        redo.setShortcut(_KEYS.Redo)
-        menu.addActions([undo, redo])
-        menu.addSeparator()
+        window = self._window
+        chat = window.chat
+        self.edit = EditMenu(menu, window.undo_group, chat.finding, chat.composer.input)
         self.conversation.fill_edit(menu)
 
     def _fill_conversation(self, menu: QMenu) -> None:

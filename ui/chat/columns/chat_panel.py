@@ -22,6 +22,7 @@ from ui.chat.composing.settings_popover import SettingsPopover, settings_words
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
+from ui.chat.reading.finding import Finding
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.chat.sides.sides_page import SidesPage
@@ -68,6 +69,7 @@ class ChatPanel(QWidget):
         self.gone = GoneBar(workspace.answering)
         self.column = MessageColumn(theme)
         self.welcome = Welcome(theme, workspace.answering)
+        self.finding = Finding(theme, workspace, self.column, self)
         self.composer = Composer(theme)
         self.settings = SettingsPopover(theme, self, workspace.presets)
         self._drops = FileDrops(self)
@@ -127,11 +129,13 @@ class ChatPanel(QWidget):
         layout.addWidget(self.problem)
         layout.addWidget(self.model_problem)
         layout.addWidget(self.gone)
+        layout.addWidget(self.finding.bar)
         layout.addWidget(self._stack, 1)
         layout.addLayout(foot)
 
     def _connect_signals(self) -> None:
         workspace, composer = self._workspace, self.composer
+        self.finding.bar.closed.connect(self.focus_composer)
         self.header.badge.switch_wanted.connect(self.switch_wanted)
         self.gone.switch_wanted.connect(self.switch_wanted)
         workspace.opened.connect(self._show)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject
-from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
 from ui.chat.columns.chat_panel import ChatPanel
@@ -47,9 +46,7 @@ class ConversationMenu(QObject):
 
     def fill_edit(self, menu: QMenu) -> None:
         """Add search, and the undoing of a deletion."""
-        add_entry(
-            menu, "&Search Conversations", self._sidebar.search, QKeySequence.StandardKey.Find
-        )
+        add_entry(menu, "&Search Conversations", self._sidebar.search, "Ctrl+Alt+F")
         self._restore = add_entry(
             menu, "Undo &Delete Conversation", self._undo_delete, "Ctrl+Shift+T"
         )
@@ -69,7 +66,7 @@ class ConversationMenu(QObject):
         add_entry(menu, "Atta&ch Files…", attach.choose, "Ctrl+Shift+O")
         self._edit = add_entry(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
         self._again = add_entry(
-            menu, "Re&generate", self._with_last_answer(workspace.regenerate), "Ctrl+Shift+G"
+            menu, "Re&generate", self._with_last_answer(workspace.regenerate), "Ctrl+Alt+G"
         )
         self._continue = add_entry(
             menu,

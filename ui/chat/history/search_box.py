@@ -39,7 +39,7 @@ class SearchField(QLineEdit):
         self._theme = theme
         self.setPlaceholderText("Search conversations")
         self.setAccessibleName("Search conversations")
-        self.setToolTip("Search conversations (Ctrl+F)")
+        self.setToolTip("Search conversations (Ctrl+Alt+F)")
         add_leading_icon(theme, self, "search")
         add_clear_button(theme, self, "Clear the search")
         self.textChanged.connect(search.look_for)

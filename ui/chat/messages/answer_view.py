@@ -74,7 +74,7 @@ class AnswerView(QWidget):
         self._retry.setAccessibleName("Ask this question again")
         self.action_row = MessageActions(theme, self, is_quiet=False)
         self.proceed = self.action_row.add("continue", "Continue this answer (Ctrl+Shift+Return)")
-        self._regenerate = self.action_row.add("regenerate", "Regenerate (Ctrl+Shift+G)")
+        self._regenerate = self.action_row.add("regenerate", "Regenerate (Ctrl+Alt+G)")
         self.raw = self.action_row.add("report", "Show the raw text of this answer")
         self.raw.setCheckable(True)
         self._copy = self.action_row.add("copy", "Copy this answer as Markdown")

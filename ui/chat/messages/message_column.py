@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QVBoxLayout, QW
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.jump_button import JumpButton
 from ui.chat.messages.message_slot import MessageSlot
+from ui.chat.messages.query import Query
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.messages.readers_place import ReadersPlace
 from ui.chat.session.open_conversation import OpenConversation
@@ -49,6 +50,8 @@ class MessageColumn(QScrollArea):
         self._filled: set[MessageSlot] = set()
         self._shown_run: Run | None = None
         self._found: tuple[ConversationMessage, tuple[str, ...]] | None = None
+        self._query: Query | None = None
+        self._current: tuple[ConversationMessage, int] | None = None
         self._reasons = QButtonGroup(self)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -109,8 +112,32 @@ class MessageColumn(QScrollArea):
     def forget_found(self) -> None:
         """Take the marks of found words away."""
         self._found = None
-        for slot in self._filled:
-            slot.show_found(())
+        self._mark_again()
+
+    def show_query(
+        self, query: Query | None, current: tuple[ConversationMessage, int] | None = None
+    ) -> None:
+        """Mark what was looked for in every message.
+
+        Args:
+            query: What was looked for; None takes the marks away.
+            current: The message, and which of its places, that is marked as the present one.
+        """
+        self._found, self._query, self._current = None, query, current
+        self._mark_again()
+
+    def go_to_message(self, message: ConversationMessage) -> None:
+        """Scroll to a message, or to the marked place in it."""
+        slot = next((slot for slot in self._slots if slot.message is message), None)
+        if slot is not None:
+            self._fill(slot)
+            self._place.go_to(slot)
+
+    @property
+    def first_seen(self) -> int:
+        """The number of the first message that is on the screen."""
+        top = self.verticalScrollBar().value()
+        return max(0, bisect_right(self._slots, top, key=MessageSlot.y) - 1)
 
     def answer_view(self, run: Run) -> AnswerView | None:
         """Return the view of a run's answer, None while it is far from the screen."""
@@ -204,13 +231,20 @@ class MessageColumn(QScrollArea):
 
     def _show_found(self, slot: MessageSlot) -> int | None:
         """Mark the words that were searched for, and return how far down the first one is."""
+        if self._query is not None:
+            message, place = self._current or (None, None)
+            current = place if slot.message is message else None
+            return slot.highlight(self._query.highlight(self._theme.colors, current))
         if self._found is None or slot.message is not self._found[0]:
             return None
         return slot.show_found(self._found[1])
 
     def _mark_again(self) -> None:
         for slot in self._filled:
-            self._show_found(slot)
+            if self._query is None and self._found is None:
+                slot.show_found(())
+            else:
+                self._show_found(slot)
 
     # -- what the session tells ------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.look.theme import Theme
+from ui.kit.text.flow_text import Highlight
 from ui.records.messages import ConversationMessage
 
 _UNBOUND_PX = 16777215
@@ -76,10 +77,19 @@ class MessageSlot(QWidget):
         Returns:
             How far down the first one stands; None where the text shows none.
         """
+        colors = self._theme.colors
+        return self.highlight(Highlight(tuple(words), colors.found, colors.text))
+
+    def highlight(self, wanted: Highlight) -> int | None:
+        """Mark words in the text of the message.
+
+        Returns:
+            How far down the current one, or the first one, stands; None where the text shows none.
+        """
         if not isinstance(self.view, QuestionView | AnswerView):
             return None
-        text, colors = self.view.text_view, self._theme.colors
-        place = text.show_found(words, colors.found, colors.text)
+        text = self.view.text_view
+        place = text.highlight(wanted)
         if place is None or text.isHidden():
             return None
         return text.viewport().mapTo(self, place.topLeft().toPoint()).y()

@@ -241,6 +241,8 @@ QDockWidget > QWidget { background: $sidebar; }
 #composer[focused="true"] { border: 1px solid $accent; }
 #composer QPlainTextEdit { background: transparent; border: none; padding: 0; }
 
+#find_bar { background: $sunken; border-bottom: 1px solid $line; }
+
 #question_bar { background: $limit_soft; border: 1px solid $line; border-radius: 8px; }
 #hint_bar { background: $accent_soft; border: none; border-radius: 8px; }
 #problem_bar { background: $fault_soft; border-bottom: 1px solid $line; }

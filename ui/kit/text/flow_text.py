@@ -4,6 +4,7 @@ Main thread. Loads nothing by itself; a link only announces that it was chosen.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -12,6 +13,32 @@ from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextOption, QWh
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QTextBrowser, QTextEdit, QWidget
 
 from ui.kit.text.places import utf16_length, word_places
+
+# Each mark follows the text when that changes: thousands of them would make it slow.
+_MOST_MARKS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """Words to highlight in a text, and how.
+
+    Attributes:
+        words: The words; none takes all highlights away.
+        background: The color behind a word.
+        color: The color of its letters.
+        has_case: Whether capital letters differ from small ones.
+        current: Which occurrence is the one that is looked at; None for none.
+        current_background: The color behind that one.
+        current_color: The color of its letters.
+    """
+
+    words: tuple[str, ...] = ()
+    background: str = ""
+    color: str = ""
+    has_case: bool = False
+    current: int | None = None
+    current_background: str = ""
+    current_color: str = ""
 
 
 class FlowText(QTextBrowser):
@@ -35,7 +62,7 @@ class FlowText(QTextBrowser):
         # A line that is too long scrolls by itself, never the whole text.
         bar = self.horizontalScrollBar()
         bar.rangeChanged.connect(lambda: bar.setRange(0, 0))
-        self._found: tuple[tuple[str, ...], str, str] = (), "", ""
+        self._found = Highlight()
         document = self.document()
         document.setDocumentMargin(0)
         document.documentLayout().documentSizeChanged.connect(self._fit)
@@ -55,13 +82,26 @@ class FlowText(QTextBrowser):
         Returns:
             Where the first one is; None where there is none.
         """
-        self._found = tuple(words), background, color
-        marks = self._mark(word_places(self.document(), words), background, color)
+        return self.highlight(Highlight(tuple(words), background, color))
+
+    def highlight(self, wanted: Highlight) -> QRectF | None:
+        """Highlight every occurrence of words; returns where the current or first one is."""
+        self._found = wanted
+        places = word_places(self.document(), wanted.words, wanted.has_case)
+        current = wanted.current or 0
+        begin = max(0, min(current - _MOST_MARKS // 2, len(places) - _MOST_MARKS))
+        shown = places[begin : begin + _MOST_MARKS]
+        marks = self._mark(shown, wanted.background, wanted.color)
         if not marks:
             return None
-        first = QTextCursor(self.document())
-        first.setPosition(marks[0].cursor.selectionStart())
-        return QRectF(self.cursorRect(first))
+        looked_at = marks[min(current - begin, len(marks) - 1)]
+        if wanted.current is not None:
+            looked_at.format.setBackground(QColor(wanted.current_background))
+            looked_at.format.setForeground(QColor(wanted.current_color))
+            self.setExtraSelections(marks)
+        there = QTextCursor(self.document())
+        there.setPosition(looked_at.cursor.selectionStart())
+        return QRectF(self.cursorRect(there))
 
     def show_spans(self, spans: Sequence[tuple[int, int]], background: str, color: str) -> None:
         """Highlight parts of ``toPlainText``, each from a character up to another one."""
@@ -93,8 +133,8 @@ class FlowText(QTextBrowser):
 
     def show_found_again(self) -> None:
         """Highlight the same words again after the text changed."""
-        if self._found[0]:
-            self.show_found(*self._found)
+        if self._found.words:
+            self.highlight(self._found)
 
     @property
     def found_texts(self) -> list[str]:

@@ -17,12 +17,20 @@ def anchor_position(document: QTextDocument, name: str) -> int | None:
     return next((at for at, form in _pieces(document) if name in form.anchorNames()), None)
 
 
-def word_places(document: QTextDocument, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return where each occurrence of the words begins and ends, ignoring case, in order."""
+def words_pattern(words: Sequence[str], has_case: bool = False) -> re.Pattern[str]:
+    """Return what matches any of the words, the longest first; white space is any white space."""
+    spelled = (r"\s+".join(re.escape(part) for part in word.split()) for word in words)
+    spellings = sorted((one for one in spelled if one), key=len, reverse=True)
+    return re.compile("|".join(spellings) or r"(?!)", re.NOFLAG if has_case else re.IGNORECASE)
+
+
+def word_places(
+    document: QTextDocument, words: Sequence[str], has_case: bool = False
+) -> list[tuple[int, int]]:
+    """Return where each occurrence of the words begins and ends, in order."""
     if not words:
         return []
-    spelled = (r"\s+".join(re.escape(part) for part in word.split()) for word in words)
-    pattern = re.compile("|".join(sorted(spelled, key=len, reverse=True)), re.IGNORECASE)
+    pattern = words_pattern(words, has_case)
     places = []
     block = document.begin()
     while block.isValid():
@@ -32,6 +40,16 @@ def word_places(document: QTextDocument, words: Sequence[str]) -> list[tuple[int
             places.append((begin, begin + utf16_length(match[0])))
         block = block.next()
     return places
+
+
+def block_texts(document: QTextDocument) -> list[str]:
+    """Return the text of each block: paragraphs, lines of code, cells of tables."""
+    texts = []
+    block = document.begin()
+    while block.isValid():
+        texts.append(block.text())
+        block = block.next()
+    return texts
 
 
 def _pieces(document: QTextDocument) -> Iterator[tuple[int, QTextCharFormat]]:

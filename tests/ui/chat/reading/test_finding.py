@@ -1,0 +1,122 @@
+"""Find in the conversation: the bar, its count, the marks, and the keys."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
+
+from engine.values.events import TextDelta
+from tests.support.answers.said import finished_run
+from tests.support.shown import Use
+from tests.ui.chat.reading.conftest import long_conversation
+from tests.ui.driving import ScriptedEngine, eventually
+from tests.ui.keyboard import keyboard
+from ui.chat.messages.answer_view import AnswerView
+from ui.records.conversations import Conversation
+from ui.records.messages import ConversationMessage
+from ui.window.main_window import MainWindow
+
+RICH = """A **need**le in bold, one in `a needle` of code.
+
+```python
+needle = "NEEDLE"
+```
+
+| head | needle |
+| --- | --- |
+| x | y |
+"""
+PLACES = 6  # across bold, in code, twice in the block, in the table, in the question
+
+
+def rich_conversation() -> Conversation:
+    run = finished_run(RICH, thinking="", thinking_s=None, tool_calls=[])
+    messages = [ConversationMessage("user", "Where is the needle?")]
+    return Conversation("Rich", [*messages, ConversationMessage("assistant", RICH, run)])
+
+
+async def looking(window: MainWindow, text: str) -> None:
+    """Open the bar with its key and type; wait until all is counted."""
+    QTest.keyClick(window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    bar = window.chat.finding.bar
+    await eventually(bar.field.hasFocus)
+    QTest.keyClicks(keyboard(), text)
+    await eventually(lambda: not window.chat.finding.finder.is_counting)
+
+
+def answer(window: MainWindow) -> AnswerView:
+    run = window.workspace.current.conversation.messages[-1].run
+    assert run is not None
+    view = window.chat.column.answer_view(run)
+    assert view is not None
+    return view
+
+
+def test_places_in_text_code_and_tables_are_counted_and_marked(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.workspace.take_in(rich_conversation())
+        await looking(window, "needle")
+        bar = window.chat.finding.bar
+        assert bar.count.text() == f"1 of {PLACES}"
+        assert len(answer(window).text_view.found_texts) == PLACES - 1
+        QTest.keyClick(keyboard(), Qt.Key.Key_Return)
+        assert bar.count.text() == f"2 of {PLACES}"
+        marks = answer(window).text_view.extraSelections()
+        accent = QColor(window.theme.colors.accent)
+        assert [mark.format.background().color() == accent for mark in marks] == [
+            True, False, False, False, False,
+        ]  # fmt: skip
+        shift = Qt.KeyboardModifier.ShiftModifier
+        for number in (1, PLACES):
+            QTest.keyClick(keyboard(), Qt.Key.Key_Return, shift)
+            assert bar.count.text() == f"{number} of {PLACES}", "behind the first comes the last"
+        QTest.mouseClick(bar.case, Qt.MouseButton.LeftButton)
+        await eventually(lambda: bar.count.text() == f"1 of {PLACES - 1}")
+        QTest.keyClick(bar.field, Qt.Key.Key_Escape)
+        assert not bar.isVisible()
+        assert answer(window).text_view.found_texts == []
+        assert keyboard() is window.chat.composer.input
+
+    use(steps)
+
+
+def test_places_far_from_the_screen_are_counted_and_shown(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.workspace.take_in(long_conversation())
+        column = window.chat.column
+        bar = column.verticalScrollBar()
+        await eventually(lambda: bar.maximum() > 2_000 and bar.value() == bar.maximum())
+        await looking(window, "bold words")
+        count = window.chat.finding.bar.count
+        assert count.text().endswith(" of 24")
+        assert int(count.text().split()[0]) > 12, "it begins with what is on the screen"
+        QTest.keyClick(keyboard(), Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+        QTest.keyClicks(keyboard(), "Answer 2:")
+        await eventually(lambda: count.text() == "1 of 1")
+        slot = column._slots[5]
+        await eventually(lambda: slot.view is not None)
+        await eventually(lambda: 0 <= slot.y() - bar.value() < 600)
+        QTest.keyClicks(keyboard(), " nowhere")
+        await eventually(lambda: count.text() == "Not found")
+        assert window.chat.finding.bar.field.accessibleDescription() == "Not found"
+
+    use(steps)
+
+
+def test_text_that_arrives_meanwhile_is_found_and_escape_ends_no_answer(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        assert window.workspace.send("Is there a needle?")
+        await eventually(lambda: bool(scripted.generations))
+        await looking(window, "needle")
+        count = window.chat.finding.bar.count
+        assert count.text() == "1 of 1"
+        scripted.say(TextDelta("One needle, "), TextDelta("two needles."))
+        await eventually(lambda: count.text() == "1 of 3")
+        await eventually(lambda: len(answer(window).text_view.found_texts) == 2)
+        QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
+        assert not window.chat.finding.bar.isVisible()
+        assert window.workspace.current.is_running
+        assert scripted.cancelled == []
+
+    use(steps)

@@ -1,0 +1,38 @@
+"""What is looked for in the messages of a conversation. Pure; main thread."""
+
+import re
+from dataclasses import dataclass
+
+from ui.kit.look.colors import Colors
+from ui.kit.text.flow_text import Highlight
+from ui.kit.text.places import words_pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A text that is looked for.
+
+    Attributes:
+        text: The text; its white space matches any white space.
+        has_case: Whether capital letters differ from small ones.
+    """
+
+    text: str
+    has_case: bool = False
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What matches the text."""
+        return words_pattern((self.text,), self.has_case)
+
+    def highlight(self, colors: Colors, current: int | None = None) -> Highlight:
+        """Return how its places are marked; ``current`` is the one that is looked at."""
+        return Highlight(
+            (self.text,),
+            colors.found,
+            colors.text,
+            self.has_case,
+            current,
+            colors.accent,
+            colors.on_accent,
+        )

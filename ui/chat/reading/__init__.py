@@ -1,0 +1,1 @@
+"""Reading along: finding in the conversation, and what can be done with one message."""

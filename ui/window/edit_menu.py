@@ -1,0 +1,191 @@
+"""The Edit menu: undo, clipboard and find, for whatever has the keyboard. Main thread.
+
+A text field takes the keys of these entries itself while it has the keyboard. The entries are for
+the mouse, for the Mac's menu bar, and for keys that nothing else takes.
+"""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QAction, QKeySequence, QUndoGroup
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QApplication,
+    QMenu,
+    QMenuBar,
+    QPlainTextEdit,
+    QWidget,
+)
+
+from ui.chat.reading.finding import Finding
+from ui.kit.system.clipboard import copy_text
+from ui.kit.system.menus import add_entry
+from ui.kit.text.editing import (
+    TextWidget,
+    can_redo,
+    can_undo,
+    can_write,
+    delete_selected,
+    insert_plain,
+    selected_text,
+    text_widget_of,
+)
+
+_KEYS = QKeySequence.StandardKey
+
+
+class EditMenu(QObject):
+    """Fills the menu, and keeps its entries in step with what has the keyboard.
+
+    Args:
+        menu: The menu.
+        group: The undo stack of the open conversation.
+        finding: Finds text in the open conversation.
+        write_in: The field that takes what is pasted where no field has the keyboard.
+    """
+
+    def __init__(
+        self,
+        menu: QMenu,
+        group: QUndoGroup,
+        finding: Finding,
+        write_in: QPlainTextEdit,
+    ) -> None:
+        super().__init__(menu)
+        self._group = group
+        self._finding = finding
+        self._write_in = write_in
+        self._focused: QWidget | None = None
+        self.undo = self._add(menu, "&Undo", self._undo, "Ctrl+Z")
+        self.redo = self._add(menu, "&Redo", self._redo, _KEYS.Redo)
+        menu.addSeparator()
+        self.cut = self._add(menu, "Cu&t", lambda: self._on_text("cut"), _KEYS.Cut)
+        self.copy = self._add(menu, "&Copy", self._copy, _KEYS.Copy)
+        self.paste = self._add(menu, "&Paste", self._paste, _KEYS.Paste)
+        self.paste_plain = self._add(
+            menu, "Paste and &Match Style", self._paste_plain, "Ctrl+Shift+V"
+        )
+        self.delete = add_entry(menu, "&Delete", self._delete)
+        self.select_all = self._add(menu, "Select &All", self._select_all, _KEYS.SelectAll)
+        menu.addSeparator()
+        find = menu.addMenu("&Find")
+        bar = finding.bar
+        self.find = add_entry(find, "&Find…", bar.begin, _KEYS.Find)
+        add_entry(find, "Find &Next", lambda: bar.step(1), "Ctrl+G", "F3")
+        add_entry(find, "Find &Previous", lambda: bar.step(-1), "Ctrl+Shift+G", "Shift+F3")
+        self.find_selection = add_entry(find, "Use &Selection for Find", self._find_selection)
+        menu.aboutToShow.connect(self.refresh)
+        menu.aboutToHide.connect(self._enable_all)
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.focusChanged.connect(self._note_focus)
+
+    def refresh(self) -> None:
+        """Enable what can be done now, and name what would be undone."""
+        text, group = self._text, self._group
+        writes = text is not None and can_write(text)
+        has_selection = text is not None and bool(selected_text(text))
+        is_list = isinstance(self._focused, QAbstractItemView)
+        types = text is not None and can_undo(text)
+        retypes = text is not None and can_redo(text)
+        self.undo.setText("&Undo Typing" if types else f"&Undo {group.undoText()}".rstrip())
+        self.redo.setText("&Redo Typing" if retypes else f"&Redo {group.redoText()}".rstrip())
+        self.undo.setEnabled(types or group.canUndo())
+        self.redo.setEnabled(retypes or group.canRedo())
+        self.cut.setEnabled(writes and has_selection)
+        self.copy.setEnabled(has_selection or is_list)
+        self.delete.setEnabled(writes and has_selection)
+        self.select_all.setEnabled(text is not None or is_list)
+        self.find_selection.setEnabled(has_selection)
+
+    def _enable_all(self) -> None:
+        """While the menu is closed its keys are asked for, whatever was last shown."""
+        for entry in (
+            self.undo, self.redo, self.cut, self.copy, self.delete, self.select_all,
+            self.find_selection,
+        ):  # fmt: skip
+            entry.setEnabled(True)
+        self.undo.setText("&Undo")
+        self.redo.setText("&Redo")
+
+    @property
+    def _text(self) -> TextWidget | None:
+        return text_widget_of(self._focused)
+
+    @staticmethod
+    def _add(
+        menu: QMenu, words: str, intent: Callable[[], object], keys: QKeySequence.StandardKey | str
+    ) -> QAction:
+        """Add an entry with the one key that is usual here."""
+        entry = add_entry(menu, words, intent)
+        entry.setShortcut(QKeySequence(keys))
+        return entry
+
+    def _note_focus(self, _: QWidget | None, now: QWidget | None) -> None:
+        # Whoever opens a menu with the keyboard acts on what had it before.
+        if now is None or isinstance(now, QMenu | QMenuBar):
+            return
+        if self._focused is not None:
+            self._focused.destroyed.disconnect(self._forget_focus)
+        self._focused = now
+        now.destroyed.connect(self._forget_focus)
+
+    def _forget_focus(self) -> None:
+        self._focused = None
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def _undo(self) -> None:
+        text = self._text
+        if text is not None and can_undo(text):
+            text.undo()
+        else:
+            self._group.undo()
+
+    def _redo(self) -> None:
+        text = self._text
+        if text is not None and can_redo(text):
+            text.redo()
+        else:
+            self._group.redo()
+
+    def _on_text(self, name: str) -> None:
+        if self._text is not None:
+            getattr(self._text, name)()
+
+    def _copy(self) -> None:
+        if self._text is not None:
+            self._text.copy()
+        elif isinstance(self._focused, QAbstractItemView):
+            words = self._focused.currentIndex().data()
+            if words:
+                copy_text(str(words))
+
+    def _paste(self) -> None:
+        self._field.paste()
+
+    def _paste_plain(self) -> None:
+        insert_plain(self._field, QApplication.clipboard().text())
+
+    def _delete(self) -> None:
+        if self._text is not None and can_write(self._text):
+            delete_selected(self._text)
+
+    def _select_all(self) -> None:
+        if isinstance(self._focused, QAbstractItemView):
+            self._focused.selectAll()
+        else:
+            self._on_text("selectAll")
+
+    def _find_selection(self) -> None:
+        if self._text is not None:
+            self._finding.bar.begin(selected_text(self._text))
+
+    @property
+    def _field(self) -> TextWidget:
+        """The field that takes what is pasted."""
+        text = self._text
+        if text is not None and can_write(text):
+            return text
+        self._write_in.setFocus()
+        return self._write_in
