@@ -7,7 +7,7 @@ from PySide6.QtTest import QTest
 from engine.values.events import TextDelta
 from tests.support.answers.said import finished_run
 from tests.support.shown import Use
-from tests.ui.chat.reading.conftest import long_conversation
+from tests.ui.chat.reading.conversations import long_conversation
 from tests.ui.driving import ScriptedEngine, eventually
 from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView

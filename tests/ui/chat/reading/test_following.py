@@ -5,7 +5,7 @@ from PySide6.QtTest import QTest
 
 from engine.values.events import TextDelta, ThinkingDelta
 from tests.support.shown import Use
-from tests.ui.chat.reading.conftest import END, long_conversation
+from tests.ui.chat.reading.conversations import END, long_conversation
 from tests.ui.driving import ScriptedEngine, eventually
 from ui.chat.messages.answer_view import AnswerView
 from ui.records.runs import Run
