@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.chat.reading.finding import Finding
+from ui.chat.reading.finding_text import FindingText
 from ui.kit.system.clipboard import copy_text
 from ui.kit.system.menus import add_entry
 from ui.kit.text.editing import (
@@ -48,7 +48,7 @@ class EditMenu(QObject):
         self,
         menu: QMenu,
         group: QUndoGroup,
-        finding: Finding,
+        finding: FindingText,
         write_in: QPlainTextEdit,
     ) -> None:
         super().__init__(menu)

@@ -22,7 +22,7 @@ from ui.chat.composing.settings_popover import SettingsPopover, settings_words
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.reading.finding import Finding
+from ui.chat.reading.finding_text import FindingText
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.chat.sides.sides_page import SidesPage
@@ -69,7 +69,7 @@ class ChatPanel(QWidget):
         self.gone = GoneBar(workspace.answering)
         self.column = MessageColumn(theme)
         self.welcome = Welcome(theme, workspace.answering)
-        self.finding = Finding(theme, workspace, self.column, self)
+        self.finding = FindingText(theme, workspace, self.column, self)
         self.composer = Composer(theme)
         self.settings = SettingsPopover(theme, self, workspace.presets)
         self._drops = FileDrops(self)

@@ -4,7 +4,7 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QToolButton
 
-from ui.chat.reading.finder import Finder
+from ui.chat.reading.text_finder import TextFinder
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import Theme, restyle
 from ui.kit.text.labels import label
@@ -30,7 +30,7 @@ class FindBar(QFrame):
 
     closed = Signal()
 
-    def __init__(self, theme: Theme, finder: Finder) -> None:
+    def __init__(self, theme: Theme, finder: TextFinder) -> None:
         super().__init__()
         self.setObjectName("find_bar")
         self._finder = finder

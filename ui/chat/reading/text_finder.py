@@ -20,7 +20,7 @@ _RECOUNT_MS = 300
 Place = tuple[ConversationMessage, int]
 
 
-class Finder(QObject):
+class TextFinder(QObject):
     """Counts the places of a query, and goes from one to the next.
 
     Signals:

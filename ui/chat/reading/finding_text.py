@@ -5,15 +5,15 @@ from PySide6.QtWidgets import QWidget
 
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.reading.find_bar import FindBar
-from ui.chat.reading.finder import Finder
 from ui.chat.reading.message_texts import MessageTexts
+from ui.chat.reading.text_finder import TextFinder
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.kit.look.theme import Theme
 from ui.records.messages import ConversationMessage
 
 
-class Finding(QObject):
+class FindingText(QObject):
     """Finds text in whichever conversation is open.
 
     Attributes:
@@ -27,7 +27,7 @@ class Finding(QObject):
         super().__init__(parent)
         self._column = column
         self._opened: OpenConversation | None = None
-        self.finder = Finder(
+        self.finder = TextFinder(
             MessageTexts(theme),
             lambda: workspace.current.conversation.messages,
             lambda: column.first_seen,
