@@ -242,6 +242,7 @@ def _answer(given: argparse.Namespace, prefix: str = "") -> AnswerOptions:
         system=_text("--system", values.get("system", "")),
         is_thinking=values.get("thinking", False),
         stop_options=arguments.stop_options_of(values),
+        thinking_budget=values.get("thinking_budget"),
     )
 
 

@@ -49,6 +49,8 @@ class ServerConfig:
         tls_key: PEM file of its private key; None if that is in the certificate's file.
         strict: Refuse what the hosted APIs refuse: other model names, more than four stops in
             Chat, stops of white space only in Messages.
+        thinking_budget: Most tokens of reasoning of a request that says nothing about it; None for
+            any number.
         max_body_bytes: Largest request body.
         max_connections: Open connections; more are answered with an error and closed.
         keepalive_s: After so many seconds of silence a stream gets a keepalive message.
@@ -72,6 +74,7 @@ class ServerConfig:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     strict: bool = False
+    thinking_budget: int | None = None
     max_body_bytes: int = 32 * 1024 * 1024
     max_connections: int = 512
     keepalive_s: float = 5.0
@@ -109,6 +112,8 @@ class ServerConfig:
         for name in _ABOVE_ZERO:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(name, "must be greater than 0")
+        if self.thinking_budget is not None and self.thinking_budget < 0:
+            raise ConfigError("thinking_budget", "must not be negative")
         if not 0 <= self.stop_grace_s < math.inf:
             raise ConfigError("stop_grace_s", "must not be negative")
 

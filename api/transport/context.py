@@ -174,6 +174,12 @@ def model_name(service: Service, asked: str) -> str:
 def addressed(
     service: Service, requests: Sequence[GenerationRequest], asked: str
 ) -> list[GenerationRequest]:
-    """Return requests for the model that was named."""
-    name = _name(service, asked)
-    return [replace(one, model=name) for one in requests]
+    """Return requests for the model that was named, bounded as the server bounds reasoning."""
+    name, budget = _name(service, asked), service.config.thinking_budget
+    return [replace(one, model=name, thinking_budget=_budget(one, budget)) for one in requests]
+
+
+def _budget(request: GenerationRequest, usual: int | None) -> int | None:
+    """Return the budget of a request; the server's own where it says nothing of its reasoning."""
+    says_nothing = request.thinking_budget is None and request.effort is None
+    return usual if says_nothing and request.prompt is None else request.thinking_budget

@@ -58,7 +58,7 @@ def as_json(given: Answer) -> dict[str, Any]:
         "speculation": dataclasses.asdict(finished.speculation),
     }
     if finished.budget_end is not None:
-        shown["budget_end"] = finished.budget_end._asdict()
+        shown["budget_end"] = dataclasses.asdict(finished.budget_end)
     if finished.error is not None:
         shown["error"] = finished.error
     return shown

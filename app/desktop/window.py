@@ -260,6 +260,7 @@ def asked_conversation(answer: AnswerOptions) -> Conversation | None:
             temperature=answer.temperature,
             max_tokens=answer.max_tokens,
             is_thinking=answer.is_thinking,
+            thinking_budget=answer.thinking_budget,
             seed=answer.seed,
             # In the window each stop has a scope of its own.
             stop_options=replace(answer.stop_options, scope=StopScope.TEXT),

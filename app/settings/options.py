@@ -33,6 +33,7 @@ class AnswerOptions:
         system: The system prompt; empty for none.
         is_thinking: Whether the model reasons before it answers, where it can.
         stop_options: How the stops count.
+        thinking_budget: Most tokens of reasoning; None for any number.
     """
 
     stops: tuple[str, ...] = ()
@@ -42,6 +43,7 @@ class AnswerOptions:
     system: str = ""
     is_thinking: bool = False
     stop_options: StopOptions = field(default_factory=StopOptions)
+    thinking_budget: int | None = None
 
     def request(self, turns: tuple[Message, ...]) -> GenerationRequest:
         """Return the request that answers these turns."""
@@ -52,6 +54,7 @@ class AnswerOptions:
             stops=StopRules(strings=self.stops).with_options(self.stop_options),
             max_tokens=self.max_tokens,
             thinking=self.is_thinking,
+            thinking_budget=self.thinking_budget,
         )
 
 

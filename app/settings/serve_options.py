@@ -136,6 +136,16 @@ class ServeOptions:
     strict: bool = declare(
         False, help="refuse what the hosted services refuse, such as more than four stops"
     )
+    thinking_budget: int | None = declare(
+        None,
+        help="the most tokens of reasoning of a request that names neither a budget nor an effort; "
+        "then the answer begins (default: any number)",
+        least=0,
+        most=_MOST_COUNT,
+        metavar="N",
+        example=4_096,
+        place=_LIMITS,
+    )
     verbose: bool = declare(False, help="log requests on standard error")
     log: Literal["text", "json"] = declare(
         "text",

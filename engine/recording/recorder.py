@@ -66,4 +66,5 @@ class Recorder:
             calls=self._calls,
             stop=finished.stop,
             speculation=finished.speculation,
+            budget_end=finished.budget_end,
         )

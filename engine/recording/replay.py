@@ -17,6 +17,7 @@ from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.chat import ToolCall
 from engine.values.events import (
+    BudgetEnd,
     Event,
     Speculation,
     TextDelta,
@@ -62,6 +63,7 @@ class Recording:
         calls: Parsed calls, by the raw text that held them.
         stop: Why the run ended.
         speculation: What guessing did for it.
+        budget_end: Where a budget ended its reasoning; None where none did.
     """
 
     setting: RunSetting
@@ -72,6 +74,7 @@ class Recording:
     calls: dict[str, tuple[ToolCall, ...]]
     stop: StopInfo
     speculation: Speculation = field(default_factory=Speculation)
+    budget_end: BudgetEnd | None = None
 
 
 @dataclass(slots=True)

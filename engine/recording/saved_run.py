@@ -23,11 +23,13 @@ Version 1::
                "channel": "text", "text_offset": 26, "token_index": 20, "rule_index": 0,
                "held": "", "dropped": "END"},
       "speculation": {"passes": 3, "guessed": 12, "accepted": 9, "prediction_accepted": 0,
-                      "prediction_rejected": 0, "forced": 0}
+                      "prediction_rejected": 0, "forced": 0},
+      "budget_end": {"token_index": 65, "forced": 3, "budget": 64}
     }
 
 A token that was guessed has an ``origin`` as well (``lookup``, ``prediction``, ``draft`` or
-``forced``); ``speculation`` is missing in files of earlier versions.
+``forced``), and so have those that a budget forced (``budget``); ``speculation`` and ``budget_end``
+are missing in files of earlier versions.
 
 Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 """
@@ -47,7 +49,7 @@ from engine.stopping.option_fields import stop_options_from_fields
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope, checked_strings
 from engine.values.chat import ToolCall
-from engine.values.events import Speculation, TokenOrigin
+from engine.values.events import BudgetEnd, Speculation, TokenOrigin
 
 VERSION = 1
 # A run of as many tokens as are kept has some 20,000 objects, and texts of a few megabytes.
@@ -61,7 +63,7 @@ class DamagedRun(EngineError):
 
 def to_json(recording: Recording, question: str = "") -> str:
     """Return a recording as the text of a saved run."""
-    setting = recording.setting
+    setting, end = recording.setting, recording.budget_end
     values = {
         "fullstop_run": VERSION,
         "model": setting.model,
@@ -87,6 +89,7 @@ def to_json(recording: Recording, question: str = "") -> str:
         ],
         "stop": dataclasses.asdict(recording.stop),
         "speculation": dataclasses.asdict(recording.speculation),
+        "budget_end": None if end is None else dataclasses.asdict(end),
     }
     return json.dumps(values, ensure_ascii=False, indent=1)
 
@@ -126,6 +129,7 @@ def _recording(top: Fields) -> Recording:
         },
         stop=stop_from(top.inner("stop")),
         speculation=speculation_from(top),
+        budget_end=budget_end_from(top),
     )
 
 
@@ -232,6 +236,14 @@ def speculation_from(fields: Fields) -> Speculation:
     return Speculation(
         **{one.name: counts.maybe(one.name, int) or 0 for one in dataclasses.fields(Speculation)}
     )
+
+
+def budget_end_from(fields: Fields) -> BudgetEnd | None:
+    """Return the field ``budget_end`` of an object; None where it has none."""
+    if not fields.has("budget_end"):
+        return None
+    end = fields.inner("budget_end")
+    return BudgetEnd(*(end.take(one.name, int) for one in dataclasses.fields(BudgetEnd)))
 
 
 def _call(fields: Fields) -> ToolCall:

@@ -5,7 +5,6 @@ Pure values; made on the engine thread, read on any.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from engine.stopping.record import Channel, StopInfo
 from engine.values.chat import ToolCall
@@ -214,7 +213,8 @@ def tokens_per_s(usage: Usage, timing: Timing) -> float | None:
     return (usage.output_tokens - 1) / timing.decode_s
 
 
-class BudgetEnd(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BudgetEnd:
     """Where a budget has ended the reasoning of an answer.
 
     Attributes:

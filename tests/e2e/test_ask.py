@@ -8,6 +8,8 @@ import pexpect
 import pytest
 
 from app.cli import main
+from engine.recording.saved_run import from_json
+from engine.values.events import BudgetEnd, TokenOrigin
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -63,6 +65,22 @@ def test_thinking_is_on_only_where_it_is_asked_for(ask: Ask) -> None:
     assert loud["thinking"].strip() != ""
     assert silent["text"] == loud["text"] == "1\n2\n3"
     assert loud["usage"]["thinking_tokens"] > 0
+
+
+def test_a_thinking_budget_ends_the_thinking_and_is_kept_with_the_run(
+    ask: Ask, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.json"
+    given = ask(
+        *("Count from 1 to 5", "--thinking", "--thinking-budget", "6", "--max-tokens", "60"),
+        *("--save-run", str(file)),
+    )
+    assert given["budget_end"] == {"token_index": 7, "forced": 3, "budget": 6}
+    assert given["usage"]["thinking_tokens"] == 9  # with both tags and the end of the line
+    saved = from_json(file.read_text())
+    assert saved.budget_end == BudgetEnd(7, 3, 6)
+    forced = [one.token_id for one in saved.tokens if one.origin is TokenOrigin.BUDGET]
+    assert forced == [one.token_id for one in saved.tokens[7:10]]
 
 
 def test_escapes_are_read_where_asked_and_taken_as_typed_otherwise(ask: Ask) -> None:

@@ -162,6 +162,20 @@ class NewConversation:
         label="Thinking",
         says="Let the model reason first, if it can",
     )
+    thinking_budget: int | None = declare(
+        None,
+        help="end the reasoning after N tokens, so that the answer begins",
+        least=0,
+        most=MOST_TOKENS,
+        metavar="N",
+        option="--thinking-budget",
+        place=NEW_CONVERSATIONS,
+        label="Thinking budget",
+        says="Thinking budget of new conversations, in tokens",
+        unset="No limit",
+        step=64,
+        unit="tokens",
+    )
 
     def settings(self) -> ConversationSettings:
         """Return the settings of a new conversation."""

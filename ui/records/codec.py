@@ -21,7 +21,7 @@ from engine import (
     stop_options_to_fields,
 )
 from engine.files.fields import Fields
-from engine.recording.saved_run import speculation_from, stop_from
+from engine.recording.saved_run import budget_end_from, speculation_from, stop_from
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import (
     ConversationFolder,
@@ -261,4 +261,5 @@ def _finished(fields: Fields) -> Finished:
         unfinished_tool_call=fields.maybe("unfinished_tool_call", str) or "",
         residue=fields.maybe("residue", str) or "",
         speculation=speculation_from(fields),
+        budget_end=budget_end_from(fields),
     )

@@ -54,6 +54,7 @@ class ConversationSettings:
         seed: Makes the draw repeatable; None draws anew each time.
         stop_token_ids: Token ids that end an answer beside the model's own.
         stop_options: How stops count; each stop of the list has a scope of its own.
+        thinking_budget: Most tokens of reasoning; None for any number.
     """
 
     system_prompt: str = ""
@@ -67,6 +68,7 @@ class ConversationSettings:
     seed: int | None = None
     stop_token_ids: tuple[int, ...] = ()
     stop_options: StopOptions = field(default_factory=StopOptions)
+    thinking_budget: int | None = None
 
     @property
     def sampling(self) -> Sampling:

@@ -19,6 +19,7 @@ from engine.files.causes import os_cause
 # What a field of a request is called in the window.
 _NAMES = {
     "max_tokens": "the longest answer",
+    "thinking_budget": "the thinking budget",
     "temperature": "the temperature",
     "top_p": "top p",
     "top_k": "top k",

@@ -153,6 +153,22 @@ def test_an_answer_goes_on_after_its_budget_and_tells_where_that_ended(
     assert report["stop"]["channel"] == "text"
 
 
+def test_the_servers_own_budget_is_that_of_requests_that_say_nothing(serve: Any) -> None:
+    site = serve(thinking_budget=BUDGET)
+
+    def end_of(**fields: Any) -> Any:
+        asked = {"messages": TURNS, "enable_thinking": True, "temperature": 0, "max_tokens": 40}
+        asked |= {"model": "m", "fullstop": {"report": True}, **fields}
+        [choice] = site.send("POST", "/v1/chat/completions", asked).json["choices"]
+        return choice["fullstop"]["thinking_budget_end"]
+
+    assert end_of()["budget"] == BUDGET
+    assert end_of(thinking_budget=3)["budget"] == 3
+    assert end_of(reasoning_effort="high") is None
+    answer = site.send("POST", "/v1/completions", {"model": "m", "prompt": "1 2 3"}).json
+    assert answer["choices"][0]["finish_reason"] == "length"
+
+
 def test_a_budget_for_a_raw_prompt_is_refused_by_its_name(site: Any) -> None:
     asked = {"model": "m", "prompt": "Hi", "thinking_budget": 5}
     found = site.send("POST", "/v1/completions", asked).json

@@ -62,6 +62,10 @@ class SettingsPopover(QFrame):
             "Longest answer, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
         )
         self.max_tokens.setSuffix(" tokens")
+        self.thinking_budget = NumberField(
+            "Thinking budget, in tokens", "No limit", 0, _MOST_TOKENS, 64, is_whole=True
+        )
+        self.thinking_budget.setSuffix(" tokens")
         self.top_p = NumberField(
             "Top p: sample from the tokens that make up this share of the probability",
             _UNSET,
@@ -158,6 +162,7 @@ class SettingsPopover(QFrame):
         return {
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
+            "thinking_budget": self.thinking_budget,
             "top_p": self.top_p,
             "top_k": self.top_k,
             "min_p": self.min_p,
@@ -174,6 +179,7 @@ class SettingsPopover(QFrame):
             form.addWidget(field, row, 1)
         for row, (words, field) in enumerate(
             (
+                ("Thinking budget", self.thinking_budget),
                 ("Top p", self.top_p),
                 ("Top k", self.top_k),
                 ("Min p", self.min_p),
@@ -279,6 +285,8 @@ def settings_words(settings: ConversationSettings) -> str:
         parts.append(f"temperature {settings.temperature:g}")
     if settings.max_tokens is not None:
         parts.append(counted(settings.max_tokens, "token"))
+    if settings.thinking_budget is not None:
+        parts.append(f"thinking budget {settings.thinking_budget:,}")
     rare = {
         "top p": settings.top_p,
         "top k": settings.top_k,

@@ -67,6 +67,7 @@ def fitted(
         model=None if model is None else model.id,
         stops=replace(request.stops, token_ids=ids),
         thinking=settings.is_thinking if can_think else None,
+        thinking_budget=settings.thinking_budget if can_think else None,
     )
 
 

@@ -54,15 +54,22 @@ def difference_words(variant: Variant, other: Variant) -> str:
         parts.append("another system prompt" if settings.system_prompt else "no system prompt")
     if settings.max_tokens != before.max_tokens:
         most = settings.max_tokens
-        parts.append("no limit" if most is None else f"at most {counted(most, 'token')}")
+        parts.append("no limit" if most is None else _at_most(most))
     if settings.is_thinking != before.is_thinking:
         parts.append("with thinking" if settings.is_thinking else "without thinking")
+    if settings.thinking_budget != before.thinking_budget:
+        most = settings.thinking_budget
+        parts.append("thinking without a bound" if most is None else f"thinks {_at_most(most)}")
     for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed"):
         value = getattr(settings, name)
         if value != getattr(before, name):
             shown = "as the model has it" if value is None else f"{value:g}"
             parts.append(f"{name.replace('_', ' ')} {shown}")
     return " · ".join(parts)
+
+
+def _at_most(tokens: int) -> str:
+    return f"at most {counted(tokens, 'token')}"
 
 
 def _stops(strings: tuple[str, ...]) -> str:
